@@ -38,7 +38,7 @@ COLLECTING_MEMORY: Final = 12.0
 
 @dataclass(frozen=True, slots=True)
 class CollectingLab:
-    """Context for trials of one problem, with the schedules that the learned model proposes."""
+    """Benchmark context of one problem: makes, builds and times trials, and returns the learned model's proposals."""
 
     context: TuningContext
 
@@ -61,11 +61,17 @@ class CollectingLab:
         self.context.build(trials)
 
     def runner(self, trial: Trial, turn: int = 0) -> Callable[[], object] | None:
-        """Return a function that computes one product for timing, or None; see `TuningContext.runner`."""
+        """Return a function that computes one product on synthetic operands, or None if `trial` cannot run.
+
+        The set number `turn` of the operands is used; see `TuningContext.runner`.
+        """
         return self.context.runner(trial, turn)
 
     def served(self, trial: Trial, *, is_fresh: bool) -> Callable[[], object] | None:
-        """Return a function that computes one product as users call it, or None; see `TuningContext.served`."""
+        """Return a function that computes one product as users call it, or None if `trial` cannot run.
+
+        `is_fresh`: each result is a new array, not `out=`; see `TuningContext.served`.
+        """
         return self.context.served(trial, is_fresh=is_fresh)
 
     def proposed(self, n: int) -> list[SuperSchedule]:
@@ -78,7 +84,10 @@ class CollectingLab:
 
 @contextmanager
 def context_for(pattern: Coordinates, op: Op, dtype: str = "float32") -> Iterator[CollectingLab]:
-    """Yield the benchmark context of `op` on `pattern`, with random values; its memory is freed at the end."""
+    """Yield a benchmark context for `op` on a matrix or tensor with this pattern and random values of `dtype`.
+
+    The context's memory is freed at the end.
+    """
     operand = _operand(pattern, dtype)
     with options(extra_memory=COLLECTING_MEMORY, deterministic=False, effort="measure"):
         settings = get_options()
@@ -100,12 +109,15 @@ def context_for(pattern: Coordinates, op: Op, dtype: str = "float32") -> Iterato
 
 
 def _operand(pattern: Coordinates, dtype: str) -> AnyOperand:
-    """Create an operand of random values without outside references, so that products need no check for writes."""
+    """Create a matrix or tensor with random values.
+
+    No other object refers to its arrays, so that products need no checks for writes.
+    """
     return _matrix(pattern, dtype) if len(pattern.shape) == 2 else _tensor(pattern, dtype)
 
 
 def _tensor(pattern: Coordinates, dtype: str) -> Unfolding:
-    """Create an operand with the first mode as rows, and its CSF levels, so that timings exclude their construction."""
+    """Create a tensor operand, its first mode as rows, with random values; its CSF levels are built already."""
     values = np.random.default_rng(0).standard_normal(pattern.nnz).astype(dtype)
     coords = np.array(pattern.indices, np.int32).reshape(len(pattern.shape), pattern.nnz)
     operand = Unfolding(TensorEntries(pattern.shape, coords, values), 0)
@@ -140,7 +152,7 @@ def machine_facts() -> dict[str, Any]:
 
 
 def build_ahead(op: Op, schedules: Sequence[SuperSchedule], dtype: str = "float32") -> int:
-    """Build the kernels of `schedules`, so that no compiler runs during measurements; return how many were built."""
+    """Build the kernels of `schedules` for `op` before measurements start; return the number of kernels built."""
     settings = get_options()
     isa, gathers = target_of(settings).isa, runtime_api.gathers()
     specs = [_native.KernelSpec(op.operation, one, dtype, "int32", isa, gathers=gathers) for one in schedules]

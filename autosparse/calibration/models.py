@@ -54,9 +54,10 @@ class Calibration:
     def of(
         cls, weights: Path, found: Iterable[Measurements], folder: Path | None, rates: MachineRates | None = None
     ) -> Calibration:
-        """Load the model and select the measurements that may be used for training.
+        """Load the model in `weights` and select those measurements `found` that may be used for training.
 
-        Raises RecordError where the file has no model of these spaces, or no measurements remain.
+        `folder` holds the measured matrices; `rates` of this machine replace those missing from a measurement. Raises
+        RecordError where the file has no model of these spaces, or no measurements remain.
         """
         kept = [one for one in found if not one.is_held_out]
         if not kept:
@@ -65,10 +66,10 @@ class Calibration:
         return cls(model, scorer_of(model), kept, folder, rates)
 
     def write(self, source: Path, target: Path) -> CalibrationChoice | None:
-        """Write the model of `source`, calibrated here, to `target`; return the chosen adjustment, None for a network.
+        """Write the calibrated form of the model in `source` to `target`; return the chosen adjustment.
 
-        For a network, whose costs only rank, the scale is fitted. The schedules that were fastest here join the
-        portfolio.
+        For a network, whose costs only rank, the scale is fitted and None is returned. The schedules that were
+        fastest here join the portfolio.
         """
         tensors, metadata = read_safetensors(source)
         about = json.loads(metadata.get("about", "{}"))
@@ -100,7 +101,7 @@ class Calibration:
         return n_inputs(self.weights.dimension)
 
     def _kept(self, one: Measurements) -> tuple[list[int], list[SuperSchedule]]:
-        """Return the indices and schedules of measurements that ran and that the model can encode."""
+        """Return (indices, schedules) of those measurements that ran and whose schedules the model can encode."""
         schedules = one.super_schedules()
         ran = (one["status"] != REFUSED) & (np.nan_to_num(one["ratio"]) > 0)
         rows = [at for at in np.flatnonzero(ran).tolist() if self._is_known(schedules[at])]
@@ -110,7 +111,7 @@ class Calibration:
         return self.weights.space.contains(one) and _native.supports(one.operation, one) is None
 
     def _example(self, one: Measurements, rows: list[int], schedules: list[SuperSchedule]) -> Example:
-        """Return the model's predictions for a measured pattern together with the measurements."""
+        """Return an Example: predictions for `schedules` on one pattern, and measured ratios at indices `rows`."""
         op = OPS[one.facts["op"]]
         structure = one.recipe.make(self.folder).to_structure()
         setting = RunSetting.of_measurements(one.facts, one.target, n_dense_cols=op.n_dense_cols)
@@ -129,7 +130,7 @@ class Calibration:
         )  # fmt: skip
 
     def _costs(self, one: Measurements, schedules: list[SuperSchedule]) -> NDArray[np.float32]:
-        """Return a network's costs; nan for schedules of other spaces."""
+        """Return a network's cost of each schedule on the pattern of `one`; nan for schedules of other spaces."""
         known = [at for at, schedule in enumerate(schedules) if self._is_known(schedule)]
         costs = np.full(len(schedules), np.nan, np.float32)
         if known:
@@ -145,7 +146,7 @@ class Calibration:
         return code_rows([space.encode(one) for one in schedules], space.parameters)
 
     def _portfolio(self) -> NDArray[Any]:
-        """Return the model's own schedules, followed by the fastest measured here."""
+        """Return the codes of the new portfolio: the model's own programs, followed by the fastest measured here."""
         own = self.weights.tensors.get(PORTFOLIO)
         ranked = []
         for one in self.found:
@@ -164,7 +165,10 @@ def calibrate(
     weights: Path, found: Iterable[Measurements], store: ModelStore, name: str, *, folder: Path | None,
     rates: MachineRates | None = None,
 ) -> tuple[Calibration, CalibrationChoice | None]:  # fmt: skip
-    """Write the calibrated model of `weights` to `store` atomically; return (model and measurements, adjustment)."""
+    """Calibrate the model in `weights` by the measurements `found`, and write it to `store` as that of `name`.
+
+    Returns the model with the measurements used, and the chosen adjustment (None for a network).
+    """
     calibration = Calibration.of(weights, found, folder, rates)
     choice = calibration.write(weights, store.staged(name))
     LearnedWeights.read(store.staged(name))  # an unreadable file raises before it replaces the old model

@@ -53,7 +53,7 @@ TERMS: Final = ("csr", "tile", "read", "multiply", "panel", "first row", "furthe
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """Matrix, its schedule, and the number of times that a product pays each of `TERMS`."""
+    """Benchmark of the primitive costs: a matrix, its schedule, and how often one product pays each of `TERMS`."""
 
     pattern: Coordinates
     schedule: Schedule
@@ -61,7 +61,10 @@ class Probe:
 
 
 def measured_costs(target: Target, one: CostClass, product_s: Product | None = None) -> PrimitiveCosts:
-    """Measure the primitive costs, in ns, of products of the class `one`, with the present number of threads."""
+    """Measure the primitive costs, in ns, of products of the class `one` (width, size of B) with the current threads.
+
+    `product_s` measures the seconds of one probe; by default it runs the kernel.
+    """
     measure = product_s or _product_s
     with options(effort="off"):
         found = [
@@ -93,13 +96,13 @@ def fitted(found: list[tuple[dict[str, float], float]]) -> PrimitiveCosts:
 
 
 def n_columns_of(target: Target, one: CostClass) -> int:
-    """Return the rows of B that put it where the class has it (in or beyond L2), a multiple of every block's width."""
+    """Return how many rows B needs to fit in L2, or to exceed it, as the class `one` states; a multiple of 64."""
     n_bytes = streaming_bytes(target.l2_bytes) if one.is_streaming else RESIDENT_SHARE * target.l2_bytes
     return max(64, int(n_bytes) // (4 * one.n_dense_cols) // 64 * 64)
 
 
 def probes(target: Target, one: CostClass) -> Iterator[Probe]:
-    """Yield the probes of a class."""
+    """Yield the probes of the class `one`: CSR rows, blocks, panels, and blocks with scattered entries."""
     rng, n_cols = np.random.default_rng(0), n_columns_of(target, one)
     nnz = ENTRIES[one.n_dense_cols]
     yield from (_rows(rng, nnz // length, length, n_cols) for length in ROW_LENGTHS if length < n_cols)
@@ -139,7 +142,10 @@ def _block_counts(shape: tuple[int, int], n_tiles: int) -> dict[str, float]:
 def _planted(
     rng: np.random.Generator, shape: tuple[int, int], n_down: int, per_row: int, n_cols: int
 ) -> tuple[Coordinates, int]:
-    """Return the entries of full aligned blocks, `per_row` drawn in each row of blocks, and the number of blocks."""
+    """Return a random matrix of full aligned blocks of `shape`, and the number of its blocks.
+
+    There are `n_down` rows of blocks, with at most `per_row` distinct blocks each.
+    """
     r, c = shape
     drawn = np.repeat(np.arange(n_down), per_row) * (n_cols // c) + rng.integers(0, n_cols // c, n_down * per_row)
     down, across = np.divmod(np.unique(drawn), n_cols // c)
@@ -161,7 +167,7 @@ def _panels(rng: np.random.Generator, density: float, nnz: int, n_cols: int, wid
 
 
 def _added(rng: np.random.Generator, length: int, nnz: int, n_cols: int, width: int) -> Probe:
-    """Return a probe of blocks with scattered entries in the same rows, which a second part adds."""
+    """Return a probe of 4 x 4 blocks plus `length` scattered entries per row, added by a second part."""
     shape, per_row = (4, 4), 4
     n_down = max(1, nnz // (4 * (4 * per_row + length)))
     planted, _ = _planted(rng, shape, n_down, per_row, n_cols)
@@ -177,7 +183,10 @@ def _added(rng: np.random.Generator, length: int, nnz: int, n_cols: int, width: 
 
 
 def _product_s(pattern: Coordinates, n_dense_cols: int, schedule: Schedule) -> float:
-    """Measure the seconds of a product by the kernels of `schedule`. Raises BuildError where there are none."""
+    """Measure the seconds of one product with `n_dense_cols` columns by the kernels of `schedule`.
+
+    Raises BuildError where there are none.
+    """
     product = next(op for op in OPS.values() if op.operation == MATMUL.name)
     with context_for(pattern, dataclasses.replace(product, n_dense_cols=n_dense_cols)) as bench:
         trial = bench(schedule)

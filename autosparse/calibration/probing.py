@@ -108,7 +108,7 @@ def _product_s(pattern: Coordinates, n_dense_cols: int) -> float:
 
 
 def seconds_each(call: Callable[[int], None]) -> float:
-    """Return the seconds of one round in the fastest sample."""
+    """Return the seconds of one round of ``call(n_rounds)``, from the fastest of N_SAMPLES samples."""
     rounds = 1
     while (took_s := _timed_s(call, rounds)) < SAMPLE_S:
         rounds = max(2 * rounds, int(rounds * SAMPLE_S / max(1e-9, took_s)) + 1)

@@ -22,7 +22,7 @@ from autosparse.ops.base import ProductKind
 
 
 def kinds() -> Mapping[str, ProductKind]:
-    """Return the kind of product by operation, from the present rows of `OPS`."""
+    """Return a mapping from the name of each GPU operation to its kind of product, from the rows of `OPS`."""
     return {one.name: one.kind for row in ops.OPS.values() for one in row.device}
 
 
@@ -92,7 +92,7 @@ WHOLE_LAYOUTS: Final = ("fibers", "fill")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuPart:
-    """Entries in one layout. Axes that the layout does not use keep their default."""
+    """Part of a schedule: the entries that one layout computes. Axes unused by the layout keep their default."""
 
     layout: str
     rows: int = 1  # rows (or entries) that one program computes at once: a power of 2
@@ -127,7 +127,7 @@ class GpuPart:
         return self._reason_unfit()
 
     def _reason_unfit(self) -> str | None:
-        """Return why axes do not fit together, or None."""
+        """Return why the values of this part's axes contradict each other, or None if they do not."""
         if self.layout == "ell" and not (_is_power_of_2(self.at_most, 1024) and self.at_most >= self.step):
             return f"ell pads to at_most={self.at_most}, a power of 2 from step={self.step} to 1024"
         if self.layout in ("segments", "fibers") and self.split == 0:
@@ -156,7 +156,10 @@ class GpuPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceSchedule:
-    """Parts and their common parameters; `tile` counts columns of the result (k for sddmm; 0 for spmv)."""
+    """Schedule of a GPU kernel: parts and their common parameters.
+
+    `tile`: columns of the result that a program computes at once (k for sddmm; 0 for spmv).
+    """
 
     operation: str
     parts: tuple[GpuPart, ...]
@@ -194,7 +197,7 @@ class DeviceSchedule:
         return self._reason_incomplete()
 
     def _reason_incomplete(self) -> str | None:
-        """Return which entries or empty rows no part takes, or None: the last part must take all that is left."""
+        """Return why the parts do not cover all entries and empty rows (or why `vector` is too wide), or None."""
         layouts = [part.layout for part in self.parts]
         if ("fill" in layouts[:-1]) or (layouts[-1] == "fill") is self.is_sampled:
             return "products end with one part fill, for rows without entries; sddmm has none"
@@ -222,7 +225,7 @@ class DeviceSchedule:
 
     @property
     def shares_rows(self) -> bool:
-        """Return whether several programs may add to one row of the result."""
+        """Return whether several programs may add to the same row of the result: parts are split or share rows."""
         if self.is_sampled:
             return False
         real = [n for n, part in enumerate(self.parts) if part.layout != "fill"]
@@ -230,16 +233,16 @@ class DeviceSchedule:
 
     @property
     def is_deterministic(self) -> bool:
-        """Return whether the order of every sum is fixed."""
+        """Return whether every sum has a fixed order: two-phase reduction, or no row that several programs add to."""
         return self.reduction == "two_phase" or not self.shares_rows
 
     @property
     def selections(self) -> tuple[Selection, ...]:
-        """Rules of the parts in order, each once; (REST,) for a schedule without rules."""
+        """Rules by which the parts select entries, in order and each once; (REST,) for a schedule without rules."""
         return tuple(dict.fromkeys(part.select for part in self.parts if part.layout != "fill"))
 
     def layouts_of(self, rule: Selection) -> tuple[str, ...]:
-        """Return the layouts that compute the entries selected by `rule`."""
+        """Return the layouts, in order, of the parts whose entries `rule` selects."""
         return tuple(part.layout for part in self.parts if part.select == rule and part.layout != "fill")
 
     @property
@@ -248,7 +251,7 @@ class DeviceSchedule:
         return self.selections != (REST,)
 
     def follows_cut(self, n: int) -> bool:
-        """Return whether part `n` may have rows from which an earlier part has taken entries."""
+        """Return whether a part before part `n` takes single entries, so that rows of part `n` may be incomplete."""
         return any(not part.takes_rows for part in self.parts[:n])
 
     def is_listed(self, n: int) -> bool:

@@ -20,7 +20,10 @@ MAX_ROWS: Final = 2**62  # rows or columns of a matrix; lengths of arrays are 64
 
 
 def tensor(what: str, given: Any) -> torch.Tensor:
-    """Return `given` unchanged if it is a torch tensor (Any: a user may pass any object). Raises InputTypeError."""
+    """Return `given` unchanged if it is a torch tensor, else raise InputTypeError.
+
+    `what` names the caller in the message.
+    """
     if not isinstance(given, torch.Tensor):
         raise InputTypeError.refused(
             f"{what} takes dense torch tensors", given=f"an object of type {type(given).__name__}",
@@ -30,7 +33,10 @@ def tensor(what: str, given: Any) -> torch.Tensor:
 
 
 def in_memory(what: str, given: torch.Tensor) -> torch.Tensor:
-    """Return `given` unchanged if it is a dense tensor in the memory of the CPU. Raises InputError."""
+    """Return `given` unchanged if it is a dense tensor in the memory of the CPU, else raise InputError.
+
+    `what` names the caller in the message.
+    """
     if given.layout is not torch.strided or not given.is_cpu:
         raise InputError.refused(
             f"{what} works on dense tensors in this computer's memory",
@@ -43,7 +49,8 @@ def in_memory(what: str, given: torch.Tensor) -> torch.Tensor:
 def common(what: str, *tensors: torch.Tensor, known: tuple[torch.dtype, ...] = NUMBERS) -> torch.dtype:
     """Return the dtype to compute in: that of `tensors`, or float32 for half-precision values.
 
-    All must be dense tensors with readable memory and the same dtype, one of `known`. Raises DtypeError, InputError.
+    All must be dense tensors with readable memory and the same dtype, one of `known`. Raises DtypeError, InputError;
+    `what` names the caller in messages.
     """
     dtype = tensor(what, tensors[0]).dtype
     for t in tensors:
@@ -88,6 +95,6 @@ def check_ids(indices: torch.Tensor, shape: tuple[int, ...]) -> None:
 
 
 def ranks(what: str, *, wanted: str, dims: tuple[int, ...], **tensors: torch.Tensor) -> None:
-    """Raise ShapeError unless each tensor has one of the numbers of dimensions in `dims`."""
+    """Raise ShapeError unless each tensor's number of dimensions is in `dims`; `what` and `wanted` are its words."""
     if any(t.dim() not in dims for t in tensors.values()):
         raise ShapeError.unfit(what, wanted=wanted, **{name: t.shape for name, t in tensors.items()})

@@ -23,7 +23,7 @@ MAX_KEPT: Final = 16
 
 
 class Starts(NamedTuple):
-    """Row or column starts of one index array; `crow` is None where the entries are sorted in neither way."""
+    """Row starts of a COO tensor, or column starts if `by_columns`; `crow` is None if its entries are unsorted."""
 
     watched: StorageWeakRef
     version: int
@@ -36,7 +36,7 @@ _lock = forking.lock()
 
 
 def starts_of(A: torch.Tensor) -> Starts:
-    """Return the row or column starts of a 2-D COO tensor, from the cache where the index array is unchanged."""
+    """Return the row or column starts of a 2-D COO tensor, from a cache as long as its index array is unchanged."""
     indices, (n, m) = A._indices(), A.shape
     key = (indices.data_ptr(), indices.shape[1], n, m)
     known = _kept.get(key)
@@ -68,13 +68,13 @@ def _find(indices: torch.Tensor, n: int, m: int, *, is_sorted: bool) -> Starts:
 
 
 def _lie_within(ids: torch.Tensor, extent: int) -> bool:
-    """Return whether all `ids`, a contiguous vector, are in [0, extent). Kernels do not check each index again."""
+    """Return whether all `ids`, a contiguous vector, are in [0, extent)."""
     ends = ffi.new("int64_t[2]", [0, ids.shape[0]])  # the ids as the single row of a matrix
     return not lib.asp_csr_check(1, 1, extent, ends, pointer(ids), ids.shape[0], torch.get_num_threads())
 
 
 def _lead(crow: torch.Tensor, col: torch.Tensor, extent: int) -> bool:
-    """Return whether the row starts `crow` rise from 0 to the number of entries."""
+    """Return whether `crow` and `col` are row starts and columns of a valid matrix with `extent` columns."""
     n, nnz = crow.shape[0] - 1, col.shape[0]
     code = lib.asp_csr_check(1, n, extent, pointer(crow), pointer(col), nnz, torch.get_num_threads())
     return not code and int(crow[n]) == nnz

@@ -19,14 +19,14 @@ from autosparse.torch.structure import version
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Kept:
-    """Sparse tensor of the library over a torch tensor's arrays, and the state of these arrays at its creation."""
+    """Tensor of this library that shares the arrays of a torch tensor, and the state of the arrays when it was made."""
 
     made: Any
     state: tuple[int, int, int]
 
     @staticmethod
     def state_of(T: torch.Tensor) -> tuple[int, int, int]:
-        """Return the addresses of the arrays and the version counter of the coordinates."""
+        """Return (address of the coordinates, their version counter, address of the values) of a COO tensor."""
         indices = T._indices()
         return indices.data_ptr(), version(indices), T._values().data_ptr()
 
@@ -69,7 +69,7 @@ def mttkrp(
 
 
 def _tensor_of(T: torch.Tensor, make: Callable[..., Any]) -> Any:
-    """Return the library's tensor over T's arrays, kept with its plans while T lives and has the same arrays."""
+    """Return this library's tensor over T's arrays, made by `make`; kept with its plans while T's arrays stay."""
     state = _Kept.state_of(T)
     kept = _kept.get(T)
     if kept is None or kept.state != state:
@@ -79,7 +79,7 @@ def _tensor_of(T: torch.Tensor, make: Callable[..., Any]) -> Any:
 
 
 def _recorded(T: torch.Tensor, factors: Sequence[Any], mode: int) -> torch.Tensor:
-    """Compute M with torch functions that autograd records."""
+    """Compute the MTTKRP `M` of `mttkrp` by torch functions that autograd records."""
     others = {n: torch.as_tensor(one) for n, one in enumerate(factors) if n != mode and one is not None}
     widths = {one.shape[1:] for one in others.values()}
     fits = all(one.dim() == 2 and one.shape[0] == T.shape[n] for n, one in others.items() if n < T.dim())

@@ -84,7 +84,7 @@ class Csr:
 
     @property
     def is_transposed(self) -> bool:
-        """Return whether the rows of the shared structure are the columns of this matrix."""
+        """Return whether this matrix is the transpose of the stored one: its columns are the rows of `structure`."""
         return self._transposed
 
     @property
@@ -166,7 +166,7 @@ class Csr:
 
 
 def upright(A: Csr, what: str) -> IndexArrays:
-    """Return the rows of A. Raises InputError for a transposed matrix, whose structure lists columns."""
+    """Return the index arrays of A by rows; raise InputError for a transposed matrix, naming the caller `what`."""
     if A.is_transposed:
         raise InputError.refused(
             f"{what} works on rows, and a transposed matrix is stored by columns",
@@ -231,7 +231,7 @@ SERVED: Final[dict[Any, Callable[..., torch.Tensor]]] = {
 
 
 def _made_again(rows: IndexArrays, values: torch.Tensor, transposed: bool) -> Csr:
-    """Reconstruct a pickled or copied `Csr`; checks `rows`, since a file may hold any object."""
+    """Return a `Csr` from the parts that were pickled or copied; raise InputTypeError if `rows` is another object."""
     if not isinstance(rows, IndexArrays):
         raise InputTypeError.refused(
             "a Csr in a file is made of rows and values", given=f"an object of type {type(rows).__name__}",

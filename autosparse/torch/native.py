@@ -165,7 +165,7 @@ def sums_of_entries(structure: Placed, weights: torch.Tensor) -> torch.Tensor:
 def _heads_mm(
     structure: Placed, weights: torch.Tensor, V: torch.Tensor, out: torch.Tensor, scale: float
 ) -> torch.Tensor:
-    """Compute `heads_mm` into `out`; V is contiguous (m, H, F), or (1, H, F) for one row used by all entries."""
+    """Compute `heads_mm` into `out`; V is contiguous (m, H, F), or (1, H, F) if all entries use the same row."""
     n, heads, features = V.shape
     perm = structure.perm if isinstance(structure, Transposed) else ffi.NULL
     status = lib.asp_heads_mm(
@@ -180,9 +180,9 @@ def _heads_mm(
 def extreme(
     structure: Placed, values: torch.Tensor | None, B: torch.Tensor, *, least: bool, with_arg: bool
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """Return the max (or min) of value · B[j] over each row's entries, B (m, k) → (n, k), and the entries attaining it.
+    """Return the max (min if `least`) of A[i, j] · B[j] over the entries of each row i, and the entries attaining it.
 
-    `values` None counts as ones. The second result is None unless `with_arg`.
+    B (m, k) → (n, k). `values` None counts as ones. The second result is None unless `with_arg`.
     """
     B = rows_of(B)
     out = empty((structure.n_rows, B.shape[1]), B.dtype)

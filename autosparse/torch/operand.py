@@ -40,7 +40,7 @@ Source: TypeAlias = tuple[torch.Tensor, Arrays]  # values, index arrays
 
 
 class _Borrowed:
-    """Memory described by the array interface of NumPy, which an array uses without owning it."""
+    """Holder of NumPy's array interface for memory that it does not own, so that NumPy can make an array of it."""
 
     __slots__ = ("__array_interface__",)
 
@@ -67,7 +67,7 @@ def array_over(tensor: torch.Tensor) -> AnyArray:
 
 
 class Pinned:
-    """Copy of the values and references to the index arrays, for readers between products (background tuning)."""
+    """Copy of an operand's values beside its index arrays, readable between products (background tuning)."""
 
     __slots__ = ("_arrays", "_memory", "_print", "address", "n_bytes")
 
@@ -117,7 +117,7 @@ class TorchOperand(Operand):
         self.rows: NativeRows = rows
 
     def point_at(self, values: torch.Tensor, arrays: Arrays) -> None:
-        """Read these values until `let_go`; the caller keeps `values` and `arrays` alive until then."""
+        """Make kernels read `values` until `let_go`; the caller keeps `values` and `arrays` alive until then."""
         self._source = values, arrays
         if self._pinned is not None:
             if self._n_pins:
@@ -128,11 +128,11 @@ class TorchOperand(Operand):
         self._read_at(values.data_ptr())
 
     def let_go(self) -> None:
-        """End the product: the tensors may be freed or written again."""
+        """End the product: release the references to values and index arrays that `point_at` has stored."""
         self._source = None
 
     def pin(self) -> None:
-        """Copy the values, so that they can be read between products until `unpin`, even after the tensor is freed."""
+        """Copy the values of the running product, so that they can be read until `unpin`, even if written or freed."""
         with self._pins_lock:
             self._n_pins += 1
         if self._pinned is None and self._source is not None:
@@ -140,7 +140,7 @@ class TorchOperand(Operand):
             self._read_at(self._pinned.address)
 
     def unpin(self) -> None:
-        """Undo one `pin`; the next product frees the copy."""
+        """Undo one call of `pin`; after the last one, the next product frees the copy."""
         with self._pins_lock:
             self._n_pins -= 1
 
@@ -177,11 +177,11 @@ class TorchOperand(Operand):
         return self._value_dtype
 
     def validate(self) -> NativeRows:
-        """Return the view for kernels; the structure was checked when the first data were derived from it."""
+        """Return the arrays in the form for kernels, without a check: the structure was checked earlier."""
         return self.rows
 
     def refresh(self) -> None:
-        """Raise the version numbers where values or structure have changed since the last call."""
+        """Compare values and structure with the last call, and raise the version number of each that has changed."""
         start_ns = perf_counter_ns()
         now = lib.asp_look_low(self.rows.data[0], self.nnz * self._value_dtype.itemsize, native.threads())
         if now != self._fingerprint:
@@ -219,7 +219,7 @@ class Gathered(TorchOperand):
         self._source_print: int | None = None
 
     def collect(self, values: torch.Tensor) -> None:
-        """Gather the original's values, unless they equal the values gathered last."""
+        """Copy `values` in the order of the transpose's entries, unless they equal those copied last."""
         width = self._value_dtype.itemsize
         now = lib.asp_look_low(pointer(values), self.nnz * width, native.threads())
         if now == self._source_print:
@@ -236,7 +236,7 @@ class Gathered(TorchOperand):
 
 
 class Sampling(TorchOperand):
-    """Operand of products sampled at the entries of `structure` (SDDMM): all of its values are 1."""
+    """Operand of sampled products (SDDMM) at the entries of `structure`; all of its values are 1."""
 
     def __init__(self, structure: Structure, dtype: torch.dtype) -> None:
         super().__init__(structure, dtype)

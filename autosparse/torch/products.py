@@ -13,7 +13,7 @@ from autosparse.torch.structure import Structure
 
 
 class Home(Protocol):
-    """Protocol of an owner of a structure and its index arrays: `Rows`, or entries of a sparse tensor."""
+    """Interface of an owner of index arrays and their structure: `IndexArrays`, or entries of a sparse tensor."""
 
     @property
     def structure(self) -> Structure:
@@ -25,7 +25,10 @@ class Home(Protocol):
 
 
 def mm(home: Home, values: torch.Tensor, B: torch.Tensor, *, transposed: bool = False) -> torch.Tensor:
-    """Compute A B or Aᵀ B; values (nnz,) contiguous, B (k,) or (k, m) of the same dtype → (n,) or (n, m)."""
+    """Return A B or Aᵀ B; values (nnz,) contiguous, B (k,) or (k, m) of the same dtype → (n,) or (n, m).
+
+    `home` holds the index arrays of A. Large products go through the executor, others to the default kernel.
+    """
     structure, B = home.structure, native.rows_of(B)
     if not structure.is_sound:  # first use of a tensor that PyTorch did not check
         structure.check()
@@ -42,7 +45,10 @@ def of_structure(
     owner: tuple[torch.Tensor, ...],
     transposed: bool = False,
 ) -> torch.Tensor:
-    """Compute A B or Aᵀ B by the executor, B by rows; `owner` keeps the memory of the index arrays alive."""
+    """Return A B or Aᵀ B, computed by the executor, for `B` with contiguous rows.
+
+    `owner`: tensors that hold the memory of the index arrays, kept alive meanwhile.
+    """
     if transposed:
         return _transposed_mm(structure, values, B)
     operand = operand_of(structure, B.dtype)

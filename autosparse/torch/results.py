@@ -71,7 +71,7 @@ def _references(storage: Any) -> int:
 
 
 def _references_of_one() -> int:
-    """Return the reference count of a storage object with one name, as `_free_storage` counts it."""
+    """Return the reference count that `_free_storage` sees for a storage object that nothing else refers to."""
     storages = deque([torch.empty(1, device=CPU).untyped_storage()])
     storage = storages.popleft()
     return _references(storage)
@@ -82,7 +82,7 @@ _ALONE: Final = _references_of_one()
 
 
 def _free_storage(n_bytes: int) -> Any | None:
-    """Return a storage of this size to which only the pool refers, or None."""
+    """Return a pooled storage of exactly `n_bytes` to which only the pool refers, or None if there is none."""
     storages = _pool.get(n_bytes)
     if storages is None:
         return None

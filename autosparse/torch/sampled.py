@@ -48,16 +48,19 @@ class SampledAddmm:
 
     @property
     def suits_generated(self) -> bool:
-        """Return whether X has columns (K > 0). A Y that does not lie by rows is copied."""
+        """Return whether generated kernels can compute this call: whether X has columns (K > 0)."""
         return self.n_vecs > 0
 
     def by_default(self, n_threads: int, flags: int) -> int:
-        """Run the default kernel; see `protocols.Call`. One pass covers alpha, beta and `new_col`."""
+        """Run the default kernel and return its status; one pass covers alpha, beta and `new_col`."""
         status: int = lib.asp_sddmm_at(*self.given, native.threads())
         return status
 
     def by(self, bound: Bound, n_threads: int) -> bool:
-        """Run the kernel of a plan; see `protocols.Call`. Alpha, beta and `new_col` take separate passes."""
+        """Run the tuned kernel `bound`, and return whether it could; see `protocols.Call`.
+
+        Alpha, beta and `new_col` take separate passes.
+        """
         X, Y, rows, threads = self.X, self.Y.t(), self.rows, min(n_threads, native.threads())
         assert rows is not None
         if Y.stride(1) != 1 or Y.stride(0) < Y.shape[1]:
@@ -91,7 +94,7 @@ def dots(home: Home, X: torch.Tensor, Y: torch.Tensor) -> torch.Tensor:
 
 
 def compute(sample: SampledAddmm) -> int:
-    """Compute ``sample.out`` by the executor where possible; return the default kernel's status, or 0."""
+    """Write the result to ``sample.out``, by the executor where possible; return the kernel's status (0: success)."""
     if native.flags() or not get_options().extra_memory:
         return sample.by_default(0, 0)
     (crow, col), X = sample.arrays, sample.X

@@ -50,7 +50,7 @@ def version(tensor: torch.Tensor) -> int:
 
 
 def is_gone(watched: StorageWeakRef) -> bool:
-    """Return whether the storage was freed: equals `StorageWeakRef.expired`, in a tenth of its time."""
+    """Return whether the storage of weak reference `watched` was freed; a faster `StorageWeakRef.expired`."""
     return bool(_expired(watched.cdata))
 
 
@@ -58,7 +58,7 @@ _expired: Final = torch.UntypedStorage._expired
 
 
 class Placed:
-    """Compressed rows as arguments of kernels: addresses, shape, entries, index code (0: int32, 1: int64)."""
+    """Compressed rows in the form that kernels take: addresses, shape, nnz, and `index_code` (0: int32, 1: int64)."""
 
     __slots__ = ("col", "crow", "index_code", "n_cols", "n_rows", "nnz")
 
@@ -100,7 +100,7 @@ class Structure(Placed):
         self._lock = forking.lock()
 
     def stands(self, crow: torch.Tensor, col: torch.Tensor) -> bool:
-        """Return whether `crow` and `col`, found at the same addresses, are still the arrays of this structure."""
+        """Return whether `crow` and `col`, at the addresses of this structure, are its arrays and unwritten since."""
         return self._versions == (version(crow), version(col)) and not self.dead
 
     @property
@@ -157,7 +157,7 @@ class Structure(Placed):
         self.is_sound = True
 
     def _end(self) -> int:
-        """Return the end of the last row."""
+        """Return the last row start, ``crow[n_rows]``."""
         starts = ffi.cast("int64_t *" if self.index_code else "int32_t *", self.crow)
         return int(starts[self.n_rows])
 
@@ -170,10 +170,10 @@ class Structure(Placed):
             return self._turned
 
     def turned_when_it_pays(self) -> Transposed | None:
-        """Return the transpose if it is built or pays off, otherwise None.
+        """Return the transpose if it is built already or building it pays off, otherwise None.
 
-        It pays off once the extra time of products without it equals the time to build it (ski rental), and if it fits
-        into the option `extra_memory`.
+        It pays off once the extra time of products without it equals the time to build it (ski rental), and if it
+        fits into the option `extra_memory`.
         """
         if self._turned is None:
             options = get_options()
@@ -216,13 +216,13 @@ class Transposed(Placed):
 
     @staticmethod
     def bytes_ratio(of: Structure) -> float:
-        """Return the size of a transpose of `of` with float32 values, relative to the size of `of` itself."""
+        """Return the bytes of the transpose of `of` over the bytes of `of` itself, both with float32 values."""
         width = 8 if of.index_code else 4
         return 4 * (3 * of.nnz + of.n_cols) / (of.nnz * (width + 4) + of.n_rows * width + 1)
 
 
 def _at(address: Any, n: int, index_code: int) -> torch.Tensor:
-    """Return a tensor over `n` indices at `address`, which it does not own."""
+    """Return a tensor of `n` indices at `address`, whose memory it does not own; int64 if `index_code` is 1."""
     dtype = torch.int64 if index_code else torch.int32
     if n == 0:
         return torch.empty(0, dtype=dtype, device=CPU)
@@ -259,7 +259,10 @@ class IndexArrays:
         return IndexArrays, (self.crow, self.col, self.n_rows, self.n_cols)
 
     def _look(self) -> Structure:
-        """Return the structure of the present arrays; lengths are always checked, indices only where unchecked."""
+        """Return the structure of these arrays, after checking dtypes and lengths, and indices if they are unchecked.
+
+        Raises InputError, InputTypeError, StructureError.
+        """
         crow, col = self.crow, self.col
         if not (_is_index_array(crow) and _is_index_array(col)) or crow.dtype is not col.dtype:
             raise InputError.refused(
@@ -317,7 +320,7 @@ _structures: OrderedDict[tuple[int, int, int, int, int, torch.dtype], Structure]
 
 
 def structure_of(crow: torch.Tensor, col: torch.Tensor, n_rows: int, n_cols: int) -> Structure:
-    """Return the structure at these contiguous arrays, from the registry where it is known."""
+    """Return the structure of these contiguous arrays: the registered one if they are unwritten, else a new one."""
     key = (crow.data_ptr(), col.data_ptr(), col.numel(), n_rows, n_cols, col.dtype)
     known = _structures.get(key)
     if known is not None and known.stands(crow, col):
@@ -346,10 +349,10 @@ def index_arrays(A: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def checked(arrays: tuple[torch.Tensor, torch.Tensor], n_rows: int, n_cols: int, *, of: torch.Tensor) -> Structure:
-    """Return the structure of a sparse tensor `of` with these arrays, with valid indices. Raises StructureError.
+    """Return the structure of the sparse tensor `of`, whose index arrays are `arrays`, with checked indices.
 
-    Below autograd the index arrays have no version counter. The sparse tensor has one, which writes to values raise
-    too.
+    Raises StructureError. Below autograd the index arrays have no version counter. The sparse tensor has one, which
+    writes to values raise too.
     """
     structure, n_writes = structure_of(*arrays, n_rows, n_cols), version(of)
     if structure.is_sound and structure.checked_at != n_writes and structure.has_other_content():
@@ -362,7 +365,7 @@ def checked(arrays: tuple[torch.Tensor, torch.Tensor], n_rows: int, n_cols: int,
 
 
 def renewed(structure: Structure, arrays: tuple[torch.Tensor, torch.Tensor]) -> Structure:
-    """Replace a structure whose arrays were written by a new one, without any derived data."""
+    """Return a new structure of `arrays`, without derived data, in place of `structure`, whose arrays were written."""
     crow, col = arrays
     key = (crow.data_ptr(), col.data_ptr(), col.numel(), structure.n_rows, structure.n_cols, col.dtype)
     return _made(key, crow, col)

@@ -59,7 +59,7 @@ def _has_lost_threads() -> bool:
 
 
 def _process(name: str) -> tuple[bool, int]:
-    """Return whether a process is a fork that started no program, and its number of threads (0: unknown)."""
+    """Return whether process `name` ("self" or an id) is a fork without exec, and its thread count (0: unknown)."""
     try:
         fields = Path(f"/proc/{name}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
         return bool(int(fields[6]) & _FORKED_WITHOUT_EXEC), int(fields[17])
@@ -68,7 +68,7 @@ def _process(name: str) -> tuple[bool, int]:
 
 
 def _addresses() -> tuple[int, int]:
-    """Return the addresses of `_FUNCTIONS` in the library that PyTorch has loaded, or zeros if they are not found."""
+    """Return the addresses of the two OpenMP `_FUNCTIONS` in the library that PyTorch has loaded, or (0, 0)."""
     try:
         core = ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"))  # and dependencies
         parallel, number = (ctypes.cast(getattr(core, name), ctypes.c_void_p).value or 0 for name in _FUNCTIONS)

@@ -67,7 +67,7 @@ class TuningAccount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outlook:
-    """Expected number of products and expected gain of tuning, with the option `overhead`."""
+    """Facts by which tuning is decided: expected products, gain and default time, and the option `overhead`."""
 
     overhead: float = 0.04
     # expected products of this problem in this process, from a hint or the history; None: unknown
@@ -79,17 +79,17 @@ class Outlook:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """A decision on whether to run a step now, with the reason that `explain` shows."""
+    """Decision whether a tuning step runs now (`pays`), with the reason that `explain` shows."""
 
     pays: bool
     reason: str
 
 
 def saved_s(served_s: float, *, looked_s: float, tuned_s: float, default_s: float) -> float:
-    """Return the seconds saved by tuned products that took `served_s`, of which `looked_s` were checks and repacking.
+    """Return the seconds saved by tuned products that took `served_s`, with `looked_s` of them checks and repacking.
 
-    The result uses the ratio of `tuned_s` to `default_s` (seconds of one product; 0: unknown) and not their difference,
-    because changes of the machine's speed affect both kernels alike.
+    The result uses the ratio of `tuned_s` to `default_s` (seconds of one product; 0: unknown) and not their
+    difference, because changes of the machine's speed affect both kernels alike.
     """
     if not tuned_s:
         return 0.0
@@ -103,14 +103,14 @@ def overhead_budget_s(account: TuningAccount, outlook: Outlook) -> float:
 
 
 def saving_budget_s(outlook: Outlook) -> float:
-    """Return the seconds that a known run count allows for tuning in total; 0 if the count is unknown."""
+    """Return the total seconds that tuning may take as a share of the saving that a known run count yields, else 0."""
     if outlook.total_runs is None:
         return 0.0
     return SAVING_SHARE * outlook.gain * outlook.total_runs * outlook.default_s
 
 
 def advance_budget_s(account: TuningAccount, outlook: Outlook) -> float:
-    """Return the seconds that the advance adds to the overhead share; 0 if a solver bounds the number of products."""
+    """Return the seconds by which tuning may exceed the overhead share early on; 0 if a solver bounds the run count."""
     return 0.0 if outlook.expected is not None else ADVANCE * outlook.gain * outlook.overhead * account.product_s
 
 
@@ -121,10 +121,10 @@ def budget_s(account: TuningAccount, outlook: Outlook, *, in_advance: bool = Fal
 
 
 def expected_runs_left(account: TuningAccount, outlook: Outlook, *, in_advance: bool = False) -> float:
-    """Return the expected number of products to come.
+    """Return the expected number of further products of the problem.
 
-    It is the rest of a known run count, else as many as were run (the median of a scale-free prior), times ADVANCE_RUNS
-    for steps on the advance. The bound of a solver replaces the prior.
+    It is the rest of a known run count, else as many as were run (the median of a scale-free prior), times
+    ADVANCE_RUNS for steps on the advance. The bound of a solver replaces the prior.
     """
     if outlook.expected is not None:
         return max(1.0, outlook.expected.n_calls - account.n_calls, (outlook.total_runs or 0.0) - account.n_calls)
@@ -143,10 +143,10 @@ def weigh(
     path_price_s: float | None = None,
     in_advance: bool = False,
 ) -> Verdict:
-    """Decide whether to run a step of `price_s` now that leads to a result only after `path_price_s` in total.
+    """Return the decision whether a step that takes `price_s` seconds runs now.
 
-    The decision is monotone: a lower price, more time in products, a larger gain or a larger run count never turn
-    acceptance into refusal.
+    `path_price_s`: seconds until tuning gives a result, this step included. The decision is monotone: a lower price,
+    more time in products, a larger gain or a larger run count never turn acceptance into refusal.
     """
     if price_s <= NO_PRICE_S:
         return Verdict(pays=True, reason="costs nothing")
@@ -251,7 +251,7 @@ def pick(tiers: Sequence[Tier], *, n_runs: float, default_s: float) -> Tier | No
 
 
 def refusal(tiers: Sequence[Tier], *, n_runs: float, default_s: float) -> str:
-    """Return the reason why none of `tiers` pays: price and saving of the best tier that saves anything."""
+    """Return a text on why none of `tiers` pays for `n_runs` products: saving and price of the nearest tier."""
     nearest = min(tiers, key=lambda tier: (not tier.gain, tier.total_s(n_runs, default_s)))
     saved_s = n_runs * nearest.gain * default_s
     return f"{n_runs:,} products would save {saved_s:.3g} s, tuning costs {nearest.price_s:.3g} s"

@@ -24,14 +24,14 @@ _lock = forking.lock()
 
 
 def set_event() -> threading.Event:
-    """Return an event that is set."""
+    """Return a new threading.Event that is set already."""
     event = threading.Event()
     event.set()
     return event
 
 
 def submit(job: Callable[[], None]) -> bool:
-    """Run `job`, which must not raise, in the background thread after earlier jobs; return False at process exit."""
+    """Queue `job`, which must not raise, for the background thread; return False if no job can run any more."""
     global _worker
     with _lock:
         if _is_over:

@@ -53,13 +53,16 @@ MAX_REFUSALS: Final = 8
 
 @dataclass(slots=True)
 class CheckedWidth:
-    """Number of columns of the products that check a plan in service; it changes when other widths persist."""
+    """Width (number of columns) of the products by which a plan in service is checked.
+
+    It changes when products of another width persist.
+    """
 
     width: int = 0
     _n_others: int = 0  # products of other widths since the last one of this width
 
     def is_sample(self, n_vecs: int) -> bool:
-        """Return whether a product of `n_vecs` columns is a sample of the current check."""
+        """Return whether a product of `n_vecs` columns counts for the check; adopt a width that persists."""
         if n_vecs != self.width:
             self._n_others += 1
             if self.width and self._n_others < MAX_REFUSALS:
@@ -72,10 +75,11 @@ class CheckedWidth:
 def confirmed(
     context: TuningContext, search: Search, found: Plan, *, limit_s: float, clock: Callable[[], float]
 ) -> Plan:
-    """Return the plan after a final race on memory laid out as in users' programs, and set the search's incumbent.
+    """Race the search's best candidates against the default kernel once more, and return the resulting plan.
 
-    The best single formats near the incumbent run too, as time allows, because the search's winner need not win here. A
-    composite must beat them by more than a tie; otherwise the best of them serves.
+    Operands and results lie in memory as in users' programs. The best single formats near the incumbent run too, as
+    time allows. A composite must beat them by more than a tie; otherwise the best of them serves. The winner becomes
+    the search's incumbent.
     """
     incumbent, default_s = search.incumbent, search.default_s
     if incumbent.schedule is None or id(incumbent) not in search.measured_s or default_s is None:
@@ -205,7 +209,7 @@ def _close_composite(search: Search) -> Trial | None:
 
 
 def _close(search: Search, singles: Sequence[Trial]) -> list[Trial]:
-    """Return the trials of `singles` whose time is close to the best of them and the incumbent."""
+    """Return the trials of `singles` that were nearly as fast as the fastest of them and the incumbent."""
     title_s = min((search.measured_s[id(one)] for one in (search.incumbent, *singles)), default=0.0)
     return [one for one in singles if search.measured_s[id(one)] <= CLOSE * title_s]
 
@@ -224,7 +228,7 @@ def _singles(search: Search) -> list[Trial]:
 def watch(context: TuningContext, served: Callable[[], KernelTrial | None], *, excess_s: float) -> Generator[
     Step, float | None, KernelTrial
 ]:  # fmt: skip
-    """Compare the kernel that `served` returns with the default kernel until it loses; return the trial that lost.
+    """Compare the kernel that `served` returns with the default kernel repeatedly; return its trial once it loses.
 
     `excess_s`: expected seconds that the default kernel takes longer. Nothing is compared while the default kernel
     serves. A kernel that lost on isolated products is compared again on consecutive ones: after a pause its threads
@@ -270,7 +274,7 @@ def _is_lost(race: Race) -> bool:
 
 
 def given_up(context: TuningContext, plan: Plan) -> Plan:
-    """Replace `plan` by the default kernel, also in the cache if the plan is remembered there."""
+    """Store and return a plan with the default kernel in place of `plan`, whose kernel lost its advantage."""
     why = "the tuned kernel stopped being faster than the default one, or could not serve products any more"
     instead = dataclasses.replace(plan, schedule=None, why=why)
     if plan.effort != Effort.OFF.value and not context.is_stale:

@@ -104,7 +104,7 @@ def _known(operand: AnyOperand, operation: str) -> str:
 
 
 def _typed(operand: AnyOperand, operation: str) -> HasDtype | None:
-    """Return the object whose dtype selects kernels; None if SciPy or NumPy computes the product."""
+    """Return an object with the dtype of the kernels for `operation`; None if SciPy or NumPy computes the product."""
     if isinstance(operand, Unfolding):
         return operand if operand.has_kernels and operand.is_native else None
     rows = operand.rows or operand.validate()
@@ -213,21 +213,21 @@ def _report(state: DispatchState, context: TuningContext, plan: Plan) -> Report:
 
 
 def _failures(live_tuner: LiveTuner, context: TuningContext) -> tuple[str, ...]:
-    """Return the failures of this process with their reasons, each reason once."""
+    """Return the reasons for kernels that failed in this process and for a tuner that failed, each once."""
     tuned = live_tuner.session.context if live_tuner.session is not None else None
     told = [*(tuned.failures if tuned is not None else ()), *context.failures, live_tuner.failure]
     return tuple(dict.fromkeys(one for one in told if one))
 
 
 def _tiers(context: TuningContext, default_s: float) -> tuple[Tier, ...]:
-    """Return the tuning tiers of this problem; none while the time of a product is unknown."""
+    """Return price and gain of each tuning tier for this problem; none if `default_s`, a product's seconds, is 0."""
     if not default_s:
         return ()
     return tuple(planner.tiers(context, default_s=default_s, most=Effort.FULL, budget_s=context.options.budget_s))
 
 
 def _unserved_report(operand: AnyOperand, columns: int, *, operation: str, transposed: bool) -> Report:
-    """Return the report of a product for which no kernel can be chosen."""
+    """Return the report of a product of `columns` columns that no kernel supports."""
     options = get_options()
     problem = Problem(
         operation=operation, pattern=operand.pattern, transposed=transposed, n_dense_cols=columns,

@@ -84,7 +84,7 @@ PART_STYLE: Final = SearchStyle(
 
 @dataclass(frozen=True, slots=True)
 class _First:
-    """A proposer of given schedules: those tried for a kind of part before any that a model ranks."""
+    """Proposer that returns the given schedules: those tried for a kind of part before any that a model ranks."""
 
     schedules: tuple[SuperSchedule, ...]
     price_s: float = 0.0
@@ -100,7 +100,10 @@ class _First:
 
 @dataclass(slots=True, eq=False)
 class HybridDivider:
-    """Source of composites for one lab's problem; `budget_s` bounds each call, `seed` is a remembered composite."""
+    """Factory of composites for the problem of `context`.
+
+    A call takes at most `budget_s` seconds; `seed` is the composite of a remembered plan, returned first.
+    """
 
     context: TuningContext
     budget_s: float
@@ -121,7 +124,7 @@ class HybridDivider:
         return self.clock() < self._share_ends_s
 
     def __call__(self) -> list[Schedule]:
-        """Return composites, most promising first; the second entry is a single format that composites must beat."""
+        """Return composites, most promising first; the second element may be a single format that they must beat."""
         now_s = self.clock()
         share_s = min(self.budget_s, self.end_s - now_s)
         end_s, self._share_ends_s = now_s + PARTS_SHARE * share_s, now_s + share_s
@@ -144,7 +147,7 @@ class HybridDivider:
         return [*composites[:1], *rival, *composites[1:]] if composites else []
 
     def partitions(self, view: Pattern | None = None) -> list[Partition]:
-        """Return the partitions of op(A)'s entries that are worth trying, most promising first."""
+        """Return ways to divide the entries of op(A) into parts, those with an expected gain, most promising first."""
         view = _view(self.context) if view is None else view
         start_s = self.clock()
         problem, n_cols = self.context.problem, self.context.problem.n_dense_cols
@@ -165,7 +168,7 @@ class HybridDivider:
         return self.context.problem.n_dense_cols < MIN_COLUMNS
 
     def _ready(self, view: Pattern, partition: Partition) -> list[Composite]:
-        """Return composites of a partition that need no compiler."""
+        """Return the composites for `partition` whose kernels need no compiler."""
         swept = sweeps(self.context.problem.operation, view, partition, self.context.problem.n_dense_cols)
         return [*fused_of(self.context, partition), *filter(self.context.is_built, swept), *self._at_once(partition)]
 
@@ -186,9 +189,10 @@ class HybridDivider:
         return [made] if made is not None and self.context.is_built(made) else []
 
     def _searched(self, partition: Partition, limit_s: float) -> list[Composite]:
-        """Return the composites of the parts' first schedules and of the fastest found, without duplicates.
+        """Tune each part for its share of `limit_s` seconds; return composites of first and of fastest schedules.
 
-        The former is returned even if no part had time to compile. The list is empty if a part has no schedule.
+        They are distinct. The composite of first schedules is returned even if no part had time to compile. The list
+        is empty if a part has no schedule.
         """
         problem = self.context.problem
         parts = _native.subsets(problem.matrix, partition.selections, transposed=problem.transposed)
@@ -210,7 +214,11 @@ class HybridDivider:
     def _best(
         self, pattern: Pattern, entries: Array, place: _Place, able: tuple[SuperSchedule, ...], limit_s: float
     ) -> SuperSchedule | None:
-        """Return the fastest schedule of the part's own search, or the first one given; None if there is none."""
+        """Return the fastest schedule found in `limit_s` seconds for the part `pattern`, or the first of `able`.
+
+        `entries`: positions of the part's entries in the matrix; `able`: schedules to try first. None if nothing was
+        found and `able` is empty.
+        """
         if pattern.nnz == 0:
             return next(iter(able), None)
         whole = self.context.operand()
@@ -244,7 +252,7 @@ class HybridDivider:
 
 
 def _composite(operation: str, partition: Partition, parts: Sequence[Part]) -> Composite | None:
-    """Return the composite of `parts`, interleaved by row windows if its kernels can be; None if it has no kernels."""
+    """Return the composite of `parts`, interleaved by row windows if its kernels support that; None without kernels."""
     for window in (partition.window if "blocks" in partition.kinds else 0, 0):
         composite = Composite(parts=tuple(parts), window=window)
         if _native.composite_unsupported(operation, composite) is None:
@@ -266,13 +274,13 @@ def fused_of(context: TuningContext, partition: Partition) -> list[Composite]:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Position of a part in a composite, which requires its schedule to add to the result or to list its rows."""
+    """Position `at` of a part in the composite of `partition`, which limits the schedules that the part may have."""
 
     partition: Partition
     at: int
 
     def reason(self, operation: str, schedule: SuperSchedule) -> str | None:
-        """Return the reason why `schedule` cannot be used at this position; None if it can."""
+        """Return why the part at this position cannot have `schedule`; None if it can."""
         try:
             filler = SuperSchedule(operation=operation)
             parts = tuple(
@@ -298,7 +306,7 @@ _supports: Final[dict[tuple[Any, ...], Supports]] = {}
 
 
 def first_schedules(problem: Problem, kind: str, selection: Selection, at: int) -> tuple[SuperSchedule, ...]:
-    """Return the schedules tried for a part before a model ranks others."""
+    """Return the schedules that are tried first for part number `at`, of this `kind`, of a composite."""
     is_added = kind == "rest" and at > 0 and not OPS[problem.operation].is_sampled
     return tuple(tried(problem.operation)(kind, selection, problem.n_dense_cols)) + (
         tuple(tried(problem.operation)("adds", selection, problem.n_dense_cols)) if is_added else ()
@@ -306,7 +314,7 @@ def first_schedules(problem: Problem, kind: str, selection: Selection, at: int) 
 
 
 def ordered(operation: str) -> tuple[SuperSchedule, ...]:
-    """Return the runtime's loops over rows sorted by length and by first column; none if the operation has none.
+    """Return schedules of the runtime's loops over rows sorted by length and by first column; none if it lacks them.
 
     They need no compiler. Every search that a user asks for races them, and composites must beat them.
     """
@@ -315,7 +323,7 @@ def ordered(operation: str) -> tuple[SuperSchedule, ...]:
 
 
 def in_panels(context: TuningContext) -> tuple[SuperSchedule, ...]:
-    """Return the schedule of single-row panels if most rows are fit for it; it needs no compiler."""
+    """Return the schedule of single-row panels if B exceeds L2 and most rows suit it, else none; no compiler needed."""
     problem = context.problem
     if OPS[problem.operation].is_sampled or not OPS[problem.operation].parts or problem.n_dense_cols < MIN_COLUMNS:
         return ()
@@ -330,7 +338,7 @@ def _view(context: TuningContext) -> Pattern:
 
 
 def _parts_copy(problem: Problem, view: Pattern) -> bool:
-    """Return whether parts read copied panels of B and the default kernel does not (`runtime/matmul/panels.c`)."""
+    """Return whether parts copy panels of B and the default kernel does not: B's rows are read moderately often."""
     is_sampled, reads = OPS[problem.operation].is_sampled, view.nnz / max(1, view.n_cols)
     return not is_sampled and _is_streaming(problem, view) and READS_BY_PARTS <= reads < READS_BY_ONE
 
@@ -342,7 +350,7 @@ def _is_streaming(problem: Problem, view: Pattern) -> bool:
 
 
 def _part_context(context: TuningContext, operand: Operand) -> TuningContext:
-    """Return a context for one part, with the dense operands of `context` and its own packed copies.
+    """Return a context in which the part `operand` is tuned with the dense operands of `context`.
 
     The caller keeps `operand` alive.
     """
@@ -359,9 +367,10 @@ def _part_context(context: TuningContext, operand: Operand) -> TuningContext:
 def divider_of(
     context: TuningContext, *, effort: Effort, budget_s: float, known: Plan | None, clock: Callable[[], float]
 ) -> HybridDivider | None:
-    """Return the source of composites for a search; None if they are disabled, unsupported or unlikely to gain.
+    """Return the factory of composites for a search; None if they are disabled, unsupported or unlikely to gain.
 
-    Without ``hybrid=True``, only full searches use composites, for matrices and widths that can gain.
+    Without ``hybrid=True``, only full searches use composites, for matrices and widths that can gain. `known` is a
+    remembered plan.
     """
     problem, wish = context.problem, context.options.hybrid
     if wish is False or not OPS[problem.operation].parts or problem.storage or problem.dtype not in _native.VALUE_BYTES:

@@ -58,7 +58,7 @@ MODELS: Final = "models-v2"
 
 
 def model_folders(options: Options, target: Target) -> list[Path]:
-    """Return the folders to search for models: the option `models` alone, else calibrated before shipped models."""
+    """Return the folders that may hold models: the option `models` alone, else calibrated before shipped models."""
     if options.models is not None:
         return [options.models]
     own = calibrated_folder(options, target)
@@ -108,7 +108,10 @@ def find_model(options: Options, target: Target, op: str) -> LearnedModel | None
 
 @functools.lru_cache(maxsize=16)
 def _read(folder: Path, name: str, changed: int, own: Path | None) -> LearnedModel | None:
-    """Read and cache one model; `changed` (file time) is part of the cache key, `own` is the folder of the rates."""
+    """Return the model `name` of `folder`, cached; None, with an event, if it cannot be read.
+
+    `changed` (file time) is part of the cache key; `own` is the folder of this machine's measured rates.
+    """
     from autosparse.tuner.learned.predict import LearnedModel
 
     try:
@@ -132,18 +135,18 @@ def known_rates(folder: Path | None) -> MachineRates | None:
 
 @functools.lru_cache(maxsize=1024)
 def _numbered(one: SuperSchedule) -> SuperSchedule:
-    """Return `one` with dictionary-encoded values; always the same object for equal schedules."""
+    """Return `one` with its values stored dictionary-encoded; equal schedules give the same object."""
     return dataclasses.replace(one, format=dataclasses.replace(one.format, values=DICTIONARY))
 
 
 def _plain(one: SuperSchedule) -> SuperSchedule:
-    """Return `one` with plain values."""
+    """Return `one` with its values stored in the problem's dtype; equal schedules give the same object."""
     return dataclasses.replace(one, format=dataclasses.replace(one.format, values=""))
 
 
 @dataclass(frozen=True, slots=True)
 class LearnedProposer:
-    """Proposals of a learned model for the problem of one lab; see `tuner.model.Proposer`."""
+    """Proposer of schedules for the problem of `context` by a learned model; see `analytic.matmul.Proposer`."""
 
     context: TuningContext
     model: LearnedModel
@@ -246,7 +249,7 @@ class LearnedProposer:
 
 @dataclass(frozen=True, slots=True)
 class LazyProposer:
-    """Proposals of a model that this process has not read yet; its price includes reading the model."""
+    """Proposer whose learned model this process has not read yet; its price includes reading the model."""
 
     context: TuningContext
 
@@ -275,7 +278,7 @@ class LazyProposer:
 
 
 def training_domain_of(context: TuningContext, *, is_learned: bool) -> TrainingDomain:
-    """Return the training domain of the learned model of the context's operation, or of the statistics."""
+    """Return the training domain of the learned model; of the statistics without one or if `is_learned` is false."""
     op = op_of(context.problem)
     path = weights_in_use(context.options, context.problem.target, op) if is_learned else None
     if path is None:

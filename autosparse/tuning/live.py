@@ -74,7 +74,7 @@ class LiveTuner:
 
     @property
     def pending(self) -> Step | None:
-        """The next step; None if there is none."""
+        """Next step of tuning; None if there is none."""
         return self.loop.pending if self.loop is not None else None
 
     @property
@@ -104,7 +104,7 @@ class LiveTuner:
     # -- accounts -----------------------------------------------------------------------------------------------
 
     def account(self) -> TuningAccount:
-        """Return the times spent and saved so far."""
+        """Return the account of this problem: products, and seconds in products, spent on tuning, and saved."""
         self.state.commit()
         looked_s, tuned_s = self.service.choice.spent_s if self.service is not None else 0.0, self._incumbent_s()
         served_s = self.state.tuned_ns * 1e-9
@@ -135,7 +135,7 @@ class LiveTuner:
         )
 
     def count_into(self, stats: TuningStats) -> None:
-        """Add the calls since the last count to the history."""
+        """Add the products since the last call of this method to the problem's history in `stats`."""
         self.state.commit()
         n_calls, product_ns = self.state.n_calls, self.state.product_ns
         if n_calls > self.n_counted and self.history_key:
@@ -150,7 +150,7 @@ class LiveTuner:
     # -- steps ---------------------------------------------------------------------------------------------
 
     def look(self, n_vecs: int, served_by: Serving | None, took_ns: int) -> None:
-        """Continue tuning after a product of `took_ns` that `served_by` computed (None: the default kernel)."""
+        """Continue tuning after a product of `n_vecs` columns, which `served_by` computed in `took_ns`."""
         if self._in_background or not self._lock.acquire(blocking=False):
             return
         start_s, self._worked_s = self.clock(), 0.0
@@ -181,7 +181,7 @@ class LiveTuner:
             self._look_at(max(self.state.product_ns * 2e-9, 1e-2))
 
     def permit(self, step: Step) -> Perform | None:
-        """Return how `step` is performed now; None: not yet, and the serving kernel until then is set."""
+        """Return a function that performs `step` now; None: not yet, and the kernel that serves until then is set."""
         product, self._product = self._product, None
         if isinstance(step, Pause):
             return self._pause_or_end(step)
@@ -206,12 +206,12 @@ class LiveTuner:
         return partial(done, step, self.clock, self._learn)
 
     def _serve_next(self, trial: KernelTrial | None, *, for_s: float = 0.0) -> None:
-        """Let `trial` compute the next products, for `for_s` seconds and at least one; then call `look` again."""
+        """Make `trial` the kernel of the next products, for `for_s` seconds or one product; then call `look` again."""
         self.state.serving = trial if trial is not None and trial.schedule is not None else None
         self.state.next_look_ns = self.state.product_ns + for_s * 1e9
 
     def _affordable(self, step: Work | Sample) -> bool:
-        """Return whether the budget covers the price of `step`; if not, set the time of the next `look`."""
+        """Return whether tuning may spend the price of `step` now; if not, set the time of the next `look`."""
         if isinstance(step, Sample) and step.is_check and self.state.options.overhead > 0:
             return True  # a slow plan saves nothing that could pay for its check
         account, outlook = self.account(), self.outlook()
@@ -232,7 +232,7 @@ class LiveTuner:
         self.state.next_look_ns = min(FOREVER_NS, product_s * 1e9) if math.isfinite(product_s) else FOREVER_NS
 
     def _wait_calls(self, n_calls: int) -> None:
-        """Call `look` after `n_calls` products or sooner, since the mean time of a product is uncertain at first."""
+        """Set the next `look` to `n_calls` products from now, or sooner while a product's mean time is uncertain."""
         mean_ns = self.state.product_ns / max(1, self.state.n_calls)
         self.state.serving = self._incumbent()
         n_since = self.state.n_calls - self._paused_at
@@ -248,7 +248,7 @@ class LiveTuner:
         return None
 
     def _sample_of(self, step: Sample, n_vecs: int, served_by: Serving | None, took_s: float) -> Perform | None:
-        """Return the product just computed as the sample `step` asks for; None if it is not one."""
+        """Return a function giving the seconds of the product just computed, or `skipped`; None if unfit for `step`."""
         if not (self._checked.is_sample(n_vecs) if step.is_check else n_vecs == self.state.n_dense_cols):
             return None
         wanted: object = step.trial if step.trial.schedule is not None else None
@@ -271,7 +271,7 @@ class LiveTuner:
         return self.session.incumbent_s if self.session is not None and self.default_s else 0.0
 
     def _incumbent(self) -> KernelTrial | None:
-        """Return the kernel that serves: the incumbent, or another one where its packed copy does not pay."""
+        """Return the kernel that serves (None: default): the incumbent, or a fallback if its copy does not pay."""
         session = self.session
         incumbent = session.serving_trial(is_over=self.pending is None) if session is not None else None
         if session is None or incumbent is None or incumbent.reads_live:
@@ -300,7 +300,7 @@ class LiveTuner:
             borrower.install(lent, lent.plan, lent.incumbent, lent.in_place)
 
     def _learn(self, step: Work, seconds: float) -> None:
-        """Account for a finished piece of work."""
+        """Add the seconds of a finished `step` to the time spent, to price estimates and to the log."""
         self._worked_s += seconds
         self._spend(seconds)
         context = self.session.context if self.session is not None else None
@@ -316,7 +316,7 @@ class LiveTuner:
             self.session.tuning_s = self.tuning_s
 
     def begin(self, session: TuningSession) -> None:
-        """Start tuning between products."""
+        """Start `session`, whose steps then run between products."""
         self.session, self.loop = session, StepLoop(session.steps())
 
     def install(

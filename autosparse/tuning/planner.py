@@ -63,7 +63,7 @@ Source: the loss of the best of a model's ten first candidates against the best 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A plan and the trial that runs it; the trial is None for the default kernel."""
+    """Result of planning: a plan and the trial that runs it; the trial is None for the default kernel."""
 
     plan: Plan
     trial: KernelTrial | None = None
@@ -85,7 +85,7 @@ def plan(
     progress: Progress | None = None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Decision:
-    """Return the plan for this problem and its trials, ready to run, within `budget_s` seconds.
+    """Return the plan for this problem and its trials, ready to run: remembered, or searched in `budget_s` seconds.
 
     With `runs`, tuning starts only if that many products can pay for it; without, it always starts. With `may_lower`,
     `runs` may also select a less thorough tier than `effort`.
@@ -130,7 +130,7 @@ def _divider_of(context: TuningContext, **terms: Any) -> Divider | None:
 
 
 def _decision(found: Plan, search: Search) -> Decision:
-    """Return the result of a search with its kernels packed and ready to run."""
+    """Return the plan `found` by `search` with the trials that run it, packed and ready."""
     incumbent = search.incumbent
     if not isinstance(incumbent, KernelTrial) or incumbent.schedule is None:
         return Decision(found)
@@ -211,7 +211,7 @@ def _unusable(known: Plan, reason: str) -> Plan:
 def _worth(
     context: TuningContext, *, runs: int | None, effort: Effort, budget_s: float, clock: Callable[[], float]
 ) -> tuple[Effort, float, Plan | None]:
-    """Return the effort, the seconds that tuning may take, and a default plan if tuning does not pay.
+    """Return (effort, seconds that tuning may take, plan with the default kernel if tuning does not pay, else None).
 
     The effort is the requested one, or the less thorough tier with the least expected total for `runs` products.
     """
@@ -231,7 +231,7 @@ def _worth(
 
 
 def tiers(context: TuningContext, *, default_s: float, most: Effort, budget_s: float) -> list[amortization.Tier]:
-    """Return the expected price and gain on this machine of each tuning tier up to the effort `most`."""
+    """Return the tuning tiers up to the effort `most`, with their expected price and gain on this machine."""
     cost_estimates, problem = context.stats.cost_estimates, context.problem
     prior = OPS[problem.operation].prior_estimate_gain(problem.n_dense_cols)
     measured_gain = expected_gain(context)
@@ -258,7 +258,7 @@ _spaces: set[Hashable] = set()  # made by this process
 
 
 def has_space(problem: Problem) -> bool:
-    """Return whether this process has built the schedule space; building takes ten times as long as ranking it."""
+    """Return whether this process has built the problem's schedule space, which takes 10 times as long as ranking."""
     return _space_of(problem) in _spaces
 
 
@@ -310,7 +310,7 @@ def search_for(
 
 
 def _in_place(context: TuningContext, *, live: bool) -> list[SuperSchedule]:
-    """Return schedules on the user's own arrays, which need neither checks for writes nor repacking; they race first.
+    """Return schedules that read the user's own arrays, without checks for writes or repacking; they race first.
 
     Schedules that need a compiler are included only where others can write the arrays, because packed copies may not
     pay there. A live search excludes them, because its other candidates would wait for their compilation to be paid
@@ -327,7 +327,7 @@ def _in_place(context: TuningContext, *, live: bool) -> list[SuperSchedule]:
 
 
 def _shipped(context: TuningContext) -> list[SuperSchedule]:
-    """Return shipped SpMV kernels that the statistics model does not rank."""
+    """Return the schedules of shipped SpMV kernels for dictionary-encoded values, which no model ranks; at most one."""
     problem = context.problem
     if problem.operation != HIGH_SLICES.operation or problem.n_dense_cols > 1 or problem.storage != DICTIONARY:
         return []
@@ -341,7 +341,7 @@ def is_read_in_place(context: TuningContext) -> bool:
 
 
 def _always(context: TuningContext) -> list[SuperSchedule]:
-    """Return the schedules that race in every search a user asks for; none for small matrices."""
+    """Return the schedules that race in every explicit search (sorted rows, row panels); none for small matrices."""
     from autosparse.tuning.hybrid import in_panels, ordered
 
     problem, operation = context.problem, context.problem.operation
@@ -355,13 +355,13 @@ PRICED: Final = frozenset({"recall", "import", "rank", "space", "save", "hash"})
 
 
 def observe(context: TuningContext, work: Work, seconds: float) -> None:
-    """Update the price of a kind of work from one measured run; hashing is priced per byte."""
+    """Update the price estimate of the kind of `work` by one run that took `seconds`; hashing is priced per byte."""
     if work.kind in PRICED:
         context.stats.observe(work.kind, seconds, context.problem.operand_bytes if work.kind == "hash" else 1.0)
 
 
 def conclude(context: TuningContext, found: Plan) -> None:
-    """Store the plan of a finished search, and record its gain."""
+    """Store the plan `found` of a finished search, and record the fraction of time it saves."""
     event("plan", found.why, schedule=found.schedule.to_json() if found.schedule else "default", seconds=found.tune_s)
     if found.effort == Effort.OFF.value or context.is_stale:
         return  # the result is not representative, so no later search should rely on it

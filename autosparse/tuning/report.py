@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServingCosts:
-    """The kernel that serves a plan with a packed copy, and the costs that decide it."""
+    """Costs of a packed copy per product, and the choice they lead to: packed kernel or its fallback."""
 
     is_packed: bool
     has_in_place: bool  # the fallback is a kernel that reads the user's arrays, else the default kernel
@@ -89,7 +89,7 @@ class Report:
 
 
 def verdict_of(tuner: LiveTuner) -> str:
-    """Return the next tuning step and the condition it waits for, or the reason why there is none."""
+    """Return a text on the next tuning step and the condition it waits for, or on why there is none."""
     step, state = tuner.pending, tuner.state
     if state.options.deterministic:
         return "deterministic: one kernel, one summation order, nothing to tune"

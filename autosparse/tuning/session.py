@@ -62,7 +62,7 @@ class TuningSession:
     is_finished: bool = False  # a plan exists, and only watching it is left to do
 
     def finish(self, plan: Plan, incumbent: KernelTrial | None, in_place: KernelTrial | None = None) -> None:
-        """Take over a plan that was found elsewhere; only watching is left to do."""
+        """Adopt `plan`, found elsewhere, with its ready kernels; the session then only watches the incumbent."""
         self.plan, self.incumbent, self.in_place, self.is_finished = plan, incumbent, in_place, True
 
     @property
@@ -90,7 +90,10 @@ class TuningSession:
             self.context.keep_private(options)
 
     def lent(self, options: Options, *, found_under: Options) -> TuningSession | None:
-        """Return a session for the same problem under `options` that starts from this plan; None if they exclude it."""
+        """Return a session under `options` that starts from this session's plan; None if the plan may not serve there.
+
+        `found_under`: the options under which the plan was found.
+        """
         schedule = self.incumbent.schedule if self.incumbent is not None and self.is_finished else None
         if schedule is None or not is_allowed(schedule, options, found_under=found_under):
             return None
@@ -100,7 +103,7 @@ class TuningSession:
         return dataclasses.replace(self, search=None, tuning_s=0.0, incumbent=incumbent, in_place=in_place)
 
     def _twin(self, trial: KernelTrial | None) -> KernelTrial | None:
-        """Return another trial of the same schedule on the same packed copy; None if the copy is gone."""
+        """Return a new ready trial of the schedule of `trial` on the same packed copy; None if that fails."""
         if trial is None or self.context is None or not trial.ready:
             return None
         twin = self.context(trial.schedule)
@@ -109,7 +112,10 @@ class TuningSession:
         return twin if twin.ready else None
 
     def serving_trial(self, *, is_over: bool) -> KernelTrial | None:
-        """Return the kernel that serves while no candidate is tried; None: the default kernel."""
+        """Return the kernel that serves between samples of candidates (None: the default one).
+
+        `is_over`: tuning has ended, so that a recalled plan without incumbent is dropped.
+        """
         if self.recalled is not None and (self.incumbent is not None or is_over):
             if self.incumbent is not None and self.incumbent.schedule == self.recalled.schedule:
                 # keep the known cost of checks for writes
@@ -160,7 +166,7 @@ class TuningSession:
             self.gain = max(0.0, 1.0 - self._known.measured_s / self._known.default_s)
 
     def _load(self, load: Callable[[], None]) -> Steps:
-        """Import what building kernels needs: once per process, and only before something is built."""
+        """Yield one step that imports what building kernels needs; none if this process has imported it."""
         if "autosparse._native.kernels.implementations" not in sys.modules:
             import_s = self.import_price_s
             yield Work(kind="import", price_s=import_s, path_price_s=import_s, do=load, in_advance=True)
@@ -200,7 +206,7 @@ class TuningSession:
         yield Work(kind="save", price_s=price_s, path_price_s=0.0, do=self._save)
 
     def _follow(self, context: TuningContext, search: Search) -> None:
-        """Let the search's incumbent serve products as soon as it wins its race."""
+        """Set the session's incumbent to the search's, so that it serves products, and update the expected gain."""
         self.gain = _gain_after_ranking(context, search)
         incumbent = search.incumbent
         self.incumbent = incumbent if isinstance(incumbent, KernelTrial) and incumbent.schedule is not None else None
@@ -225,7 +231,7 @@ class TuningSession:
         notes.note_next_step(context, self.next_price_s)
 
     def _watch(self) -> Steps:
-        """Compare the incumbent with the default kernel from time to time, and drop it when it is no faster."""
+        """Yield steps that compare the incumbent with the default kernel from time to time; drop it when it loses."""
         context, incumbent = self.context, self.incumbent
         if context is None or incumbent is None:
             return

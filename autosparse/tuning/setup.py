@@ -20,7 +20,7 @@ from autosparse.tuning.trials.kernel_trial import KernelTrial
 
 
 def live_tuner_of(state: DispatchState, operand: AnyOperand) -> LiveTuner:
-    """Return the live tuner of `state`, or a new one; a new one has read and hashed nothing."""
+    """Return the live tuner of `state`, created now if there is none; it has read and hashed nothing then."""
     live_tuner = state.live_tuner
     if not isinstance(live_tuner, LiveTuner):
         live_tuner = LiveTuner(state, operand=weakref.ref(operand))
@@ -71,7 +71,7 @@ _reporters: list[Callable[[], None]] = []
 
 
 def _report_counts() -> None:
-    """Add all uncounted calls to histories and store the results of unfinished searches, at exit."""
+    """Add all uncounted products to histories and store the results of unfinished searches; runs at exit."""
     for dispatcher in list(DISPATCHERS):
         for state in list(dispatcher.states.values()):
             live_tuner = state.live_tuner

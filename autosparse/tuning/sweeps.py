@@ -38,14 +38,14 @@ SIDE_BY_SIDE: Final = 1 / 8
 
 
 def panels(operation: str, n_rows: int) -> SuperSchedule:
-    """Return the schedule of the runtime's panel loops with `n_rows` rows (1, 4 or 8) side by side."""
+    """Return the schedule of the runtime's loops over column panels, with `n_rows` rows (1, 4 or 8) side by side."""
     fmt = f"k1:U,i1:U,k0:C,i0:U | i={n_rows},k={PANEL}" if n_rows > 1 else f"k1:U,i1:U,k0:C | k={PANEL}"
     loops = ("k1", "i1", "k0", "i0")[: 4 if n_rows > 1 else 3]
     return SuperSchedule(operation=operation, format=Format.parse(fmt), loop_order=loops, implementation=RUNTIME)
 
 
 def resident_share(pattern: Pattern, n_dense_cols: int) -> float:
-    """Return the fraction of entries in rows fit for single-row panels; 0 if they do not pay for copying B."""
+    """Return the fraction of entries in rows long enough for single-row panels; 0 if copying B would not pay."""
     taken = pattern.row_lengths[pattern.row_lengths >= _resident_cut(pattern, RESIDENT[0])]
     n_entries, is_wide = int(taken.sum()), n_dense_cols >= MIN_COLUMNS
     return (
@@ -61,9 +61,9 @@ def stands_in_panels(pattern: Pattern, n_dense_cols: int) -> bool:
 
 
 def resident_partition(pattern: Pattern, n_dense_cols: int) -> list[Partition]:
-    """Return the partition into rows fit for single-row panels and the rest, or none.
+    """Return a list of one partition, into rows long enough for single-row panels and the rest, or an empty list.
 
-    There is none if these rows hold too few or all of the entries, or if nearly all of them are dense.
+    It is empty if these rows hold too few or all of the entries, or if nearly all of them are dense.
     """
     share, cut, lengths = (
         resident_share(pattern, n_dense_cols),
@@ -85,7 +85,7 @@ def _resident_cut(pattern: Pattern, n_entries: int) -> int:
 
 
 def _resident_parts(operation: str, pattern: Pattern) -> Iterator[tuple[Part, ...]]:
-    """Yield the ways of storing these rows: all in single-row panels, or the denser ones in panels of four."""
+    """Yield lists of parts that store these rows: all in single-row panels, or the denser ones in panels of four."""
     one, four = panels(operation, 1), panels(operation, 4)
     dense = _dense_cut(pattern)
     n_dense = int((pattern.row_lengths >= dense).sum())
@@ -96,7 +96,10 @@ def _resident_parts(operation: str, pattern: Pattern) -> Iterator[tuple[Part, ..
 
 
 def sweeps(operation: str, pattern: Pattern, partition: Partition, n_cols: int) -> list[Composite]:
-    """Return the sweep composites for a partition into dense rows and others, most promising first; else none."""
+    """Return composites that sweep over column panels for the long rows of `partition`, most promising first.
+
+    The list is empty for partitions of another kind.
+    """
     dense = partition.selections[0]
     if partition.kinds[0] not in {"dense", "near"} or not isinstance(dense, Rows) or n_cols < MIN_COLUMNS:
         return []
@@ -112,7 +115,7 @@ def sweeps(operation: str, pattern: Pattern, partition: Partition, n_cols: int) 
 
 
 def _dense_parts(operation: str, pattern: Pattern, dense: Rows) -> Iterator[tuple[Part, ...]]:
-    """Yield the ways of storing the dense rows: all alike, or the densest in eights and the others in fours.
+    """Yield lists of parts that store the dense rows: all alike, or the densest in eights and the others in fours.
 
     Up to four dense rows are stored singly first, because panels of four may be padded beyond the memory limit.
     """

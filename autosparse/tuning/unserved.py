@@ -41,7 +41,7 @@ def _unserved_tensor(operand: Unfolding) -> Plan:
 
 
 def _why_unfit(operand: Operand, served: tuple[str, ...]) -> str:
-    """Return the property of the operand's arrays that the kernels do not support."""
+    """Return a text on why the kernels cannot read the operand's arrays: dtype, indices, dimension or layout."""
     indptr, indices = operand.peek(INDPTR), operand.peek(INDICES)
     if operand.dtype.name not in served:
         return f"our kernels compute in {_listed(served)}, and the matrix holds {operand.dtype}"

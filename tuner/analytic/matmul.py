@@ -34,7 +34,7 @@ class CostModel(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A schedule and its predicted time divided by that of the default kernel."""
+    """Schedule and its predicted ratio: time over that of the default kernel."""
 
     schedule: SuperSchedule
     ratio: float
@@ -42,14 +42,14 @@ class Proposal:
 
 
 class Proposer(Protocol):
-    """Interface of a learned model that searches a space by itself instead of ranking a given list."""
+    """Interface of a model that returns the best schedules of a space by itself, instead of ranking a given list."""
 
     @property
     def price_s(self) -> float:
-        """Return the expected seconds of a call."""
+        """Return the expected seconds that a call takes."""
 
     def __call__(self) -> Sequence[Proposal]:
-        """Return the schedules with the shortest predicted times, best first; none for a problem outside the model."""
+        """Return the schedules with the lowest predicted ratios, best first; none for a problem outside the model."""
 
     def more(self, known: Sequence[SuperSchedule]) -> Sequence[Proposal]:
         """Return a longer list of the best schedules, and predictions of `known` where the model has them."""
@@ -70,7 +70,7 @@ class CoreRates:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VectorRates:
-    """Seconds per entry, block and row of a cache-resident SpMV on one core, fitted to a few matrices."""
+    """Seconds that a cache-resident SpMV takes per entry, block and row on one core, fitted to a few matrices."""
 
     default_entry: float = 0.28e-9
     default_row: float = 0.9e-9  # includes the branch misses of short rows of unequal lengths
@@ -105,7 +105,7 @@ class TrafficModel:
     locality: Locality | None = None  # None where op(A) is transposed
 
     def rank(self, problem: Problem, schedules: Sequence[SuperSchedule | None]) -> list[float]:
-        """Return the predicted seconds of one product for each schedule; a repeated tuple is analysed only once."""
+        """Return the predicted seconds per schedule (None: the default kernel); caches facts of a repeated tuple."""
         traits = Traits.of(schedules)
         shape = _Shapes.of(traits, self.facts)
         setting = _Setting.of(problem)
@@ -119,7 +119,7 @@ class TrafficModel:
         return times
 
     def _vector_s(self, setting: _Setting, traits: Traits, shape: _Shapes) -> Floats:
-        """Return the larger of instruction and traffic time of SpMV, which overlap, plus the exposed gather time."""
+        """Return the seconds of SpMV per schedule: the larger of instructions and traffic, plus exposed gather time."""
         instructions_s = self._instructions_s(setting, traits, shape)
         instructions_s += (shape.n_panels - 1) * self.facts.n_rows * self.vector.panel_row
         scatter_s = shape.n_blocks * SCATTER_S + setting.threads * self.facts.n_rows * self.vector.panel_row
@@ -139,7 +139,7 @@ class TrafficModel:
         return np.asarray(found)
 
     def _wide_s(self, setting: _Setting, traits: Traits, shape: _Shapes) -> Floats:
-        """Return the seconds of SpMM: read op(A) once per column tile, multiply and add, gather rows of B, write C."""
+        """Return the seconds of SpMM per schedule: to read op(A) per column tile, compute, gather B's rows, write C."""
         # The runtime's kernels process as many columns per pass as fit into their registers.
         tile = np.clip(np.where(traits.tile == 0, 16 * setting.lanes, traits.tile), 1, setting.n_columns)
         n_passes = -(-setting.n_columns // tile)
@@ -152,7 +152,7 @@ class TrafficModel:
         return busy_s + self._dense_s(setting, traits, shape) + rows_s + self._result_s(setting, shape)
 
     def _stored_bytes(self, setting: _Setting, traits: Traits, shape: _Shapes) -> Floats:
-        """Return the bytes of op(A) read in one pass: one index per block and one value per cell."""
+        """Return the bytes of op(A) read in one pass, per schedule: one index per block and one value per cell."""
         # SELL stores an index per cell instead of per block, and one per slot along a filled diagonal.
         index_bytes = self._index_bytes(setting, traits) * np.where(traits.is_sliced, traits.r, 1)
         pos_bytes = self.facts.n_rows / traits.r * shape.n_panels * setting.wide
@@ -174,7 +174,7 @@ class TrafficModel:
         return np.where(traits.is_sliced & (traits.index_bits == 16), 4.0 - 2.0 * narrow_share, found)
 
     def _footprint(self, setting: _Setting) -> float:
-        """Return the bytes of the operands of one product, which decide the cache level that serves them."""
+        """Return the bytes of all operands of one product, which decide the cache level that holds them."""
         dense = (self.facts.n_rows + self.facts.n_cols) * setting.n_columns * setting.item
         return dense + setting.operand_bytes
 
@@ -201,7 +201,7 @@ class TrafficModel:
         return np.where(is_streaming, share * streaming_s + (1.0 - share) * touched / self.rates.l2, streaming_s)
 
     def _fetched_shares(self, setting: _Setting) -> tuple[float, float]:
-        """Return the shares of rows of B fetched from beyond L2: (with reordered rows, with rows as stored)."""
+        """Return the fractions of rows of B that come from beyond L2: (with reordered rows, with rows as stored)."""
         assert self.locality is not None
         row_bytes = setting.n_columns * setting.item
         share = self.locality.distinct_share(int(setting.cache_bytes[1] / 2 / row_bytes))
@@ -222,7 +222,7 @@ rows.md)."""
 
 
 def behind_runtime(problem: Problem) -> float:
-    """Return the SpMM time of a generated kernel over that of the runtime's loops, from features only the latter have.
+    """Return the expected time of generated kernels over the runtime's loops due to features that only the latter have.
 
     The runtime's loops use streaming stores for large results where the L3 is a victim cache, and compute three
     identical rows together. The blocks that generated kernels use instead are part of the model itself.
@@ -242,7 +242,7 @@ SCATTER_S: Final = 0.6e-9
 
 @dataclass(frozen=True, slots=True)
 class _Instructions:
-    """Seconds per block (or slot, or entry), per row, and per cell on a diagonal of an SpMV, for each schedule."""
+    """Instruction times of SpMV, in seconds, one array element per schedule: per block, row, and diagonal cell."""
 
     block: Floats
     idle_block: Floats  # added to `block` after division by the mean row length
@@ -308,7 +308,7 @@ class _Setting:
 
 @dataclass(frozen=True, slots=True)
 class _Shapes:
-    """Numbers of blocks (slots, entries), column panels and diagonal cells that each schedule's format yields."""
+    """Sizes of the matrix in each schedule's format: blocks (slots, entries), column panels and diagonal cells."""
 
     n_blocks: Floats
     n_panels: NDArray[np.int64]

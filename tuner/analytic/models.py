@@ -40,7 +40,7 @@ def statistics_model(problem: Problem) -> CostModel:
 
 
 def predicted_ratios(problem: Problem, schedules: Sequence[SuperSchedule | None]) -> list[float]:
-    """Return predicted times over the default kernel's; a tuple of `schedules` that begins with None is cached."""
+    """Return predicted times of `schedules` over the default kernel's; cached for tuples that begin with None."""
     entrants = schedules if None in schedules[:1] else (None, *schedules)
     default_s, *times_s = statistics_model(problem).rank(problem, entrants)
     if not default_s:  # nothing is computed, so every schedule takes equally long

@@ -87,7 +87,7 @@ class TensorFacts:
 
 
 def tensor_facts(pattern: TensorPattern, mode: int) -> TensorFacts:
-    """Return statistics from whole rows of `mode` with about `SAMPLED_ENTRIES` entries, always the same ones."""
+    """Return statistics of a tensor from a fixed sample: slices of `mode` with about SAMPLED_ENTRIES entries."""
     shape, coords, nnz = pattern.shape, pattern.coords, pattern.nnz
     modes = dict(zip(NAMES, [mode, *(n for n in range(len(shape)) if n != mode)], strict=False))
     stride = max(1, nnz // SAMPLED_ENTRIES)
@@ -105,7 +105,7 @@ def tensor_facts(pattern: TensorPattern, mode: int) -> TensorFacts:
 
 
 def _n_distinct(keys: np.ndarray) -> int:
-    """Return the number of distinct columns of `keys`."""
+    """Return the number of distinct columns of the 2-D array `keys`."""
     if keys.shape[1] == 0:
         return 0
     ordered = keys[:, np.lexsort(keys)]
@@ -139,7 +139,7 @@ def terms(facts: TensorFacts, problem: Problem, schedules: Sequence[SuperSchedul
 
 
 class _Walk:
-    """Counts of the work that a kernel does, level by level."""
+    """Work of a kernel, counted level by level; subclasses multiply it out to `terms`."""
 
     def __init__(self, facts: TensorFacts, problem: Problem, order: Sequence[str], *, is_flat: bool) -> None:
         self.facts, self.problem, self.order, self.is_flat = facts, problem, order, is_flat
@@ -150,7 +150,7 @@ class _Walk:
         return sum(self.facts.nodes(self.order[: depth + 1]) for depth in range(1, len(self.order) - 1))
 
     def uneven_nodes(self) -> float:
-        """Return the number of nodes above the leaves, weighted by how unpredictable their number of children is."""
+        """Return the nodes above the leaves, weighted by how unpredictable it is whether a node has a second child."""
         total = 0.0
         for depth in range(1, len(self.order)):
             n_parents = self.facts.nodes(self.order[:depth])
@@ -160,7 +160,7 @@ class _Walk:
         return total
 
     def factors(self, *, fetched: bool) -> Iterator[tuple[str, float]]:
-        """Yield the bytes of factor rows read: one row per node of its level, or one row of each mode per entry."""
+        """Yield (name of a rate, bytes of factor rows read); `fetched`: the kernel prefetches factor rows."""
         width = self.problem.n_dense_cols * np.dtype(self.problem.dtype).itemsize
         for depth, index in enumerate(self.order[1:], start=1):
             n = self.facts.nnz if self.is_flat else self.facts.nodes(self.order[: depth + 1])
@@ -169,7 +169,7 @@ class _Walk:
             yield f"{'fetched' if is_ahead else 'factor'}_{cache}", n * width
 
     def stored(self, index_bytes: float, n_passes: float) -> Iterator[tuple[str, float]]:
-        """Yield the bytes of coordinates, child offsets and values."""
+        """Yield (name of a rate, bytes) of the stored coordinates, child offsets and values in `n_passes` passes."""
         n_last = len(self.order) - 1
         if self.is_flat:
             total = self.facts.nnz * n_last * index_bytes
@@ -187,7 +187,7 @@ class _Walk:
 
 
 class _Default(_Walk):
-    """Counts of the runtime's precompiled loops."""
+    """Work of the runtime's precompiled MTTKRP loops."""
 
     def __init__(self, facts: TensorFacts, problem: Problem) -> None:
         order = facts.default_order
@@ -195,7 +195,7 @@ class _Default(_Walk):
         super().__init__(facts, problem, order, is_flat=is_flat)
 
     def terms(self) -> Iterator[tuple[str, float]]:
-        """Yield pairs (name of a rate, count)."""
+        """Yield pairs (name of a rate of `TensorRates`, count of the work that it prices)."""
         yield "product", 1.0
         yield "default_row", self.n_filled
         if self.is_flat:
@@ -209,7 +209,7 @@ class _Default(_Walk):
 
 
 class _Generated(_Walk):
-    """Counts of a generated kernel."""
+    """Work of a generated MTTKRP kernel."""
 
     def __init__(self, facts: TensorFacts, problem: Problem, one: SuperSchedule) -> None:
         order = [name[0] for name in one.format.order if name.endswith("1")]
@@ -219,7 +219,7 @@ class _Generated(_Walk):
         self.one = one
 
     def terms(self) -> Iterator[tuple[str, float]]:
-        """Yield pairs (name of a rate, count)."""
+        """Yield pairs (name of a rate of `TensorRates`, count of the work that it prices)."""
         one, nnz = self.one, self.facts.nnz
         n_passes = max(1, -(-self.problem.n_dense_cols // max(1, one.dense_split("j") or 1)))
         yield "product", 1.0

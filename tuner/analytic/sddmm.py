@@ -68,7 +68,7 @@ class SampledModel:
         return (max(gather_s, arithmetic_s) + entries_s + rows_s) / speedup * behind
 
     def _resident_share(self, problem: Problem, one: SuperSchedule | None, streaming_bytes: float) -> float:
-        """Return the share of gathered rows of Y that are still in the L2 cache; see `TrafficModel._fetched_shares`."""
+        """Return the fraction of rows of Y still in L2 when gathered again; see `TrafficModel._fetched_shares`."""
         if self.locality is None or streaming_bytes <= problem.target.l2_bytes:
             return 0.0
         row_bytes = problem.n_dense_cols * np.dtype(problem.dtype).itemsize

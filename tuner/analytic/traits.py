@@ -23,7 +23,7 @@ SHARED_ORDERS: Final = ("first", "rcm")
 
 @dataclass(frozen=True, eq=False)
 class Traits:
-    """Properties of schedules, one array element each; the default kernel (None) counts as CSR with tile 0."""
+    """Properties of a list of schedules, as arrays with one element each; the default kernel (None) is CSR, tile 0."""
 
     r: Numbers  # rows of a block or slice
     c: Numbers  # columns of a block
@@ -89,7 +89,7 @@ def _row(one: SuperSchedule | None) -> tuple[int, ...]:
 
 
 def _numbered(one: Numbers, other: Numbers) -> tuple[tuple[tuple[int, int], ...], Numbers]:
-    """Return the distinct pairs, and for each element the position of its pair among them."""
+    """Return the distinct pairs ``(one[n], other[n])``, and for each n the position of its pair among them."""
     pairs = list(zip(one.tolist(), other.tolist(), strict=True))
     distinct = list(dict.fromkeys(pairs))
     numbers = {pair: at for at, pair in enumerate(distinct)}

@@ -28,13 +28,16 @@ SETTINGS: Final = BoostSettings(n_trees=N_TREES, rate=0.1, leaves=8, fewest=20, 
 
 @dataclass(frozen=True, eq=False)
 class Adjustment:
-    """The adjusted prediction ``slope * prediction + more``; `more` is None or trees over the model's features."""
+    """Correction of a model's predictions: ``slope * prediction + more``.
+
+    `more` is None or trees over the model's features.
+    """
 
     slope: float = 1.0
     more: Trees | None = None
 
     def on(self, one: Example) -> Logs:
-        """Return the adjusted logarithms of the ratios of the programs of `one`."""
+        """Return the corrected log ratios of the programs of `one`."""
         found = self.slope * one.predicted
         if self.more is not None:
             found = found + self.more.on(one.pattern).predict(one.programs)
@@ -45,7 +48,7 @@ Fit = Callable[[Sequence[Example]], Adjustment]
 
 
 def left_over(examples: Sequence[Example], adjustment: Adjustment) -> tuple[Logs, Logs]:
-    """Return (measured minus adjusted logarithm of each program, weights), over all examples."""
+    """Return (measured minus adjusted log ratio, weight) of every program of all examples, concatenated."""
     rest = np.concatenate([clipped_logs(one.ratios) - adjustment.on(one) for one in examples])
     return rest, np.concatenate([weights_of(one.ratios, SETTINGS) for one in examples])
 
@@ -55,7 +58,7 @@ def _nothing(examples: Sequence[Example]) -> Adjustment:
 
 
 def _scale(examples: Sequence[Example]) -> Adjustment:
-    """Fit slope and intercept by weighted least squares."""
+    """Fit slope and intercept of the predictions by weighted least squares."""
     y, weights = left_over(examples, Adjustment(slope=0.0))
     x = np.concatenate([one.predicted for one in examples])
     mean_x, mean_y = np.average(x, weights=weights), np.average(y, weights=weights)
@@ -82,7 +85,10 @@ def _residual(examples: Sequence[Example]) -> Adjustment:
 
 
 def _within(one: Example, parts: Sequence[tuple[int, int]]) -> tuple[Logs, Logs, Logs]:
-    """Return (indicators of `parts`, residuals, weights) of a pattern's programs, the first two centred."""
+    """Return (indicators, residuals, weights) of one pattern's programs, the first two centred.
+
+    Indicator (column, value) of `parts` is 1 where a program's code has that value in that column.
+    """
     y, weights = left_over([one], Adjustment())
     x = np.stack([one.programs[:, column] == value for column, value in parts], axis=1).astype(np.float64)
     return x - np.average(x, axis=0, weights=weights), y - np.average(y, weights=weights), weights
@@ -100,7 +106,7 @@ def _step(feature: int, value: int, effect: float) -> list[tuple[int, float, int
 
 
 def _more_trees(examples: Sequence[Example]) -> Adjustment:
-    """Fit boosted trees to the residuals (extra `train`: scikit-learn)."""
+    """Fit an additive correction to the residuals by boosted trees (extra `train`: scikit-learn)."""
     rest, weights = left_over(examples, Adjustment())
     x = np.vstack([features_of(one.pattern, one.programs) for one in examples])
     fitted = fit(x, rest, n_sketch=examples[0].pattern.size, settings=SETTINGS, weights=weights)
@@ -126,5 +132,5 @@ NEEDS: Final[Mapping[str, str]] = {"more trees": "sklearn"}
 
 
 def missing() -> dict[str, str]:
-    """Return the adjustments that cannot run here -> the module that they lack."""
+    """Return a mapping from adjustments that cannot run here to the module that they lack."""
     return {way: module for way, module in NEEDS.items() if importlib.util.find_spec(module) is None}

@@ -30,7 +30,7 @@ With one standard error, most accepted adjustments lost (benchmarks/results/xeon
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """Cross-validated performance of one adjustment."""
+    """Cross-validated performance of the adjustment named `way`."""
 
     way: str
     losses: tuple[float, ...]  # of each example: mean over TOP of log(best of the k first-ranked / best of all)
@@ -47,13 +47,13 @@ class Judgement:
 
     @property
     def top1(self) -> float:
-        """Return exp(-loss), the share of the best measured speed that the choice reaches."""
+        """Return exp(-loss): speed reached by the first-ranked programs, as a share of the best measured speed."""
         return math.exp(-self.loss)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CalibrationChoice:
-    """The chosen adjustment, fitted to all examples, and the judgement of every adjustment."""
+    """Chosen adjustment, fitted to all examples, with the cross-validated performance of every adjustment."""
 
     way: str
     adjustment: Adjustment
@@ -93,7 +93,10 @@ def choose(examples: Sequence[Example], *, ways: Mapping[str, Fit] = ADJUSTMENTS
 
 
 def judged_without(examples: Sequence[Example], groups: Sequence[str], way: str, fit: Fit) -> Judgement:
-    """Judge `fit` on each group after fitting it to all other groups."""
+    """Return the performance of `fit` in cross-validation: each of `groups` is predicted by a fit to the others.
+
+    `way` is the adjustment's name.
+    """
     found: dict[int, Logs] = {}
     for group in groups:
         seen = [one for one in examples if one.group != group]
@@ -116,7 +119,7 @@ def _loss(costs: Logs, one: Example) -> float:
 
 
 def _taken(costs: Logs, one: Example) -> float:
-    """Return the log ratio of the first-ranked program; 0 where that is the default kernel."""
+    """Return the measured log ratio of the program with the lowest cost; 0 where that is the default kernel."""
     at = int(np.argmin(costs))
     return float(np.log(one.ratios[at])) if costs[at] < 0 else 0.0
 

@@ -28,7 +28,7 @@ class ModelStore:
         return self.folder / f"{op}{MODEL_SUFFIX}"
 
     def staged(self, op: str) -> Path:
-        """Return the path to write a new model of `op` to; nothing reads it there."""
+        """Return a path for a new model of `op`, in a temporary folder; `replace` puts the model into use."""
         folder = self.folder / f".new-{os.getpid()}"
         folder.mkdir(parents=True, exist_ok=True)
         return folder / self.path(op).name
@@ -55,7 +55,10 @@ class ModelStore:
             kept.unlink(missing_ok=True)
 
     def undo(self, ops: Sequence[str]) -> dict[str, str]:
-        """Undo the last calibration of each of `ops`; return operation -> model in use now, where one was undone."""
+        """Restore the models of `ops` from before the last calibration.
+
+        Returns a mapping from the restored operations to a text on the model now in use.
+        """
         found = {}
         for op in ops:
             kept, none = self.folder / BEFORE / self.path(op).name, self.folder / BEFORE / f"{op}{NONE_SUFFIX}"

@@ -66,7 +66,7 @@ class TimingContext(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Result of one schedule."""
+    """Measured result of one schedule: status, ratio to the default kernel, seconds, and numbers of its batch."""
 
     schedule: SuperSchedule
     status: int
@@ -81,7 +81,7 @@ class Timing:
 
 @dataclass(slots=True)
 class Batches:
-    """Runner of batches on one timing context, with their results.
+    """Runner of batches (races of a few schedules) on one timing context, with their results.
 
     `patience` is the maximum number of repetitions of a disturbed batch; `before_batch` may wait until the machine is
     quiet.
@@ -103,7 +103,7 @@ class Batches:
             self._batch([self.context(one) for one in schedules[at : at + BATCH_SIZE]])
 
     def best(self, n: int) -> list[SuperSchedule]:
-        """Return the `n` fastest schedules that raced to the end."""
+        """Return the `n` schedules with the lowest ratios among those that raced to the end."""
         whole = [one for one in self.timings if one.status == MEASURED]
         return [one.schedule for one in sorted(whole, key=lambda one: one.ratio)[:n]]
 
@@ -169,7 +169,7 @@ class Batches:
         return race, able
 
     def _rule(self, round_s: float) -> RaceRule:
-        """Return the rule with more rounds where rounds are short; `round_s` are the seconds of one."""
+        """Return the race rule with more rounds if a round, which takes `round_s` seconds, is short."""
         most = int(ROUNDS_S / max(2 * round_s, 2 * MIN_SAMPLE_S * (BATCH_SIZE + 1)))
         return dataclasses.replace(self.rule, max_rounds=max(self.rule.max_rounds, min(MAX_ROUNDS, most)))
 
@@ -202,7 +202,7 @@ class Batches:
         )
 
     def columns(self) -> tuple[dict[str, NDArray[Any]], dict[str, NDArray[Any]]]:
-        """Return (columns of the schedules, columns of the batches) for `files.Measurements`."""
+        """Return the results as columns for `files.Measurements`: (of the schedules, of the batches)."""
         mine = {
             name: np.array([getattr(one, name) for one in self.timings], dtype)
             for name, dtype in SCHEDULE_COLUMNS.items()

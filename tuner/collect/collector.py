@@ -52,7 +52,7 @@ def path_in(folder: Path, recipe: Recipe, op: Op) -> Path:
 
 
 class MakeBench(Protocol):
-    """Interface of a factory of workbenches for one operation on one pattern, as context managers."""
+    """Interface of a factory of timing contexts for an operation on a pattern, used in ``with`` statements."""
 
     def __call__(self, pattern: Coordinates, op: Op) -> Any:  # Any: a context manager of TimingContext
         """Return the timing context as a context manager."""
@@ -60,7 +60,7 @@ class MakeBench(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """Order of a collection: its contents and limits."""
+    """Order to a `Collector`: what to measure, where to write the measurements, and when to stop."""
 
     out: Path
     ops: Sequence[Op]
@@ -79,7 +79,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Progress of the collector after one (pattern, operation)."""
+    """Progress of a `Collector` after it has measured one operation on one pattern."""
 
     op: Op
     recipe: Recipe
@@ -132,7 +132,7 @@ class Collector:
                     yield self._measure(recipe, pattern, op, at)
 
     def kernels_ahead(self, op: Op) -> list[SuperSchedule]:
-        """Return schedules whose kernels most patterns need: the own space for OUTLINES, and the template's pool."""
+        """Return schedules of `op` whose kernels most patterns need, to be compiled before measurements."""
         found = dict.fromkeys(self._pool(op).members)
         for shape in OUTLINES[op.n_dims]:
             corner = Coordinates.of(shape, [np.zeros(1, np.int64)] * op.n_dims)
@@ -184,7 +184,7 @@ class Collector:
         )  # fmt: skip
 
     def _pool(self, op: Op) -> KernelPool:
-        """Return the kernels of WACO's template, shared by all patterns since compiling takes longer than measuring."""
+        """Return the kernels drawn from WACO's template for `op`; all patterns share them to save compilations."""
         if op.algorithm not in self._pools:
             space = waco_space(op.algorithm)
             self._pools[op.algorithm] = KernelPool(
@@ -202,7 +202,10 @@ class Collector:
         return Batches(bench, patience=DUTY_PATIENCE if Load.now() else 0, before_batch=wait)
 
     def _left_s(self, at: int) -> float:
-        """Return the seconds until the order ends: by its time limit, or by the mean time per recipe so far."""
+        """Return the estimated seconds until the order ends, `at` being the number of the present recipe.
+
+        The time limit and the mean time per recipe so far decide.
+        """
         spent_s = self.clock() - self._began_s
         by_time_s = self.order.seconds - spent_s
         if self.order.n_patterns is None:

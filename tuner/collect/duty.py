@@ -16,7 +16,7 @@ LOOK_S: Final = 0.3
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Counters at one moment, in seconds: wall clock, busy time of all processors, busy time of this process."""
+    """Counters of one moment, in seconds: wall clock, busy time of all processors, busy time of this process."""
 
     wall_s: float
     busy_s: float
@@ -36,19 +36,19 @@ class Load:
         return cls(time.monotonic(), (sum(counts) - counts[3] - counts[4]) / ticks, times.user + times.system)
 
     def others_since(self, before: Load) -> float:
-        """Return the average number of processors that other processes kept busy since `before`."""
+        """Return the average number of processors that other processes kept busy since the counters `before`."""
         wall_s = max(1e-9, self.wall_s - before.wall_s)
         return max(0.0, (self.busy_s - before.busy_s) - (self.own_s - before.own_s)) / wall_s
 
 
 def others_load(before: Load | None) -> float:
-    """Return the number of processors that other processes kept busy since `before`; nan when unknown."""
+    """Return the average number of processors that other processes kept busy since `before`; nan if unknown."""
     now = Load.now()
     return float("nan") if before is None or now is None else now.others_since(before)
 
 
 def seen_load(look_s: float) -> float:
-    """Measure for `look_s` seconds how many processors other processes keep busy; nan when unknown."""
+    """Return the average number of processors that other processes keep busy in `look_s` seconds; nan if unknown."""
     before = Load.now()
     if before is not None:
         time.sleep(look_s)

@@ -53,7 +53,7 @@ BATCH_COLUMNS: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, eq=False)
 class Measurements:
-    """Measurements of one operation on one pattern; columns of `SCHEDULE_COLUMNS` and `BATCH_COLUMNS`."""
+    """Measurements of one operation on one pattern: facts, a row of SCHEDULE_COLUMNS per schedule, and batches."""
 
     facts: Mapping[str, Any]  # operation, recipe, shape, nnz, sparsity_hash, machine, ...: docs/collecting.md
     schedules: Sequence[str] = field(repr=False)  # SuperSchedule.to_json()
@@ -154,7 +154,7 @@ def _facts(path: Path, text: str) -> dict[str, Any]:
 
 
 def merge(found: Iterable[Measurements], path: Path) -> int:
-    """Write `found` into one file, every distinct schedule and machine once; return the number of pairs.
+    """Write all `found` into one file, each distinct schedule and machine once; return the number of Measurements.
 
     Pairs are sorted by (operation, group, recipe), so that equal measurements give equal files.
     """

@@ -16,7 +16,10 @@ MAX_DENSE_BYTES: Final = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class Op:
-    """An operation by its command-line name, and the problems it stands for. Tensors have their first mode as rows."""
+    """Operation as `collect` names it (spmv, spmm32, ...), with the kind and width of its products.
+
+    Tensors have their first mode as rows.
+    """
 
     name: str
     algorithm: str  # name in `waco_space` and `own_space`
@@ -41,5 +44,5 @@ MODELS: Final = tuple(row.name for row in OPS.values() if not row.model)
 
 
 def taught_by(op: str) -> tuple[str, ...]:
-    """Return the operations whose measurements the model of `op` learns from."""
+    """Return the names of the operations whose measurements train the model of `op`."""
     return tuple(row.name for row in OPS.values() if op in (row.name, row.model))

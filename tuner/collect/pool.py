@@ -22,7 +22,7 @@ MAX_REPEATS: Final = 200
 
 
 class KernelPool:
-    """At most `n_kernels` kernels of `space` (fewer where it has fewer), the same ones for the same `seed`."""
+    """Fixed random selection of at most `n_kernels` kernels of `space`, the same for the same `seed`."""
 
     def __init__(
         self, space: TemplateSpace, n_kernels: int, *, seed: int = 0, supports: Supports | None = None
@@ -40,14 +40,14 @@ class KernelPool:
         return self._members
 
     def sample(self, rng: np.random.Generator) -> SuperSchedule:
-        """Draw one of the kernels, with newly drawn run-time parameters."""
+        """Return a schedule of a randomly drawn kernel of the pool, with newly drawn run-time parameters."""
         return with_run_time(self.space, self._members[int(rng.integers(len(self._members)))], rng)
 
 
 def _distinct(
     space: TemplateSpace, n_kernels: int, rng: np.random.Generator, supports: Supports | None
 ) -> Iterator[SuperSchedule]:
-    """Yield samples of different kernels."""
+    """Yield random schedules of `space`, at most `n_kernels`, that need different kernels."""
     seen: set[SuperSchedule] = set()
     n_repeats = 0
     while len(seen) < n_kernels and n_repeats < MAX_REPEATS:

@@ -35,12 +35,12 @@ SEALED_OF: Final = 2
 
 
 def is_held_out(group: str) -> bool:
-    """Return whether `group` is in the third of all groups that training may not use, by a fixed hash."""
+    """Return whether training may not use the patterns of `group`; true for about a third of all groups, by a hash."""
     return hashlib.blake2b(group.encode(), digest_size=4).digest()[0] % HELD_OUT_OF == 0
 
 
 def is_sealed(group: str) -> bool:
-    """Return whether the held-out `group` is sealed: no choice may depend on it (benchmarks/sealed.py opens it)."""
+    """Return whether `group` is held out and sealed: no choice may depend on it (benchmarks/sealed.py opens it)."""
     digest = hashlib.blake2b(group.encode(), digest_size=4, person=b"sealed").digest()
     return is_held_out(group) and digest[0] % SEALED_OF == 0
 
@@ -107,7 +107,7 @@ def read_coordinates(path: Path) -> Coordinates:
 
 @dataclass(frozen=True, slots=True)
 class RealFile:
-    """A row of a folder's index."""
+    """Matrix or tensor file in a folder: its name, group of origin, and size."""
 
     name: str
     group: str
@@ -175,7 +175,7 @@ def recipes_in_turn(
 
 
 def _made_of(files: Sequence[RealFile], rng: np.random.Generator) -> Recipe:
-    """Return a recipe that resizes or repeats one of `files`; groups, not files, are equally probable."""
+    """Return a recipe that resizes or repeats a random one of `files`; groups, not files, are equally probable."""
     groups = sorted({one.group for one in files})
     group = groups[int(rng.integers(len(groups)))]
     members = [one for one in files if one.group == group]

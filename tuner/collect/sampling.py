@@ -36,7 +36,7 @@ SINGLE_SHARE: Final = 0.05
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shares:
-    """Number of schedules of each kind per pattern."""
+    """Numbers of schedules to measure per pattern, by the way in which they are chosen."""
 
     favourites: int = 20
     uniform: int = 16
@@ -63,9 +63,10 @@ def first_draw(
     template: Draw | None = None,
     proposed: Sequence[SuperSchedule] = (),
 ) -> list[SuperSchedule]:
-    """Return `proposed`, plain storage, best predictions, runtime loops, uniform draws and `template`'s, shuffled.
+    """Return a shuffled list of distinct schedules to measure first.
 
-    Schedules are distinct. Uniform draws fill up missing runtime loops, or a missing template.
+    It has `proposed`, plain storage, best predictions, runtime loops, uniform draws and those of `template`. Uniform
+    draws fill up missing runtime loops, or a missing template.
     """
     whole = spaces.everything(problem, supports)
     plain = [one for one in whole if str(one.format) in DEFAULT_LIKE][:1]
@@ -87,7 +88,10 @@ def first_draw(
 def _favourites(
     problem: Problem, whole: Sequence[SuperSchedule], model: CostModel, rng: np.random.Generator, n: int
 ) -> list[SuperSchedule]:
-    """Return the best predictions, at most a quarter of one format, after adding noise of the size of model errors."""
+    """Return `n` schedules of `whole` with the best predictions after adding noise of the size of model errors.
+
+    At most a quarter are of one format.
+    """
     times_s = np.asarray(model.rank(problem, whole))
     order = np.argsort(np.log(times_s) + rng.normal(0.0, 0.15, times_s.size))
     chosen: list[SuperSchedule] = []
@@ -103,7 +107,7 @@ def _favourites(
 
 
 def _at_run_time(one: SuperSchedule, rng: np.random.Generator) -> SuperSchedule:
-    """Return `one`, sometimes with chunks or on one thread, which needs no further compilation."""
+    """Return `one`, sometimes with dynamic chunks or on one thread, which needs no other kernel."""
     if rng.random() < DYNAMIC_SHARE:
         one = dataclasses.replace(one, partition="dynamic", chunk=int(rng.choice(space.CHUNKS)))
     return dataclasses.replace(one, threads=1) if rng.random() < SINGLE_SHARE else one
@@ -119,7 +123,10 @@ def neighbourhood(
     rng: np.random.Generator,
     homes: Sequence[TemplateSpace] = (),
 ) -> list[SuperSchedule]:
-    """Return at most `n` untried neighbours of `best`, from each in turn, in the first of `homes` that contains it."""
+    """Return at most `n` untried neighbours of the schedules `best`, taken from each in turn.
+
+    They are neighbours in the first of `homes` that contains the schedule, or else in this library's space.
+    """
     known = set(tried)
     around = [_moves(problem, supports, one, rng, homes) for one in best]
     found: dict[SuperSchedule, None] = {}

@@ -20,7 +20,7 @@ RUN_TIME_PARAMETERS: Final = frozenset({"partition", "parchunk", "parnum"})
 
 
 def with_run_time(space: TemplateSpace, schedule: SuperSchedule, rng: np.random.Generator) -> SuperSchedule:
-    """Return `schedule` with new run-time parameters and the same kernel; precompiled loops have none."""
+    """Return `schedule` with newly drawn run-time parameters and the same kernel; precompiled loops have none."""
     if schedule.is_precompiled:
         return schedule
     fresh = space.draw(rng)
@@ -66,7 +66,7 @@ def _beside(parameter: Parameter, code: int | tuple[int, ...]) -> Iterator[int |
 
 
 def _ready(space: OwnSpace, code: Code) -> Iterator[Code]:
-    """Yield all other precompiled loops if `code` is one of them, since they differ little."""
+    """Yield the codes of all other precompiled loops if `code` is one of them, since they differ little."""
     at = {parameter.name: place for place, parameter in enumerate(space.parameters)}
     if not space.has_ready or space.parameters[at["tile"]].value(code[at["tile"]]) != RUNTIME_TILE:
         return
@@ -81,7 +81,7 @@ def _ready(space: OwnSpace, code: Code) -> Iterator[Code]:
 
 
 def _exchanged(space: WacoSpace, code: Code) -> Iterator[Code]:
-    """Yield codes with two loops and their levels exchanged, which keeps them concordant."""
+    """Yield the codes in which two adjacent loops and their levels are exchanged, so that both still agree in order."""
     at = {parameter.name: place for place, parameter in enumerate(space.parameters)}
     loops, levels = Permutation("order", space.coordinates), Permutation("level_order", space.sparse)
     for step in _beside(loops, code[at["order"]]):

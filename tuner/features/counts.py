@@ -29,7 +29,7 @@ _BLOCKS: Final = tuple((r, c) for r in BLOCK_SIZES for c in BLOCK_SIZES)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LengthCounts:
-    """Counts of the rows of op(A). `slots[lanes, window]`: slots of the whole slices sampled, and entries in them."""
+    """Counts of row lengths of op(A). `slots[lanes, window]`: SELL slots of whole sampled slices, entries in them."""
 
     longest: int
     squares: int  # sum of squared lengths
@@ -38,7 +38,7 @@ class LengthCounts:
 
     @classmethod
     def of(cls, found: Sequence[int]) -> LengthCounts:
-        """Build the counts from the runtime's flat sequence."""
+        """Build the counts from the flat sequence of numbers that the runtime returns."""
         longest, squares, n_empty, *pairs = found
         slots = dict(zip(_SLICES, zip(pairs[::2], pairs[1::2], strict=True), strict=True))
         return cls(longest=longest, squares=squares, n_empty=n_empty, slots=slots)
@@ -46,7 +46,7 @@ class LengthCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleCounts:
-    """Counts of sampled entries of A. `n_blocks[r, c]`: distinct r x c blocks that contain a sampled entry."""
+    """Gaps, diagonals, blocks of sampled entries. `n_blocks[r, c]`: r x c blocks that contain a sampled entry."""
 
     n_entries: int
     gap_sum: int  # sum of the column distances between neighbouring entries of a row
@@ -57,7 +57,7 @@ class SampleCounts:
 
     @classmethod
     def of(cls, found: Sequence[int]) -> SampleCounts:
-        """Build the counts from the runtime's flat sequence."""
+        """Build the counts from the flat sequence of numbers that the runtime returns."""
         n_entries, gap_sum, n_gaps, n_on_few, n_few_cells, *blocks = found
         return cls(
             n_entries=n_entries, gap_sum=gap_sum, n_gaps=n_gaps, n_on_few=n_on_few, n_few_cells=n_few_cells,

@@ -65,7 +65,7 @@ def tensor_vector(shape: Sequence[int], indices: Sequence[NDArray[Any]]) -> Floa
 
 
 def _pairs_share(one: NDArray[Any], other: NDArray[Any]) -> float:
-    """Return `_distinct_share` of at most about MAX_COUNTED entries; copies of a pair are kept or dropped together."""
+    """Return `_distinct_share` of about MAX_COUNTED of the pairs; copies of a pair are kept or dropped together."""
     keep = max(1, -(-one.size // MAX_COUNTED))
     if keep > 1:
         mixed = (one.astype(np.uint64) << 32 | other.astype(np.uint64)) * _PAIR_HASH >> 40
@@ -75,7 +75,7 @@ def _pairs_share(one: NDArray[Any], other: NDArray[Any]) -> float:
 
 
 def sampled_facts(facts: PatternFacts) -> list[float]:
-    """Return column gaps, diagonals, block fills and SELL cells, as logarithms."""
+    """Return features of a matrix from `facts`: mean column gap, diagonals, block fills and SELL cells, mostly logs."""
     return [
         float(np.log1p(facts.mean_gap) / 8),
         facts.diagonal_share,
@@ -86,7 +86,7 @@ def sampled_facts(facts: PatternFacts) -> list[float]:
 
 
 def sizes(*numbers: int) -> list[float]:
-    """Return logarithms of the extents, the number of nonzeros, and the mean nonzeros per index of each extent."""
+    """Return logarithms of `numbers` (extents, then nonzeros), and of the mean nonzeros per index of each extent."""
     *extents, nnz = numbers
     found = [float(np.log2(1 + number) / 8 - 2) for number in numbers]
     return found + [float(np.log2(1 + nnz / max(1, extent)) / 8) for extent in extents]
@@ -114,7 +114,7 @@ def spread(lengths: NDArray[Any], nnz: int) -> list[float]:
 
 
 def _distances(rows: NDArray[np.int64], columns: NDArray[Any], shape: tuple[int, int]) -> list[float]:
-    """Return distances from the diagonal: mean, median, 90 % as shares of the width; log of the mean in columns."""
+    """Return four distances from the diagonal: mean, median and 90 % quantile over the width, and log2 of the mean."""
     if rows.size == 0:
         return [0.0] * 4
     step = max(1, rows.size // MAX_COUNTED)
@@ -124,7 +124,7 @@ def _distances(rows: NDArray[np.int64], columns: NDArray[Any], shape: tuple[int,
 
 
 def _shared(rows: NDArray[np.int64], columns: NDArray[Any]) -> list[float]:
-    """Return, for each panel height, log2(distinct columns over entries) / 4."""
+    """Return log2(distinct (panel, column) pairs / entries) / 4 for each panel height in PANELS."""
     if rows.size == 0:
         return [0.0] * len(PANELS)
     keep = max(1, -(-rows.size // MAX_COUNTED))
@@ -135,7 +135,7 @@ def _shared(rows: NDArray[np.int64], columns: NDArray[Any]) -> list[float]:
 
 
 def _distinct_share(one: NDArray[Any], other: NDArray[Any]) -> float:
-    """Return log2(distinct pairs over pairs) / 4."""
+    """Return log2(distinct pairs / pairs) / 4, the pairs being ``(one[n], other[n])``."""
     if one.size == 0:
         return 0.0
     keys = one.astype(np.int64) << 32 | other

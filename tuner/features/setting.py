@@ -23,7 +23,7 @@ KNOWN: Final = Path(__file__).with_name("machines.json")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineRates:
-    """Measured rates of a machine with all threads: bytes, gathered values and operations per second."""
+    """Measured rates of a machine, all threads together: bytes, gathered values and operations per second."""
 
     l1: float  # bytes read per second when each core's operands fit into its L1 cache
     l2: float
@@ -64,7 +64,7 @@ def _distance(row: Mapping[str, Any], target: Target) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSetting:
-    """Machine, dtype, width and threads of a product. `rates` None: those of the most similar known machine."""
+    """Circumstances of a product: machine, dtype, width, threads. `rates` None: those of the most similar machine."""
 
     target: Target
     dtype: str
@@ -82,7 +82,7 @@ class RunSetting:
 
     @classmethod
     def of_measurements(cls, facts: Mapping[str, Any], target: Target, *, n_dense_cols: int) -> RunSetting:
-        """Return the setting recorded with measurements, by default `n_dense_cols` and float32 on all cores."""
+        """Return the setting that `facts` of measurements record; by default `n_dense_cols`, float32 on all cores."""
         rates = facts["machine"].get("rates")
         return cls(
             target=target, dtype=str(facts.get("dtype", "float32")), threads=int(facts.get("threads", target.n_cores)),
@@ -91,7 +91,7 @@ class RunSetting:
         )  # fmt: skip
 
     def numbers(self) -> NDArray[np.float32]:
-        """Return N_SETTING numbers near 0; all but one are logarithms to base 2."""
+        """Return the setting as N_SETTING features near 0: sizes and rates of the machine, dtype, threads, width."""
         target, itemsize = self.target, np.dtype(self.dtype).itemsize
         rates = self.rates or MachineRates.typical(target)
         return np.array(

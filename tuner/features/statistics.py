@@ -48,7 +48,7 @@ class PatternFacts:
     diagonal_cells: float  # cells of those diagonals per entry on the diagonals
 
     def cells_per_entry(self, lanes: int, sigma: int) -> float:
-        """Return the SELL cells per entry for slices of `lanes` rows, sorted by length in windows of `sigma` rows."""
+        """Return SELL cells, padding included, per entry: slices of `lanes` rows, sorted in windows of `sigma` rows."""
         window = sigma if sigma in WINDOWS else min(WINDOWS, key=lambda window: abs(window - sigma))
         return self.slice_cells.get((lanes, window), float(lanes))
 
@@ -59,7 +59,7 @@ class PatternFacts:
 
     @property
     def lines_per_entry(self) -> float:
-        """Return the cache lines of x that a row panel reads per stored entry; small when neighbours share lines."""
+        """Return the cache lines of the vector x read by PANEL rows, per stored entry; small if rows share lines."""
         return self.n_blocks.get((PANEL, PANEL), 1.0)
 
     @property
@@ -76,7 +76,7 @@ class Locality:
         self._shares: dict[int, float] = {}
 
     def distinct_share(self, n_entries: int) -> float:
-        """Return distinct columns over entries among `n_entries` consecutive entries, the mean over a few windows.
+        """Return distinct columns over entries in a window of `n_entries` consecutive entries, averaged over windows.
 
         1 means that no column is reused. The result estimates the share of rows of B that a cache of `n_entries` rows
         must fetch. The cost is O(n_entries).
@@ -91,10 +91,10 @@ class Locality:
 
 
 def shares_in_order(pattern: Pattern, sizes: Sequence[int]) -> list[float]:
-    """Return `Locality.distinct_share` for each size, as if rows were sorted by their first column.
+    """Return `Locality.distinct_share` for windows of each of `sizes`, as if rows were sorted by first column.
 
-    The cost is O(nnz) for the first columns, and O(rows) for the rows of a few windows. The sorted order itself is not
-    built.
+    The cost is O(nnz) for the first columns, and O(rows) for the rows of a few windows. The sorted order itself is
+    not built.
     """
     filled = np.flatnonzero(pattern.indptr[1:] > pattern.indptr[:-1])
     if filled.size == 0:
@@ -118,7 +118,7 @@ def shares_in_order(pattern: Pattern, sizes: Sequence[int]) -> list[float]:
 
 
 def shares_of_walks(pattern: Pattern, sizes: Sequence[int]) -> list[float]:
-    """Return `Locality.distinct_share` for each size (ascending), with rows in breadth-first (Cuthill-McKee) order."""
+    """Return `Locality.distinct_share` for windows of `sizes` (ascending), as if rows were in Cuthill-McKee order."""
     found = walks(pattern, [min(size, MAX_WINDOW) for size in sizes], N_WINDOWS)
     return [n_columns / n_entries if n_entries else 1.0 for n_columns, n_entries in found]
 

@@ -73,7 +73,7 @@ class Coordinates:
         return Pattern(n_rows, n_cols, indptr, columns.astype(np.int32))
 
     def looked_at(self, limit: int = FEATURE_LIMIT) -> Coordinates:
-        """Return the entries sampled by `panel_spans`, at their positions; self when there are at most `limit`."""
+        """Return the entries that `panel_spans` samples, about `limit`; self if there are no more than `limit`."""
         if self.nnz <= limit:
             return self
         per_row = np.bincount(self.indices[0], minlength=self.shape[0])

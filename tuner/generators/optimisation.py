@@ -42,7 +42,7 @@ def arrow(rng: np.random.Generator, nnz: int) -> Coordinates:
 
 
 def _scattered(rng: np.random.Generator, n_rows: int, n_cols: int, nnz: int) -> tuple[Ints, Ints]:
-    """Draw short rows whose entries cluster around the diagonal, like the variables of one stage."""
+    """Draw `n_rows` short rows whose entries cluster around the diagonal, like the variables of one stage."""
     rows = rng.integers(0, n_rows, nnz)
     spread = max(2.0, n_cols * 10.0 ** rng.uniform(-3.0, -0.3))
     cols = rows * (n_cols / n_rows) + rng.normal(0.0, spread, nnz)
@@ -94,7 +94,10 @@ def _dynamics(rng: np.random.Generator, nnz: int) -> Coordinates:
 
 
 def _state_equation(rng: np.random.Generator, nnz: int) -> Coordinates:
-    """Generate constraints of an equation on a grid: a stencil of states, controls everywhere or on the border."""
+    """Generate constraints of a discretised equation on a 2-D grid: one row per point.
+
+    Its columns are a stencil of states, and controls, everywhere or on the border only.
+    """
     is_box, everywhere = rng.random() < 0.3, rng.random() < 0.5
     offsets = [(i, k) for i in (-1, 0, 1) for k in (-1, 0, 1) if is_box or abs(i) + abs(k) <= 1]
     n_points = max(9, nnz // (len(offsets) + everywhere))

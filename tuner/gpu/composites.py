@@ -77,7 +77,7 @@ _ENTRIES: Final = GpuPart(layout="entries", rows=16)
 
 
 def _dots(rule: Blocks, asked: GpuSetting) -> tuple[Layouts, ...]:
-    """Return blocks, in their own size or cut to fit registers, where Tensor Cores support them; and windows."""
+    """Return layouts to offer for a part of dense blocks: blocks where Tensor Cores support them, and windows."""
     window = replace(_WINDOWS, rows=NARROW) if rule.r <= NARROW else _WINDOWS
     most = CUT_TO if asked.kind == "sampled" or asked.dtype == "float32" else max(rule.r, rule.c)
     own = GpuPart(layout="blocks", rows=min(rule.r, most), step=min(rule.c, most))
@@ -85,7 +85,7 @@ def _dots(rule: Blocks, asked: GpuSetting) -> tuple[Layouts, ...]:
 
 
 def _buckets(rule: Rows, parts: Mapping[int, GpuPart]) -> tuple[Layouts, ...]:
-    """Return ELL buckets for rows no longer than the widest bucket."""
+    """Return one offer of ELL buckets, by width, for a part of rows that fit the widest bucket; else none."""
     if rule.most is None or rule.most > ELL_WIDTHS[-1]:
         return ()
     widest = next(width for width in ELL_WIDTHS if width >= rule.most)
@@ -93,12 +93,12 @@ def _buckets(rule: Rows, parts: Mapping[int, GpuPart]) -> tuple[Layouts, ...]:
 
 
 def _cut(asked: GpuSetting) -> GpuPart:
-    """Return the layout of rows, long ones cut, with one lane for each column."""
+    """Return the part layout in which long rows are cut and each lane computes one column."""
     return _CUT_BESIDE_DOTS if asked.has_dots else _CUT
 
 
 def _lines(asked: GpuSetting) -> tuple[Layouts, ...]:
-    """Return layouts for long rows or columns."""
+    """Return layouts to offer for a part of long rows or columns."""
     return ((_WINDOWS,), (_cut(asked),), (_RUNS,)) if asked.has_dots else ((_CUT,), (_RUNS,))
 
 
@@ -139,7 +139,7 @@ OFFERS: Final[Mapping[ProductKind, Mapping[type, Offer]]] = {"columns": COLUMNS,
 
 
 def schedules(asked: GpuSetting, selections: Sequence[Selection]) -> Iterator[tuple[str, DeviceSchedule]]:
-    """Yield (name, schedule) of all candidates for the parts that `selections` define, the last one the rest."""
+    """Yield (name, schedule) of all candidates whose parts have the rules `selections`, the last one the rest."""
     offers = OFFERS.get(asked.kind, {})
     ways = [offers[type(rule)](rule, asked) for rule in selections] if offers else []
     for chosen in itertools.product(*ways) if ways else ():
@@ -165,13 +165,13 @@ def partitions(pattern: Pattern, asked: GpuSetting, target: DeviceTarget) -> lis
 
 
 def _fill_of(pattern: Pattern, r: int, c: int) -> NDArray[Any]:
-    """Return the number of entries in the aligned r x c block of each entry."""
+    """Return, for each entry, the number of entries in the aligned r x c block that contains it."""
     tiles = blocks(pattern, Operator("block", r, c))
     return np.bincount(tiles.tile_of, minlength=tiles.n_tiles)[tiles.tile_of] if pattern.nnz else tiles.tile_of
 
 
 def costs_on(target: DeviceTarget, asked: GpuSetting) -> PrimitiveCosts:
-    """Return seconds of a busy device per row of B read, slot stored and row of C, by the rates of the model."""
+    """Return the primitive costs on a busy device, in seconds, by the rates that the GPU model uses."""
     item, columns = ITEM_BYTES[asked.dtype], asked.n_dense_cols
     read_s = max(columns * item, SECTOR_BYTES) / target.l2_bytes_s
     load_s = columns / asked.vector * ISSUE_PER_LOAD / WARP / (target.n_sms * ISSUERS * target.clock_hz)

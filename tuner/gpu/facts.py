@@ -20,7 +20,7 @@ BUCKETS: Final = 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TileCounts:
-    """Non-empty tiles of one shape: number of columns (or blocks), and number of entries in them."""
+    """Numbers of the non-empty tiles of one shape: columns of windows (or blocks), and entries in them."""
 
     columns: int
     entries: int
@@ -51,13 +51,16 @@ class DevicePattern:
         return sum(self.rows_by_length)
 
     def window(self, rows: int, at_least: int) -> TileCounts:
-        """Return the columns of windows of about `rows` rows with `at_least` entries, at the nearest counted values."""
+        """Return the counts of window columns with `at_least` entries, for windows of `rows` rows.
+
+        The nearest counted values are used.
+        """
         known = dict(self.windows)
         least = max(one for one in LEAST if one <= at_least)
         return known[min(WINDOW_HEIGHTS, key=lambda height: abs(height - rows)), least]
 
     def block(self, side: int) -> TileCounts:
-        """Return the non-empty blocks of about this side."""
+        """Return the counts of non-empty square blocks of the counted side nearest to `side`."""
         return dict(self.blocks)[min(BLOCK_SIZES, key=lambda size: abs(size - side))]
 
 

@@ -75,7 +75,7 @@ class DeviceWork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProductSizes:
-    """Sizes of one product: columns of the dense operands and dtype."""
+    """Number of columns of the dense operands, and dtype, of one product."""
 
     n_dense_cols: int
     dtype: str
@@ -97,16 +97,17 @@ def predicted_s(
     target: DeviceTarget,
     given: Given | None = None,
 ) -> float:
-    """Predict the seconds of one product by `schedule`; `given` is needed for a composite."""
+    """Return the predicted seconds of one product by `schedule`; `given`: counts of the entries of each rule."""
     work = work_of(pattern, schedule, product, target, given)
     launches = 2 if schedule.shares_rows else 1  # a sum of partial rows, or zeros for atomic adds
     return roofs_s(work, product, schedule, target) + launches * target.launch_s
 
 
 def roofs_s(work: DeviceWork, product: ProductSizes, schedule: DeviceSchedule, target: DeviceTarget) -> float:
-    """Return the limiting time plus a fraction of the others, at least the longest chain of loads.
+    """Return the predicted seconds without launches: the limiting time plus a fraction of the others.
 
-    With too few warps to keep every multiprocessor busy, only the memory rate is reached.
+    It is at least the longest chain of loads. With too few warps to keep every multiprocessor busy, only the memory
+    rate is reached.
     """
     busy = min(1.0, max(work.tasks, 1.0) * schedule.warps / (target.n_sms * WARPS_TO_BE_BUSY))
     memory_s, *others = roofs(work, product, schedule, target)
@@ -162,7 +163,7 @@ def _sums(n_rows: int, product: ProductSizes) -> DeviceWork:
 
 @dataclass(frozen=True, slots=True)
 class _Left:
-    """Rows and entries left, and the length up to which earlier parts have taken rows."""
+    """Rows and entries that earlier parts have left, and the length up to which they have taken rows."""
 
     rows: int
     entries: int
@@ -171,7 +172,7 @@ class _Left:
 
 @dataclass(frozen=True, slots=True)
 class _Taken:
-    """Work of a part: rows, entries, entries with padding, and tiles of a Tensor Core product."""
+    """Work that a part takes: rows, entries, entries with padding, and groups (tiles of a Tensor Core product)."""
 
     rows: int
     entries: int

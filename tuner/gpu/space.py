@@ -38,7 +38,7 @@ SPLIT: Final = 512
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartSet:
-    """Parts, without the one for empty rows, and the block shapes with which they are offered.
+    """Family of schedules: parts, without the one for empty rows, and the tile widths and warps offered for them.
 
     `rows` of an unrolled part counts rows per group of lanes that holds one column tile. A program has as many groups
     as its warps have room for. The values below remained after a survey on an H200 (docs/design/gpu.md).
@@ -168,7 +168,7 @@ def uses_dots(dtype: str, precision: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuSetting:
-    """Product for which schedules are offered; `used_bytes` are those of the rows of B that are read."""
+    """Product for which schedules are offered; `used_bytes`: size of the rows of B that are read."""
 
     operation: str
     n_dense_cols: int
@@ -180,7 +180,7 @@ class GpuSetting:
 
     @property
     def kind(self) -> ProductKind:
-        """Kind of product."""
+        """Kind of product of the operation."""
         return kinds()[self.operation]
 
     @property
@@ -201,7 +201,7 @@ class GpuSetting:
 def schedules(
     operation: str, *, n_dense_cols: int, dtype: str, vector: int, precision: str = "ieee"
 ) -> Iterator[tuple[str, DeviceSchedule]]:
-    """Yield (family, schedule) of all candidates without rules on an unspecified device."""
+    """Yield (family, schedule) of all candidates for the whole matrix, without a certain GPU in mind."""
     asked = GpuSetting(
         operation=operation, n_dense_cols=n_dense_cols, dtype=dtype, vector=vector, precision=precision
     )  # fmt: skip
@@ -209,7 +209,7 @@ def schedules(
 
 
 def offered(asked: GpuSetting) -> Iterator[tuple[str, DeviceSchedule]]:
-    """Yield (family, schedule) of all candidates without rules."""
+    """Yield (family, schedule) of all candidates for the whole matrix."""
     for name, family in FAMILIES[asked.kind].items():
         if family.tiles_by in ("", asked.tiles_by):
             for made in sized(asked, family):
@@ -289,7 +289,10 @@ def _widest(parts: tuple[GpuPart, ...], dtype: str) -> int:
 
 
 def _panels(tile: int, n_dense_cols: int, used_bytes: int, target: DeviceTarget | None) -> tuple[int, ...]:
-    """Return panel widths: 0 for all column tiles, and for B's rows beyond half of L2 the tiles that fit into half."""
+    """Return panel widths, in column tiles, to try; 0: all tiles.
+
+    If B's rows exceed half of L2, also the number of tiles that fits into half.
+    """
     if target is None or not tile or used_bytes <= target.l2_bytes // 2:
         return (0,)
     n_tiles = -(-n_dense_cols // tile)

@@ -20,9 +20,10 @@ N_ENTRIES: Final = 32
 def build_graph(
     codes: NDArray[np.int16], embeddings: NDArray[np.floating[Any]], *, model: str, seed: int = 0
 ) -> ProgramGraph:
-    """Return the graph of programs with these embeddings, (n, width); raise MissingExtraError without hnswlib.
+    """Return the HNSW graph of programs with these codes and embeddings, (n, width), computed by `model`.
 
-    Searches start at nodes of the upper layers, which HNSW selects at random.
+    Searches start at nodes of the upper layers, which HNSW selects at random. Raises MissingExtraError without
+    hnswlib.
     """
     hnswlib = _hnswlib()
     n, width = embeddings.shape
@@ -39,7 +40,7 @@ def build_graph(
 
 
 def _lowest_layer(state: dict[str, Any], n: int) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """Return the neighbours by label, (n, 2 M), -1 for none; and the label of each internal number of hnswlib."""
+    """Return the neighbours of each node, (n, 2 M), -1 for none, and the node of each internal number of hnswlib."""
     if n == 0:
         return np.zeros((0, 2 * M), np.int32), np.zeros(0, np.int64)
     rows = np.asarray(state["data_level0"], np.uint8).reshape(-1, int(state["size_data_per_element"]))[:n]

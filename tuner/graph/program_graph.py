@@ -47,7 +47,7 @@ class ProgramGraph:
         return len(self.codes)
 
     def save(self, path: Path) -> None:
-        """Write the file atomically."""
+        """Write the graph to the file `path`, atomically."""
         arrays: dict[str, NDArray[Any]] = {
             name: getattr(self, name) for name in ("codes", "embeddings", "neighbours", "entries")
         }

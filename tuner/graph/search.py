@@ -25,7 +25,10 @@ BATCH: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Nodes by ascending cost; `trace` holds (nodes scored so far, best cost so far) during the search."""
+    """Result of a search: the best nodes by ascending cost.
+
+    `trace` holds (nodes scored so far, best cost so far) during the search.
+    """
 
     ids: Ids
     costs: Costs
@@ -36,10 +39,10 @@ class Found:
 def best_first(
     neighbours: Ids, score: Score, entries: Ids, *, n_best: int = 10, beam: int = BEAM, most: int | None = None
 ) -> Found:
-    """Return the `n_best` nodes of lowest cost that a search from `entries` finds.
+    """Return the `n_best` nodes of lowest cost found by walking the graph from the nodes `entries`.
 
-    `neighbours` is (n, degree), -1 where a node has fewer. The `beam` best nodes so far are expanded until all of them
-    are, or until `most` nodes were scored (the last batch may exceed it).
+    `neighbours` is (n, degree), -1 where a node has fewer. The `beam` best nodes so far are expanded until all of
+    them are, or until `most` nodes were scored (the last batch may exceed it).
     """
     n_nodes = len(neighbours)
     beam = max(beam, n_best)
@@ -68,7 +71,7 @@ def best_first(
 
 
 def exhaustive(n_nodes: int, score: Score, *, n_best: int = 10) -> Found:
-    """Return the `n_best` nodes of all nodes."""
+    """Return the `n_best` nodes of lowest cost, after scoring all `n_nodes` nodes."""
     ids = np.arange(n_nodes, dtype=np.int32)
     costs = score(ids)
     kept = _smallest(costs, n_best)

@@ -14,7 +14,7 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True, order=True)
 class Operator:
-    """Tiles of one format ("block", "csr", "ell") and size: `r` rows by `c` columns, or `c` entries of a row."""
+    """Format and size of tiles: "block" (`r` x `c`), "csr" (a row), or "ell" (`c` slots of a row)."""
 
     family: str
     r: int = 1
@@ -29,7 +29,7 @@ CSR: Final = Operator("csr")
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """Costs of one family: tile + read * (rows of B) + multiply * (stored slots)."""
+    """Costs of tiles of one family: per tile, per row of B read, and per stored slot."""
 
     tile: float
     read: float
@@ -45,7 +45,7 @@ class Rate:
 
 @dataclass(frozen=True, slots=True)
 class PrimitiveCosts:
-    """Rates of each family, and the costs of a row of C for its first and for each further operator."""
+    """Primitive costs: a Rate per family, and the cost of a row of C in the first part and in each further part."""
 
     rates: Mapping[str, Rate]
     first_row: float
@@ -56,7 +56,7 @@ class PrimitiveCosts:
         return f"{rates}, row of C {self.first_row:.3g}, by a further part {self.further_row:.3g}"
 
     def tile(self, operator: Operator, n_entries: int) -> float:
-        """Return the cost of one tile that covers `n_entries` entries."""
+        """Return the cost of one tile of `operator` that covers `n_entries` entries."""
         rate = self.rates[operator.family]
         if operator.family == "block":
             return rate.of(1.0, operator.c, operator.r * operator.c)

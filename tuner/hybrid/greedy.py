@@ -45,7 +45,10 @@ class GreedyOptions:
 
 @dataclass(frozen=True, slots=True)
 class TilePlan:
-    """The operator of each entry, (nnz,) numbers into `operators`, and the planned total cost."""
+    """Assignment of entries to operators: `owner[e]` is the position in `operators` of the one that computes entry e.
+
+    `cost` is the planned total.
+    """
 
     operators: tuple[Operator, ...]
     owner: Array
@@ -89,7 +92,7 @@ def plan_tiles(
 
 
 def _row(operator: Operator, costs: PrimitiveCosts) -> tuple[int, int, int, float, float]:
-    """Return an operator in the runtime's form: family number, r, c, cost per tile, cost per entry."""
+    """Return an operator as the runtime takes it: (family number, r, c, cost per tile, cost per entry)."""
     empty, one = costs.tile(operator, 0), costs.tile(operator, 1)
     of_tile, of_entry = (empty, one - empty) if operator.family == "csr" else (one, 0.0)
     return FAMILIES[operator.family], operator.r, operator.c, of_tile, of_entry

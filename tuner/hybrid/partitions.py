@@ -55,7 +55,7 @@ DEFAULT_COSTS: Final = PrimitiveCosts(
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """A partition: selections and kinds ("dense", "long", "blocks", "rest") of its parts, and predicted time ratio."""
+    """Rules and kinds ("dense", "long", "blocks", "rest") of a matrix's parts, and predicted time over CSR's."""
 
     selections: tuple[Selection, ...]
     kinds: tuple[str, ...]

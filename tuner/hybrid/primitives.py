@@ -22,7 +22,7 @@ Array = NDArray[Any]  # int64
 
 @dataclass(frozen=True, eq=False)
 class Piece:
-    """Entries sorted by row: `row`, `column`, and the `entry` number in the matrix.
+    """Subset of a matrix's entries, sorted by row: `row`, `column`, and number `entry` in the matrix.
 
     `origin` is the first row and column of the rectangle that the piece was cut from, and `extent` its side lengths.
     """
@@ -71,7 +71,7 @@ def reorder(piece: Piece) -> Iterator[Piece]:
 
 
 def divide(rows: int = 0, columns: int = 0) -> Primitive:
-    """Return a primitive that cuts runs of `rows` rows and `columns` columns (0: no cut) and drops empty pieces."""
+    """Return a primitive that cuts a piece into `rows` x `columns` rectangles (0: no cut) and drops empty ones."""
 
     def cut(piece: Piece) -> Iterator[Piece]:
         height, width = rows or piece.extent[0], columns or piece.extent[1]
@@ -113,14 +113,14 @@ def flatten(piece: Piece) -> Iterator[Piece]:
 
 
 def _groups(numbers: Array) -> Iterator[tuple[int, Array]]:
-    """Yield pairs (number, positions that hold it), numbers ascending and positions in order."""
+    """Yield (number, positions at which `numbers` has it), numbers and positions ascending."""
     order = np.argsort(numbers, kind="stable")
     found, begin = np.unique(numbers[order], return_index=True)
     yield from zip(found.tolist(), np.split(order, begin[1:]), strict=True)
 
 
 def apply(pattern: Pattern, *steps: Primitive) -> list[Piece]:
-    """Return the pieces that a sequence of primitives makes of a matrix."""
+    """Return the pieces into which the primitives `steps`, applied in turn, divide a matrix."""
     pieces = [whole(pattern)]
     for step in steps:
         pieces = [made for piece in pieces for made in step(piece)]

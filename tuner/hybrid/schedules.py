@@ -26,18 +26,18 @@ def _made(operation: str, fmt: str, loops: str, tile: int = 0, **fields: Any) ->
 
 
 def tile_of(n_dense_cols: int, most: int = WIDE) -> int:
-    """Return the number of columns of a tile for products with `n_dense_cols` columns."""
+    """Return the width of column tiles for `n_dense_cols` columns: a power of two from 8, at most `most`."""
     return max(8, min(most, 1 << max(0, n_dense_cols - 1).bit_length()))
 
 
 def runtime(operation: str, order: str = "", ahead: int = 0) -> SuperSchedule:
-    """Return the runtime's CSR loop with a row order, prefetching rows of B `ahead` entries ahead."""
+    """Return the schedule of the runtime's CSR loop with this row order, which prefetches B `ahead` entries ahead."""
     fmt = f"i1:U,k1:C | rows={order}" if order else "i1:U,k1:C"
     return _made(operation, fmt, "i1 k1", implementation=RUNTIME, prefetch=ahead)
 
 
 def products(operation: str, kind: str, selection: Selection, n_cols: int) -> list[SuperSchedule]:
-    """Return the schedules to try for a part of a product of a matrix with a dense operand (SpMV, SpMM)."""
+    """Return the SpMV or SpMM schedules to try for a part of this kind, most promising first."""
     if n_cols == 1:
         return _vector(operation, kind, selection)
     t = tile_of(n_cols)
@@ -65,7 +65,7 @@ def _vector(operation: str, kind: str, selection: Selection) -> list[SuperSchedu
 
 
 def sampled(operation: str, kind: str, selection: Selection, n_cols: int) -> list[SuperSchedule]:
-    """Return the schedules to try for a part of a product of dense operands at the entries of a matrix (SDDMM)."""
+    """Return the SDDMM schedules to try for a part of this kind, most promising first."""
     if n_cols == 1:
         return [runtime(operation)]
     t = tile_of(n_cols, 32)
@@ -83,6 +83,6 @@ def _blocks(operation: str, selection: Selection, loops: str, tile: int) -> Supe
 
 
 def tried(operation: str) -> Callable[[str, Selection, int], list[SuperSchedule]]:
-    """Return a function (kind of part, its rule, dense columns) -> schedules of `operation`, most promising first."""
+    """Return the function (kind of part, its rule, dense columns) -> schedules to try that belongs to `operation`."""
     make: Callable[[str, str, Selection, int], list[SuperSchedule]] = globals()[OPS[operation].parts]
     return partial(make, operation)

@@ -26,10 +26,10 @@ def block_operators(sides: Sequence[int] = BLOCK_SIDES) -> tuple[Operator, ...]:
 
 @dataclass(frozen=True, eq=False)
 class Tiles:
-    """All tiles of one operator.
+    """Tiles into which one operator divides the entries of a matrix.
 
-    `tile_of` numbers the tile of each entry (-1: none). `group_of` numbers the run of `height` rows that each tile lies
-    in.
+    `tile_of` numbers the tile of each entry (-1: none). `group_of` numbers the run of `height` rows that each tile
+    lies in.
     """
 
     operator: Operator

@@ -76,7 +76,7 @@ def _permutations(columns: NDArray[np.int64], parameter: Permutation, tensors: W
 
 
 def looked_at_cells(pattern: Pattern, limit: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Return rows and columns of the entries that `panels` samples, distinct and sorted; O(limit + rows / panels)."""
+    """Return sorted distinct (rows, columns) of the entries that `panels` samples; O(limit + rows / panels)."""
     spans = panel_spans(pattern.indptr, limit)
     places = np.concatenate([np.arange(start, stop) for start, stop in spans.tolist()])
     columns = pattern.indices[places].astype(np.int64)
@@ -89,7 +89,7 @@ def looked_at_cells(pattern: Pattern, limit: int) -> tuple[NDArray[np.int32], ND
 
 
 def shape_facts(numbers: Sequence[int]) -> Floats:
-    """Return log2(1 + x) / 8 - 2 of the extents and the number of nonzeros."""
+    """Return log2(1 + x) / 8 - 2 for each of `numbers`: the extents and the number of nonzeros."""
     return np.array([math.log2(1 + number) / 8 - 2 for number in numbers], np.float32)
 
 

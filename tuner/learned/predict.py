@@ -50,7 +50,7 @@ DEAR_ORDER: Final = "rcm"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RatioScale:
-    """Conversion of costs to ratios to the default kernel; without an anchor, costs are log ratios."""
+    """Conversion of costs to log ratios to the default kernel; without an anchor, costs are log ratios already."""
 
     slope: float = 1.0
     anchor: SuperSchedule | None = None
@@ -76,7 +76,7 @@ class RatioScale:
 
 @dataclass(frozen=True, eq=False)
 class LearnedModel:
-    """Learned cost model of one operation with its portfolio."""
+    """Learned cost model of one operation, with a portfolio of programs from which it proposes."""
 
     weights: LearnedWeights
     codes: Codes = field(repr=False)  # (n, columns): the portfolio
@@ -101,14 +101,14 @@ class LearnedModel:
 
     @computed_once
     def programs(self) -> Programs:
-        """Return the scorer's input of each portfolio program, without the analytic model's ratios."""
+        """Return the scorer's precomputed input for all portfolio programs, without the analytic model's ratios."""
         return self.scorer.programs(self.codes)
 
     def _costs(self, problem: Problem, features: Floats) -> Callable[[Programs, Ids | None], Floats]:
         return self.scorer.on(features, RunSetting.of(problem, self.rates))
 
     def _guesses(self, problem: Problem, schedules: Sequence[SuperSchedule | None]) -> Sequence[float]:
-        """Return the analytic model's ratios of `schedules`; 1 where the scorer does not read them."""
+        """Return the analytic model's predicted ratios of `schedules`; all 1 where the scorer does not read them."""
         return predicted_ratios(problem, schedules) if self.scorer.reads_guesses else [1.0] * len(schedules)
 
     def _with_guesses(self, programs: Programs, guesses: Sequence[float]) -> Programs:
@@ -119,11 +119,11 @@ class LearnedModel:
 
     @computed_once
     def _anchor(self) -> Programs | None:
-        """Return the scorer's input of the anchor; None without an anchor."""
+        """Return the scorer's input for the scale's anchor schedule; None without an anchor."""
         return self.scorer.programs(self._rows([self.scale.anchor])) if self.scale.anchor is not None else None
 
     def _anchor_cost(self, costs: Callable[[Programs, Ids | None], Floats]) -> float:
-        """Return the anchor's cost by the function that `scorer.on` returned for a pattern."""
+        """Return the cost of the anchor schedule on a pattern, 0 without one; `costs` is the result of `scorer.on`."""
         return float(costs(self._anchor, None)[0]) if self._anchor is not None else 0.0
 
     def _rows(self, schedules: Sequence[SuperSchedule]) -> Codes:
@@ -177,18 +177,18 @@ class LearnedModel:
 
     @computed_once
     def _entrants(self) -> tuple[SuperSchedule | None, ...]:
-        """Return the default kernel and all portfolio programs (None for unreadable codes), always the same tuple."""
+        """Return the default kernel (None) and all portfolio programs (None if unreadable); always the same tuple."""
         return None, *map(self.schedule, range(len(self.codes)))
 
     def predict(self, problem: Problem, features: Floats, schedules: Iterable[SuperSchedule]) -> list[Proposal]:
-        """Return predictions of those schedules that have a code in the model's space."""
+        """Return predicted ratios, as Proposals, of those `schedules` that have a code in the model's space."""
         space = self.weights.space
         known = [one for one in schedules if space.contains(one)]
         ratios = self.ratios(problem, features, known)
         return [Proposal(one, self._behind(problem) * ratio) for one, ratio in zip(known, ratios, strict=True)]
 
     def _behind(self, problem: Problem) -> float:
-        """Return the time factor of generated kernels for features that only the default kernel has.
+        """Return the factor by which generated kernels are slower since only the default kernel has certain features.
 
         Costs learned as ratios to the default kernel include it, costs with an anchor do not.
         """
@@ -196,7 +196,7 @@ class LearnedModel:
         return behind_runtime(problem) if is_wide and self.scale.anchor is not None else 1.0
 
     def schedule(self, node: int) -> SuperSchedule | None:
-        """Return portfolio program `node`, always the same object; None for an unreadable code."""
+        """Return number `node` of the portfolio, always the same object; None for an unreadable code."""
         if node not in self._decoded:
             space = self.weights.space
             try:

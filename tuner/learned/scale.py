@@ -26,7 +26,10 @@ DEFAULT_LIKE: Final = ("i1:U,k1:C", "i1:U,k1:C,l1:C", "i1:U,k1:C,l1:C | bits=16"
 
 @dataclass(frozen=True, eq=False)
 class _Case:
-    """One pattern: costs and log ratios of fully measured schedules, and costs of schedules in a default format."""
+    """Data of one pattern for the fit: costs and log ratios of fully measured schedules, and costs of anchors.
+
+    `anchors` are schedules in a default format.
+    """
 
     costs: Floats
     logs: Floats

@@ -39,7 +39,7 @@ MAX_GUESS: Final = 2000
 
 
 class Scorer(Protocol):
-    """Interface of a scorer of one operation; lower costs are faster, but costs are not seconds."""
+    """Interface of a model that assigns costs to programs on a pattern; lower is faster, but costs are no seconds."""
 
     @property
     def n_features(self) -> int:
@@ -53,7 +53,7 @@ class Scorer(Protocol):
         """Return the model's features of a pattern, (n_features,), the expensive part; equal for equal structures."""
 
     def programs(self, rows: Codes) -> Programs:
-        """Return the input of `on` for programs, which is computed once."""
+        """Return the precomputed input of `on` for programs, given by rows of codes."""
 
     def on(self, features: Floats, setting: RunSetting) -> Callable[[Programs, Ids | None], Floats]:
         """Return a function that computes costs on one pattern, of all programs or of those with given numbers."""
@@ -134,7 +134,7 @@ def inputs(features: Floats, setting: RunSetting) -> Floats:
 
 
 def guess_column(ratios: NDArray[np.floating]) -> Codes:
-    """Return the analytic model's ratios to the default kernel, (n,), as a column of codes, (n, 1)."""
+    """Return the analytic model's ratios (n,) as a column of integer codes (n, 1), proportional to their logarithms."""
     steps = np.round(GUESS_STEPS * np.log(np.asarray(ratios, np.float64)))
     return np.clip(steps, -MAX_GUESS, MAX_GUESS).astype(np.int16)[:, None]
 

@@ -23,7 +23,7 @@ def rows_first(pattern: TensorPattern, mode: int) -> TensorPattern:
 
 
 def tensor_cells(pattern: TensorPattern, limit: int) -> Cells:
-    """Return the entries that `Coordinates.looked_at` samples, distinct and sorted: one array per mode.
+    """Return the coordinates that `Coordinates.looked_at` samples, distinct and sorted: one array per mode.
 
     The cost is O(nnz) to find the rows of the panels, plus a sort of their entries.
     """
@@ -48,7 +48,7 @@ def tensor_cells(pattern: TensorPattern, limit: int) -> Cells:
 
 
 def _places(kept_per_row: NDArray[np.int64], indptr: NDArray[np.int64], spans: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the positions of the entries of `spans` among the entries of the kept rows."""
+    """Return positions of the entries in `spans` among the entries of those rows that were kept."""
     kept_before = np.concatenate([[0], np.cumsum(kept_per_row)])
     first = np.minimum(np.searchsorted(indptr, spans[:, 0], side="right") - 1, kept_per_row.size)
     shift = kept_before[first] - indptr[first]

@@ -31,7 +31,7 @@ class TrainingDomain:
     processors: frozenset[str] = frozenset()
 
     def is_foreign(self, problem: Problem) -> bool:
-        """Return whether the processor kind is outside the training data, which widens the accepted margin."""
+        """Return whether the problem's kind of processor is absent from the training data, which widens margins."""
         return problem.target.processor not in self.processors
 
     def untrusted_reason(self, problem: Problem) -> str | None:
@@ -50,7 +50,7 @@ class TrainingDomain:
         return f"the model was not trained {' '.join(new)}" if new else None
 
     def __or__(self, other: TrainingDomain) -> TrainingDomain:
-        """Return the union of both domains."""
+        """Return a domain with the values of both domains in every field."""
         return TrainingDomain(**{one.name: getattr(self, one.name) | getattr(other, one.name) for one in fields(self)})
 
     def to_data(self) -> dict[str, list[Any]]:

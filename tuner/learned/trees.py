@@ -25,7 +25,7 @@ NAMES: Final = ("trees.at", "trees.left", "trees.right", "trees.feature", "trees
 
 @dataclass(frozen=True, eq=False)
 class Trees:
-    """Sum of `base` and one leaf per tree. Features are `n_sketch` numbers of the pattern, then the code columns."""
+    """Regression trees: `base` plus one leaf per tree. Features: `n_sketch` numbers of the pattern, then the code."""
 
     nodes: NDArray[Any] = field(repr=False)  # array of NODE, all trees concatenated
     roots: NDArray[np.int32] = field(repr=False)
@@ -63,7 +63,7 @@ class Trees:
         return cls(nodes, np.asarray(roots, np.int32), float(base[0]), n_sketch)
 
     def tensors(self) -> dict[str, NDArray[Any]]:
-        """Return arrays for a file of weights. Children are uint8 distances from parents if all fit, else int32."""
+        """Return the trees as arrays for a file; children are uint8 distances from parents if all fit, else int32."""
         nodes, children = self.nodes, [self.nodes["left"], self.nodes["right"]]
         distances = [np.where(nodes["feature"] >= 0, one - np.arange(len(nodes)), 0) for one in children]
         if all(one.max(initial=0) <= np.iinfo(np.uint8).max for one in distances):
@@ -72,7 +72,7 @@ class Trees:
         return dict(zip(NAMES, (*map(np.ascontiguousarray, parts), np.array([self.base], np.float32)), strict=True))
 
     def joined(self, other: Trees) -> Trees:
-        """Return the sum of both."""
+        """Return trees that predict the sum of the predictions of both."""
         shifted = other.nodes.copy()
         is_split = shifted["feature"] >= 0
         for name in ("left", "right"):
@@ -81,13 +81,13 @@ class Trees:
         return Trees(np.concatenate([self.nodes, shifted]), roots, self.base + other.base, self.n_sketch)
 
     def scaled(self, slope: float) -> Trees:
-        """Return `slope` times the sum."""
+        """Return trees that predict `slope` times the present prediction."""
         nodes = self.nodes.copy()
         nodes["at"][nodes["feature"] < 0] *= np.float32(slope)
         return Trees(nodes, self.roots, self.base * slope, self.n_sketch)
 
     def on(self, sketch: Floats) -> Trees:
-        """Return the sum for one pattern, as trees over codes alone (`n_sketch` 0); ValueError for another length."""
+        """Return the trees over codes that remain for a pattern with this sketch; ValueError for another length."""
         if sketch.shape != (self.n_sketch,):
             raise ValueError(f"a sketch of shape {sketch.shape} for trees over {self.n_sketch} numbers")
         nodes, roots = native.decided(self.nodes, self.roots, sketch)
@@ -97,13 +97,13 @@ class Trees:
         return made
 
     def of_codes(self, rows: Codes, ids: NDArray[np.int32] | None = None) -> Floats:
-        """Return the runtime's sum for each row of codes, or for rows `ids`; ValueError for trees over a sketch."""
+        """Return the prediction for each row of codes, or for rows `ids`; ValueError for trees over a sketch."""
         if self.n_sketch:
             raise ValueError(f"trees over a sketch of {self.n_sketch} numbers")
         return native.predicted(self.nodes, self.roots, self.base, rows, ids)
 
     def predict(self, x: NDArray[np.floating[Any]] | Codes) -> Floats:
-        """Return the sum for each row of features, (n, n_sketch + columns), computed by NumPy."""
+        """Return the prediction for each row of features, (n, n_sketch + columns), computed by NumPy."""
         total = np.full(len(x), self.base, np.float64)
         places = np.arange(len(x))
         for root in self.roots.tolist():

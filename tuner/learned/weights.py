@@ -72,7 +72,7 @@ def _parameter(row: Mapping[str, Any]) -> Parameter:
 
 
 def _space(name: str, algorithm: str, parameters: Sequence[Parameter]) -> JointSpace:
-    """Return the joint space that has `parameters`; raise RecordError when this version's spaces have others."""
+    """Return the JointSpace that model `name` codes with `parameters`; RecordError if this version's spaces differ."""
     values = {one.name: one.values for one in parameters if isinstance(one, Categorical)}
     members: list[TemplateSpace] = []
     for member in values.get("space", ()):

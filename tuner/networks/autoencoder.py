@@ -17,7 +17,7 @@ HIDDEN: Final = 96
 
 
 class AutoEncoder(torch.nn.Module):
-    """Autoencoder from one-hot parts of a category to LATENT_WIDTH numbers and back."""
+    """Autoencoder of categories: one-hot parts -> LATENT_WIDTH numbers -> reconstruction of the parts."""
 
     def __init__(self, parts: OneHotParts) -> None:
         super().__init__()

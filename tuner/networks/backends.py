@@ -14,7 +14,10 @@ from autosparse.errors import OptionError
 
 
 class TensorBackend(Protocol):
-    """Interface of a backend: its layers, and the tensors between them (`Any`: each backend has its own type)."""
+    """Interface of an implementation of sparse convolution layers.
+
+    Tensors between layers are `Any`, since each backend has its own type.
+    """
 
     def convolution(self, n_in: int, n_out: int, *, kernel_size: int, stride: int, dimension: int) -> torch.nn.Module:
         """Return a layer with the parameter ``kernel``, (kernel_size^dimension, n_in, n_out), and no bias."""
@@ -33,26 +36,26 @@ class TensorBackend(Protocol):
 
 
 class OwnBackend:
-    """Backend in plain PyTorch, for any device."""
+    """Backend in plain PyTorch, for any device; its layers take and return `SparseFeatures`."""
 
     def convolution(self, n_in: int, n_out: int, *, kernel_size: int, stride: int, dimension: int) -> torch.nn.Module:
-        """Return a convolution layer; see Backend."""
+        """Return a convolution layer; see `TensorBackend.convolution`."""
         return SparseConvolution(n_in, n_out, kernel_size=kernel_size, stride=stride, dimension=dimension)
 
     def rectifier(self) -> torch.nn.Module:
-        """Return a rectifier layer; see Backend."""
+        """Return a layer that computes max(0, x)."""
         return Rectify()
 
     def ones(self, lattice: Lattice) -> SparseFeatures:
-        """Return ones on the cells; see Backend."""
+        """Return the number 1 on every cell; see `TensorBackend.ones`."""
         return SparseFeatures.ones(lattice)
 
     def add(self, one: SparseFeatures, other: SparseFeatures) -> SparseFeatures:
-        """Return the sum; see Backend."""
+        """Return the sum of two results on the same cells."""
         return SparseFeatures(one.lattice, one.values + other.values)
 
     def global_average(self, features: SparseFeatures) -> torch.Tensor:
-        """Return the mean over the cells; see Backend."""
+        """Return the mean over the cells, (1, channels)."""
         return global_average(features)
 
 

@@ -86,7 +86,7 @@ def global_average(features: SparseFeatures) -> torch.Tensor:
 
 
 def _in_one_product(values: torch.Tensor, kernel: torch.Tensor, pairs: KernelMap) -> torch.Tensor:
-    """Convolve by one product with (n_out cells, K^D n_in) numbers, differentiated by autograd."""
+    """Return the sparse convolution computed as one dense product of gathered rows; autograd differentiates it."""
     n_offsets, n_in, n_out = kernel.shape
     counts = torch.tensor(pairs.starts).diff().to(values.device)
     offset = torch.repeat_interleave(torch.arange(n_offsets, device=values.device), counts)

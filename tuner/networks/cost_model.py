@@ -79,7 +79,7 @@ class NetworkCostModel(torch.nn.Module):
         self.load_state_dict({names[name]: torch.from_numpy(np.array(value)) for name, value in weights.items()})
 
     def _names(self) -> dict[str, str]:
-        """Map module names to names in files: without the part's prefix, tables by their parameter."""
+        """Return a mapping from the names of this module's tensors to their names in weights files."""
         prefixes = {"extractor.": "", "program.schedule_": "schedule_", "final.": "final."}
         for at, parameter in enumerate(self.program.parameters_read):
             prefixes[f"program.tables.{at}."] = f"{parameter.name}."

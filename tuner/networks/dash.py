@@ -90,7 +90,7 @@ class InputFeaturizer(torch.nn.Module):
 
 
 class DashModel(torch.nn.Module):
-    """Cost model from a pattern's s, mapped numbers p and latent codes z; lower costs are better.
+    """Cost model (DASH) of programs on a pattern: pattern embedding s, mapped features p, latent codes z -> costs.
 
     `parts` selects the predictor's inputs from PARTS. `featurizer` makes s, (1, PATTERN_WIDTH), from its prepared
     input.

@@ -17,7 +17,7 @@ FACTS_WIDTH: Final = 32
 
 @dataclass(frozen=True, eq=False)
 class Observed:
-    """Input of an extractor for one pattern, prepared once and used in every epoch."""
+    """Input of a feature extractor for one pattern, prepared once and used in every epoch."""
 
     facts: torch.Tensor  # (1, dimension + 1)
     seen: Any  # type depends on the extractor: a Lattice, an image, a vector, or None
@@ -40,7 +40,7 @@ def shape_facts(pattern: Coordinates) -> torch.Tensor:
 
 
 class Extractor(torch.nn.Module, ABC):
-    """Network from a pattern to its embedding, (1, EMBEDDING).
+    """Base of networks that compute the embedding of a pattern, (1, EMBEDDING).
 
     A subclass calls `_add_head` with the output width of `describe`. ``feature`` and ``matrix_embedding`` are the
     authors' names of these layers.

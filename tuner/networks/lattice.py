@@ -40,7 +40,7 @@ class KernelMap:
 
 @dataclass(frozen=True, eq=False)
 class Occupancy:
-    """Neighbourhood of each cell: `neighbours` (n distinct, K^D) of 0 and 1, and `place` (n,), int32 rows in it."""
+    """Occupied neighbours of each cell: `neighbours` (n distinct, K^D) of 0 and 1, `place` (n,) rows in it."""
 
     neighbours: torch.Tensor
     place: torch.Tensor

@@ -34,28 +34,28 @@ class MinkowskiBackend:
         self._engine = _load()
 
     def convolution(self, n_in: int, n_out: int, *, kernel_size: int, stride: int, dimension: int) -> torch.nn.Module:
-        """Return a convolution layer; see Backend."""
+        """Return a convolution layer; see `TensorBackend.convolution`."""
         layer: torch.nn.Module = self._engine.MinkowskiConvolution(
             n_in, n_out, kernel_size=kernel_size, stride=stride, dimension=dimension
         )
         return layer
 
     def rectifier(self) -> torch.nn.Module:
-        """Return a rectifier layer; see Backend."""
+        """Return a layer that computes max(0, x)."""
         layer: torch.nn.Module = self._engine.MinkowskiReLU()
         return layer
 
     def ones(self, lattice: Lattice) -> Any:
-        """Return ones on the cells; see Backend."""
+        """Return the number 1 on every cell; see `TensorBackend.ones`."""
         cells = lattice.coordinates.int()
         batch, values = cells.new_zeros(len(cells), 1), torch.ones(len(cells), 1, device=cells.device)
         return self._engine.SparseTensor(features=values, coordinates=torch.cat([batch, cells], dim=1))
 
     def add(self, one: Any, other: Any) -> Any:
-        """Return the sum; see Backend."""
+        """Return the sum of two results on the same cells."""
         return one + other
 
     def global_average(self, features: Any) -> torch.Tensor:
-        """Return the mean over the cells; see Backend."""
+        """Return the mean over the cells, (1, channels)."""
         values: torch.Tensor = features.F
         return values.mean(dim=0, keepdim=True)

@@ -51,14 +51,17 @@ PUBLISHED: Final[Mapping[str, tuple[Parameter, ...]]] = {
 
 
 def published_model(algorithm: str, *, backend: str = "own") -> NetworkCostModel:
-    """Return the network of one published file, with random weights."""
+    """Return a network of the form of WACO's published weights of `algorithm`, with random weights."""
     if algorithm not in PUBLISHED:
         raise OptionError.bad_value("algorithm", algorithm, domain=f"one of {', '.join(PUBLISHED)}", source="argument")
     return NetworkCostModel(WACONet(2, backend), ProgramEmbedder(PUBLISHED[algorithm], plain_permutations=True))
 
 
 def read_published(path: Path, *, backend: str = "own") -> NetworkCostModel:
-    """Read the network in ``SpMV.npz``, ``SpMM.npz`` or ``SDDMM.npz``: arrays by the authors' names."""
+    """Read WACO's published weights, ``SpMV.npz``, ``SpMM.npz`` or ``SDDMM.npz``, into a cost model.
+
+    `backend` names the implementation of its sparse convolutions (`BACKENDS`).
+    """
     model = published_model(path.stem, backend=backend)
     with np.load(path, allow_pickle=False) as file:
         model.load_weights({name: file[name] for name in file.files})

@@ -48,7 +48,7 @@ def _is_model_stale(problem: Problem) -> bool:
 
 
 def is_accepted(schedule: SuperSchedule, ratio: float, *, most: float, is_learned: bool) -> bool:
-    """Return whether `schedule` is used unmeasured: its ratio is at most `most` and its row order is acceptable.
+    """Return whether `schedule` may be used unmeasured: predicted `ratio` at most `most`, and a cheap row order.
 
     A learned model may choose the cheap row order "first". The analytic model does not predict row orders, and the
     other orders take as long as ten products to compute.

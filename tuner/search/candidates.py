@@ -27,7 +27,7 @@ MAX_ASKED: Final = 6
 
 @dataclass(slots=True)
 class Queue:
-    """Schedules with their predicted ratios to the default kernel; iterates over them in the order to try."""
+    """Schedules in the order in which a search tries them, with predicted times over the default kernel's."""
 
     _proposed: dict[int, float] = field(default_factory=dict)  # id(proposed schedule) -> ratio of the analytic model
     _schedules: list[SuperSchedule] = field(default_factory=list)
@@ -47,11 +47,11 @@ class Queue:
         return id(schedule) in self._proposed
 
     def ratio_of(self, schedule: Schedule | None) -> float | None:
-        """Return the predicted ratio to the default kernel (1 for None); None when there is no prediction."""
+        """Return the predicted time over the default kernel's (1 for None, the default kernel); None if unknown."""
         return 1.0 if schedule is None else self._ratios.get(id(schedule))
 
     def guess_of(self, schedule: SuperSchedule | None) -> float:
-        """Return the analytic model's ratio of a proposal of the learned model; 1 where there is none."""
+        """Return the analytic model's ratio of a schedule that the learned model proposed; 1 for other schedules."""
         return self._proposed.get(id(schedule), 1.0)
 
     def best_ratio(self) -> float | None:
@@ -59,7 +59,7 @@ class Queue:
         return min(self._ratios.values(), default=None)
 
     def rank(self, problem: Problem, model: CostModel, supports: Supports, *, start: SuperSchedule | None) -> None:
-        """Order the space by predicted time after `start`, and keep the best of every format near the front."""
+        """Fill the queue with the space, `start` first, then by predicted time; the best of every format come early."""
         entrants = spaces.entrants(problem, supports)
         default_s, *times = model.rank(problem, entrants.schedules)
         schedules = [one for one in entrants.schedules if one is not None]
@@ -85,7 +85,7 @@ class Queue:
         self._schedules = [*start, *proposed, *(rest[at] for at in diverse(range(len(rest)), formats, n_per_format=1))]
 
     def note(self, predicted: Sequence[Proposal]) -> None:
-        """Store predictions of schedules outside the queue, whose objects the model keeps alive."""
+        """Store predictions of schedules outside the queue; the learned model keeps these objects alive."""
         self._ratios |= {id(one.schedule): one.ratio for one in predicted}
 
     def for_any_threads(self, schedule: SuperSchedule) -> SuperSchedule:

@@ -56,13 +56,13 @@ class RunningMean:
 
 @dataclass(frozen=True, slots=True)
 class CostEstimates:
-    """Rates by kind of step, and mean gains (fraction of the default time saved) by operation and column bucket."""
+    """Measured seconds per unit by kind of step, and mean gains (fraction of time saved) by operation and width."""
 
     rates_s: Mapping[str, RunningMean] = field(default_factory=dict)
     gains: Mapping[str, RunningMean] = field(default_factory=dict)
 
     def price_s(self, kind: str, units: float = 1.0) -> float:
-        """Return the expected seconds of a step of `units`."""
+        """Return the expected seconds of a step of `kind` that processes `units` units."""
         seen = self.rates_s.get(kind)
         return (seen.value if seen else DEFAULT_RATES_S[kind]) * _with_start(kind, units)
 
@@ -100,7 +100,7 @@ class CostEstimates:
 
 
 def _with_start(kind: str, units: float) -> float:
-    """Return `units` plus the units that the fixed cost of the step counts as."""
+    """Return `units` plus the units that take as long as the fixed cost of a step of `kind`."""
     return units + STARTS_S.get(kind, 0.0) / DEFAULT_RATES_S[kind]
 
 
@@ -111,7 +111,7 @@ MAX_SEEN: Final = 2**53
 
 
 def _means(table: Any) -> dict[str, RunningMean]:
-    """Read {name: [value, count]} and skip everything else, since a record may come from anywhere."""
+    """Return the running means in a table {name: [value, count]} from a record; invalid entries are skipped."""
     means: dict[str, RunningMean] = {}
     if not isinstance(table, Mapping):
         return means

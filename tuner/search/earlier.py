@@ -23,7 +23,7 @@ class Ratio:
     n_samples: int
 
     def merged(self, value: float, n_samples: int) -> Ratio:
-        """Return the mean of the present samples and `n_samples` more with mean `value`."""
+        """Return the mean of the present samples and `n_samples` more samples with mean `value`."""
         n_all = self.n_samples + n_samples
         return Ratio((self.value * self.n_samples + value * n_samples) / n_all, n_all) if n_all else self
 
@@ -48,7 +48,7 @@ class Earlier:
         return cls(dict(kept))
 
     def best(self, rule: RaceRule) -> Schedule | None:
-        """Return the fastest candidate with enough samples that beat the default kernel, or None.
+        """Return the fastest candidate with enough samples for `rule` that beat the default kernel, or None.
 
         It may differ from the stored plan, because a race that ends with its process selects no winner.
         """
@@ -57,7 +57,7 @@ class Earlier:
         return best if best is not None and able[best] <= 1.0 - rule.margin else None
 
     def is_measured(self, schedule: Schedule, rule: RaceRule) -> bool:
-        """Return whether a race by `rule` is unnecessary: there are enough samples, or the candidate is far behind."""
+        """Return whether `schedule` needs no race by `rule`: it has enough samples, or is far behind the best."""
         found = self.ratios.get(schedule)
         if found is None:
             return False

@@ -28,14 +28,14 @@ Perform: TypeAlias = Callable[[], "float | None"]
 
 
 class Policy(Protocol):
-    """Interface of a policy, which decides about each step before it is performed."""
+    """Interface of a policy, which decides whether a step of a search is performed, skipped, or ends the loop."""
 
     def permit(self, step: Step) -> Perform | None:
         """Return a function that performs or skips the step, or None to stop the loop before it."""
 
 
 class StepLoop:
-    """Loop over the steps of a generator. `pending` is the next step, `result` the generator's return value."""
+    """Runner of the steps that a generator yields: `pending` is the next one, `result` the generator's return value."""
 
     __slots__ = ("_steps", "pending", "result")
 
@@ -64,7 +64,7 @@ class StepLoop:
 
 
 def skipped() -> None:
-    """Perform nothing, in place of a skipped step."""
+    """Do nothing and return None, in place of a skipped step."""
 
 
 def done(work: Work, clock: Callable[[], float], observe: Observe | None) -> float:

@@ -48,7 +48,7 @@ def _in_turn(axes: Iterable[Sequence[SuperSchedule]]) -> Iterator[SuperSchedule]
 
 
 def _handed_out(one: SuperSchedule) -> list[SuperSchedule]:
-    """Return the neighbours in partition: equal shares of the entries, or dynamic chunks of adjacent sizes."""
+    """Return schedules that distribute work differently: equal shares of entries, or chunks of adjacent sizes."""
     if one.partition == "nnz":
         return [dataclasses.replace(one, partition="dynamic", chunk=FIRST_CHUNK)]
     chunks = [dataclasses.replace(one, chunk=value) for value in _adjacent(space.CHUNKS, one.chunk)[::-1]]
@@ -65,7 +65,7 @@ def _tiled(problem: Problem, one: SuperSchedule) -> list[SuperSchedule]:
 
 
 def _generated(problem: Problem, one: SuperSchedule, supports: Supports) -> list[SuperSchedule]:
-    """Return generated kernels with the same levels and any index width, with equal shares and in chunks."""
+    """Return generated kernels with the levels of `one`, for the runtime's loop `one`: equal shares, then chunks."""
     levels = _any_width(one.format)
     found = [
         other

@@ -18,7 +18,7 @@ N_NAMED: Final = 10
 
 
 def candidates_of(search: Search) -> tuple[Candidate, ...]:
-    """Return everything that was tried, and the best untried predictions, fastest first."""
+    """Return all measured candidates, fastest first, then failed ones and the best untried ones by prediction."""
     found = [_candidate(search, trial) for trial in (search.default, *search.trials)]
     n_left = max(search.queue.n_proposed, N_NAMED - len(search.trials))
     untried = itertools.islice((one for one in search.queue if not search.tried(one)), n_left)
@@ -31,7 +31,7 @@ def candidates_of(search: Search) -> tuple[Candidate, ...]:
 
 
 def _measured_earlier(search: Search) -> list[Candidate]:
-    """Return the candidates that earlier processes measured and this one did not."""
+    """Return the candidates that earlier processes measured and this search did not enter."""
     default_s, entered = search.default_s or 0.0, {one.schedule for one in search.trials}
     return [
         Candidate(schedule=schedule, measured_s=found.value * default_s, n_samples=found.n_samples)
@@ -41,7 +41,7 @@ def _measured_earlier(search: Search) -> list[Candidate]:
 
 
 def _measured(search: Search, trial: Trial) -> tuple[float | None, int]:
-    """Return the time of a candidate and its number of samples, including those of earlier processes."""
+    """Return (seconds, number of samples) of a candidate, samples of earlier processes included; None if not timed."""
     measured_s, n_samples = search.measured_s.get(id(trial)), search.n_samples.get(id(trial), 0)
     earlier = search.earlier.ratios.get(trial.schedule) if trial.schedule is not None else None
     if earlier is None or not search.default_s:
@@ -91,9 +91,9 @@ def plan_of(search: Search, *, tune_s: float) -> Plan:
 
 
 def _effort_made(search: Search) -> Effort:
-    """Return the effort that the result is worth: as requested, if something was measured or nothing worth measuring.
+    """Return the effort that the plan counts as: as requested, if something was measured or nothing was worth it.
 
-    When every candidate failed or had no memory, the result counts as an estimate, so that the next search tries again.
+    If every candidate failed or had no memory, it counts as an estimate: the next search tries again.
     """
     if search.measured_s or (search.finished and not search.trials):
         return search.effort
@@ -116,7 +116,7 @@ def _why(search: Search, best: Candidate, n_raced: int) -> str:
 
 
 def _why_none_raced(search: Search) -> str:
-    """Return why the default kernel stays although nothing was measured besides it."""
+    """Return a text on why the default kernel stays although no other kernel was measured."""
     failures = Counter(trial.failed for trial in search.trials if trial.failed)
     if search.trials and failures.total() == len(search.trials):
         (reason, n_times), *_ = failures.most_common(1)

@@ -34,7 +34,7 @@ class RaceRule:
     """Rounds of an interrupted race after which a challenger that won all of them counts as winner; 0: never."""
 
     def cut_after(self, n_rounds: int) -> float:
-        """Return the ratio to the best above which an entrant leaves after `n_rounds` (as in successive halving)."""
+        """Return the ratio to the fastest entrant above which others leave after `n_rounds` (successive halving)."""
         if n_rounds < self.first_cut:
             return float("inf")
         share = min(1.0, (n_rounds - self.first_cut) / max(1, self.min_rounds - self.first_cut))
@@ -59,7 +59,7 @@ class Race:
         self._turn = self._new_round()
 
     def _new_round(self) -> list[int]:
-        """Return the order of the next round, reversed in odd rounds so that no entrant always follows the same one."""
+        """Return the entrants in the order of the next round, reversed in odd rounds to vary who follows whom."""
         order = [0, *self.alive]
         return order if self.n_rounds % 2 == 0 else order[::-1]
 
@@ -77,7 +77,7 @@ class Race:
                 self._turn = self._new_round()
 
     def disqualify(self, entrant: int) -> None:
-        """Remove an entrant that failed."""
+        """Remove `entrant`, which failed, from the race."""
         if entrant in self.alive:
             self.alive.remove(entrant)
         self._turn = [one for one in self._turn if one != entrant]
@@ -151,12 +151,12 @@ class LastRace:
 
     @property
     def ratio(self) -> float:
-        """Return the geometric mean of the ratios."""
+        """Return the geometric mean of the ratios; below 1, the incumbent is faster than the default kernel."""
         return math.exp(math.fsum(map(math.log, self.ratios)) / len(self.ratios)) if self.ratios else 1.0
 
     @property
     def is_won(self) -> bool:
-        """Return whether the incumbent is kept."""
+        """Return whether the incumbent beat the default kernel, so that it is kept."""
         is_ahead = self.won >= LAST_MAJORITY and self.ratio <= LAST_MEAN
         return bool(self.ratios) and max(self.ratios) <= LAST_WORST and is_ahead
 
@@ -205,7 +205,7 @@ def timed_s(
     min_sample_s: float = MIN_SAMPLE_S,
     usual_s: float = math.inf,
 ) -> float:
-    """Return the seconds of one `run`, warmed up and repeated when short, so that clock resolution has no effect.
+    """Return the seconds of one `run`, warmed up, and repeated if it is shorter than `min_sample_s`.
 
     The warm-up brings the operands back into the caches, which the previous entrant filled with its own. A long run
     needs no warm-up and counts at once, unless it is disturbed relative to `usual_s`, the shortest run so far.

@@ -58,7 +58,7 @@ def next_best(named: Sequence[Proposal], ratios: Mapping[SuperSchedule, float], 
 def _errors(
     fresh: Sequence[Proposal], timed: Sequence[Proposal], ratios: Mapping[SuperSchedule, float]
 ) -> NDArray[np.float64]:
-    """Return the expected log errors of the predictions of `fresh`."""
+    """Return the expected error of each prediction in `fresh`: log(measured / predicted), from those of `timed`."""
     if not timed or not fresh:
         return np.zeros(len(fresh))
     seen = np.array([np.log(ratios[one.schedule] / one.ratio) for one in timed])

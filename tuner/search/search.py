@@ -44,7 +44,7 @@ UNKNOWN_EXCESS: Final = 0.5
 
 @dataclass(slots=True, kw_only=True)
 class Search:
-    """Search for a schedule of `problem`. `default` is the trial of the default kernel, which is in every race."""
+    """Search for the fastest schedule of `problem`; `default` is the trial of the default kernel, in every race."""
 
     problem: Problem
     effort: Effort
@@ -84,7 +84,7 @@ class Search:
     # -- the steps ----------------------------------------------------------------------------------------------
 
     def steps(self) -> Steps:
-        """Yield all steps, cheapest and most promising first; the generator may be closed at any yield."""
+        """Yield all steps of the search, cheapest and most promising first; it may be closed at any yield."""
         price_s = self.cost_estimates.price_s("rank")
         yield self._work("rank", price_s, self._rank, path_s=price_s + self.first_price_s, in_advance=True)
         if not self.style.asks_late:
@@ -150,7 +150,7 @@ class Search:
             )  # fmt: skip
 
     def _second_opinion(self) -> Steps:
-        """Race proposals that the learned model expects to beat the incumbent, once products have paid for its cost."""
+        """Run the learned model once products paid for it, and race the proposals expected to beat the incumbent."""
         if self.propose is None:
             return
         yield from self._ask_learned(path_s=self.first_price_s)
@@ -161,7 +161,7 @@ class Search:
             yield from self._run_batch(batch)
 
     def predicted_ratio(self, schedule: Schedule | None) -> float | None:
-        """Return the predicted ratio to the default kernel; None without a prediction."""
+        """Return the predicted time of `schedule` over the default kernel's; None without a prediction."""
         return self.queue.ratio_of(schedule)
 
     def _take_estimate(self) -> Steps:
@@ -187,7 +187,7 @@ class Search:
         return acceptance_ratio(self.problem, is_learned=is_learned, is_foreign=self.is_foreign(), guess=guess)
 
     def _is_accepted(self, schedule: SuperSchedule) -> bool:
-        """Return whether `schedule` is accepted unmeasured; after a learned model ran, only its proposals are."""
+        """Return whether `schedule` may be used unmeasured; after a learned model ran, only its proposals may."""
         ratio, is_learned = self.predicted_ratio(schedule) or 1.0, self.queue.n_proposed > 0
         is_named = not is_learned or self.queue.is_proposed(schedule)
         return is_named and is_accepted(schedule, ratio, most=self._acceptable(schedule), is_learned=is_learned)
@@ -236,7 +236,7 @@ class Search:
         return list(neighbours(self.problem, one, self.supports)) if isinstance(one, SuperSchedule) else []
 
     def tried(self, schedule: Schedule) -> bool:
-        """Return whether `schedule` was entered, or measured by an earlier process."""
+        """Return whether this search has entered `schedule`, or an earlier process has measured it."""
         return self._is_entered(schedule) or bool(self._n_measured_earlier([schedule]))
 
     def _is_entered(self, schedule: Schedule) -> bool:
@@ -248,7 +248,7 @@ class Search:
         return self.earlier.n_measured(schedules, self.style.rule) if has_won else 0
 
     def _fresh(self, schedules: Sequence[SuperSchedule], n_wanted: int) -> Iterator[SuperSchedule]:
-        """Yield those of the first `n_wanted` schedules that no earlier process has measured."""
+        """Yield the untried ones of `schedules`, as many as are left of `n_wanted` after those measured earlier."""
         fresh = [one for one in schedules if not self.tried(one)]
         return iter(fresh[: max(0, n_wanted - self._n_measured_earlier(schedules))])
 
@@ -363,7 +363,7 @@ class Search:
         return Sample(trial=entrants[turn], price_s=price_s, turn=race.n_rounds, in_advance=in_advance)
 
     def _excess_s(self, race: Race, entrants: Sequence[Trial], turn: int) -> float:
-        """Return the expected seconds that a sample of this entrant takes beyond the best known kernel's time."""
+        """Return the expected seconds that a sample of entrant `turn` takes beyond the fastest known kernel's time."""
         known = [time_s for time_s in (race.typical_s(at) for at in range(len(entrants))) if time_s is not None]
         best_s = min(known, default=self.default_s or 0.0)
         mine_s = race.typical_s(turn)
@@ -373,7 +373,7 @@ class Search:
         return max(0.0, mine_s - best_s)
 
     def _update_incumbent(self, race: Race, entrants: Sequence[Trial]) -> None:
-        """Record times and set the incumbent; an unfinished race counts once it has enough rounds."""
+        """Store the times of a race, and make its winner the incumbent; an unfinished race needs enough rounds."""
         holder_s = race.typical_s(0)
         if holder_s is None:
             return

@@ -22,7 +22,7 @@ def corrected_favourites(
 ) -> list[SuperSchedule]:  # fmt: skip
     """Return the `n` best schedules of the learned model after a correction by the measured errors.
 
-    `more` calls the model; `note` stores its predictions of schedules that were not measured.
+    `more(measured)` returns the model's predictions; `note` stores those of unmeasured schedules.
     """
     ratios = {
         one.schedule: times_s[id(one)] / default_s
@@ -38,7 +38,7 @@ def corrected_favourites(
 def runners_up(
     trials: Iterable[Trial], times_s: Mapping[int, float], incumbent: Trial, title_s: float, *, n: int
 ) -> list[Trial]:
-    """Return candidates that lost to the incumbent narrowly; each races it again, since one race may be unlucky."""
+    """Return at most `n` candidates that lost to the incumbent narrowly; they race again, since races vary."""
     others = [one for one in trials if one is not incumbent and one.failed is None]
     near = [one for one in others if times_s.get(id(one), math.inf) <= CLOSE * title_s]
     return sorted(near, key=lambda one: times_s[id(one)])[:n]

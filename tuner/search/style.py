@@ -16,7 +16,7 @@ from autosparse.core.values import dataclass, field
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchStyle:
-    """Parameters of a search that its driver chooses."""
+    """Parameters of a search: numbers of candidates, order and rules, which differ for live and explicit tuning."""
 
     n_candidates: int = 8
     hopeless: float = 1.5  # candidates predicted slower than this times the default kernel are not measured
@@ -57,7 +57,7 @@ def live_style(problem: Problem) -> SearchStyle:
 
 
 def diverse(order: Sequence[int], format_of: Sequence[int], *, n_per_format: int) -> list[int]:
-    """Return the given order with at most `n_per_format` of one format before all formats had their turn.
+    """Return `order` rearranged: at most `n_per_format` members of each format come before the next ones of any.
 
     Models rank members of one format poorly (tiles, prefetch) and err alike for members of a format.
     """

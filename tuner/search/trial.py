@@ -15,7 +15,7 @@ from autosparse.core.values import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """A step performed once. `do()` does not raise for expected tuning failures; the trial records them."""
+    """Step of a search that is performed once by `do()`, which records expected failures in the trial."""
 
     kind: str  # "hash" | "recall" | "rank" | "build" | "pack" | "save"
     price_s: float  # expected seconds
@@ -29,7 +29,7 @@ class Work:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """A step that runs one product with `trial` and receives its seconds (None: no sample was possible)."""
+    """Step of a search that times one product with `trial`; the answer is its seconds, None without a sample."""
 
     trial: Trial
     price_s: float  # expected excess over the best known kernel
@@ -108,19 +108,19 @@ class TrialFactory(Protocol):
 
 
 class Divider(Protocol):
-    """Interface of a search for composites."""
+    """Interface of a factory of composites: a search calls it for composites to race."""
 
     @property
     def price_s(self) -> float:
         """Return the minimum seconds for which a call is useful."""
 
     def __call__(self) -> Sequence[Schedule]:
-        """Return composites with the best schedule for each part; the second element is a single format to beat."""
+        """Return composites, most promising first; the second element may be a single format to beat."""
 
     def has_time(self) -> bool:
         """Return whether the budget allows a race with a further composite."""
 
 
 def name_of(trial: Trial) -> str:
-    """Return the format of the trial's schedule as text."""
+    """Return the format of the trial's schedule as text, or "default kernel"."""
     return str(trial.schedule.format) if trial.schedule else "default kernel"

@@ -11,7 +11,7 @@ from autosparse.ops.base import ProductKind
 
 
 class Algorithm(NamedTuple):
-    """An algorithm's product kind, and the operation that its schedules belong to."""
+    """Row of ALGORITHMS: kind of product, and operation of the schedules, of one algorithm (SpMV, SpMM, ...)."""
 
     operation: str
     kind: ProductKind

@@ -24,7 +24,7 @@ from autosparse.core.values import dataclass
 
 @dataclass(frozen=True, slots=True)
 class FormatFamily:
-    """A parametrised format: `levels` has placeholders ``{r}``, ``{c}``, ``{k}``; `loops` omit the dense index."""
+    """Family of formats by sizes: `levels` has placeholders ``{r}``, ``{c}``, ``{k}``; `loops` omit the dense index."""
 
     name: str
     levels: str
@@ -102,7 +102,7 @@ _parsed: Final = functools.lru_cache(maxsize=1024)(Format.parse)
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """Properties of a problem that determine its space; problems with equal outlines share one space."""
+    """Properties of a problem by which its space is chosen; problems with equal outlines share one space."""
 
     operation: str
     lanes: int  # values in a vector register
@@ -153,12 +153,12 @@ def tiles(problem: Problem) -> tuple[int, ...]:
 def schedule(
     operation: str, family: str, size: Mapping[str, Any], *, tile: int = 0, index_bits: int = 32, **axes: Any
 ) -> SuperSchedule:
-    """Return the member of family `family` with these sizes, column tile (0: SpMV) and SuperSchedule fields."""
+    """Return the schedule of the format family `family` with these sizes, column tile (0: SpMV) and more fields."""
     return member(operation, FAMILIES[family], size, tile=tile, index_bits=index_bits, **axes)
 
 
 def format_of(row: FormatFamily, size: Mapping[str, Any], index_bits: int = 32) -> Format:
-    """Return the format of the member of `row` with these sizes."""
+    """Return the format of family `row` with these sizes and this index width."""
     settings = [setting.format(**size) for setting in row.splits]
     if index_bits != 32:
         settings.append(f"bits={index_bits}")
@@ -168,7 +168,7 @@ def format_of(row: FormatFamily, size: Mapping[str, Any], index_bits: int = 32) 
 def member(
     operation: str, row: FormatFamily, size: Mapping[str, Any], *, tile: int = 0, index_bits: int = 32, **axes: Any
 ) -> SuperSchedule:
-    """Return the member of `row` with these sizes, column tile (0: no dense index) and SuperSchedule fields."""
+    """Return the schedule of family `row` with these sizes, column tile (0: no dense index) and further `axes`."""
     has_columns = tile > 0
     loops = tuple(name for name in row.loops if has_columns or name != "j1") + (("j0",) if has_columns else ())
     return SuperSchedule(
@@ -227,7 +227,7 @@ def _ready(outline: Outline, *, is_whole: bool) -> Iterator[SuperSchedule]:
 
 
 def _makes_sense(row: FormatFamily, size: Mapping[str, Any], tile: int, outline: Outline, *, is_whole: bool) -> bool:
-    """Return whether sizes fit the problem; others would run on any backend but cannot be fast."""
+    """Return whether these sizes and column tile can be fast on the problem; others would run, but slowly."""
     if "sigma" in size:  # rows are lanes: one or two registers of them, and no column tile
         return tile == 0 and size["r"] in (outline.lanes, 2 * outline.lanes if is_whole else 0)
     n_registers = size.get("r", 1) * max(1, tile // outline.lanes)
@@ -249,7 +249,7 @@ def _index_bits(family: FormatFamily, size: Mapping[str, Any], tile: int, n_inne
 
 
 def _inner_axes(family: str, outline: Outline, tile: int, *, is_whole: bool) -> Iterator[tuple[int, int]]:
-    """Yield (unroll, prefetch) pairs. SpMV gathers as many entries as it unrolls; SpMM prefetches rows of B."""
+    """Yield (unroll, prefetch) pairs to try: SpMV gathers as many entries as it unrolls, SpMM prefetches rows of B."""
     is_sparse_inside = family in ("csr", "csr-ordered", "k-panels")
     if family in ("slices", "diagonals"):
         # "diagonals" degenerates to "slices" where there are none, so one of the two is enough among first candidates.

@@ -22,13 +22,13 @@ SPACE: Final = "space"
 
 @dataclass(frozen=True, eq=False)
 class JointSpace:
-    """The union of `spaces`, in order of precedence."""
+    """Union of `spaces`; a schedule in several of them gets its code from the first."""
 
     spaces: tuple[TemplateSpace, ...]
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
-        """Return the parameters that a code consists of."""
+        """Return the parameters of a code: the number of the space, then the parameters of every space."""
         which = Categorical(SPACE, tuple(space.name for space in self.spaces), is_ladder=False)
         return (which, *(_widened(space, one) for space in self.spaces for one in space.parameters))
 

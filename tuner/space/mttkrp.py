@@ -22,7 +22,7 @@ FETCHED: Final = own.AXES["fibers"].prefetch
 
 
 def members(problem: Problem, *, is_whole: bool) -> Iterator[SuperSchedule]:
-    """Yield the space of `problem`; unless `is_whole`, a few schedules of every format."""
+    """Yield the MTTKRP schedules of `problem`: the whole space, or a few of every format unless `is_whole`."""
     widths = tiles(problem) or (0,)
     axes = itertools.product(UNROLL, FETCHED) if is_whole else ((1, 0), (2, 8))
     for (levels, bits), tile, (unroll, fetched) in itertools.product(
@@ -41,7 +41,7 @@ def members(problem: Problem, *, is_whole: bool) -> Iterator[SuperSchedule]:
 
 
 def _formats(problem: Problem) -> Iterator[tuple[list[str], int]]:
-    """Yield (levels, index bits): rows dense or compressed; the other modes compressed in several orders, or flat."""
+    """Yield (levels of a format, index bits): rows dense or compressed, other modes in several orders or flat."""
     shape, mode = problem.tensor.shape, problem.mode
     if len(shape) > len(INDICES):
         return

@@ -94,7 +94,7 @@ TABLES: Final[Mapping[ProductKind, tuple[Sequence[FormatFamily], tuple[int, ...]
 
 
 class Axes(NamedTuple):
-    """Values of two axes: entries unrolled or jammed, and entries or slots of a slice prefetched."""
+    """Values of the parameters of one family: unroll factors, prefetch distances in entries and in slots of a slice."""
 
     unroll: tuple[int, ...]
     prefetch: tuple[int, ...]
@@ -111,7 +111,7 @@ AXES: Final[Mapping[ProductKind, Axes]] = {
 
 
 class OwnSpace(TemplateSpace):
-    """All members of the families of one algorithm."""
+    """This library's space of schedules of one algorithm: all members of its format families."""
 
     def __init__(self, algorithm: str, *, threads: tuple[int, ...]) -> None:
         self.operation, kind = algorithm_named(algorithm)
@@ -151,7 +151,7 @@ class OwnSpace(TemplateSpace):
         return tuple(sorted({*self._axes.prefetch, *self._axes.slot_prefetch, *ready}))
 
     def draw(self, rng: np.random.Generator) -> Values:
-        """Draw a family uniformly, then its sizes, then the axes; SELL families draw from axes that suit them."""
+        """Draw a random point: a family uniformly, then sizes and axes; SELL families draw from axes that suit them."""
         values: dict[str, Any] = {parameter.name: parameter.draw(rng) for parameter in self.parameters}
         if self.has_ready:
             if rng.random() < READY_SHARE:
@@ -169,7 +169,7 @@ class OwnSpace(TemplateSpace):
         return values
 
     def _drawn_ready(self, values: dict[str, Any], rng: np.random.Generator) -> Values:
-        """Draw a precompiled loop of the runtime: its parameters are a row order and a prefetch distance."""
+        """Return `values` with the parameters of a random precompiled loop: row order and prefetch distance."""
         row = self.families[str(rng.choice(READY_FAMILIES))]
         size = row.sizes[int(rng.integers(len(row.sizes)))]
         ahead = [n for n in space.READY_AHEAD if size or n]  # without either it would be the default kernel
@@ -178,7 +178,7 @@ class OwnSpace(TemplateSpace):
         return {**values, **fixed, "family": row.name, "prefetch": int(rng.choice(ahead))}
 
     def schedule_of(self, values: Values) -> SuperSchedule:
-        """Return the schedule with `values`; raise ScheduleError for sizes or runtime loops that do not exist."""
+        """Return the schedule with these parameter values; ScheduleError if sizes or a runtime loop do not exist."""
         row = self.families[values["family"]]
         size = {key: values[name] for key, name in SIZE_NAMES.items() if values.get(name)}
         if size not in row.sizes:
@@ -202,7 +202,7 @@ class OwnSpace(TemplateSpace):
         )
 
     def values_of(self, schedule: SuperSchedule) -> Values:
-        """Return the parameters of `schedule`; its family is found by the levels of its format."""
+        """Return the parameter values of `schedule`; its family is found by the levels of its format."""
         fmt = schedule.format
         row, found = self._member(fmt)
         return {
@@ -218,7 +218,7 @@ class OwnSpace(TemplateSpace):
         }
 
     def _member(self, fmt: Format) -> tuple[FormatFamily, Mapping[str, Any]]:
-        """Return the family and sizes of format `fmt`."""
+        """Return the family and the sizes that give the format `fmt`; raise ScheduleError if there are none."""
         levels = ",".join(map(str, fmt.levels))
         for row in self.families.values():
             if row.levels == levels:

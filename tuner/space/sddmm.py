@@ -28,7 +28,7 @@ MAX_CELLS: Final = 16
 
 
 def members(problem: Problem, *, is_whole: bool) -> Iterator[SuperSchedule]:
-    """Yield the space of `problem`; unless `is_whole`, a few schedules of every format."""
+    """Yield the SDDMM schedules of `problem`: the whole space, or a few of every format unless `is_whole`."""
     shape, widths = problem.matrix.shape, tiles(problem) or (0,)
     is_streaming = shape[1] * problem.n_dense_cols * np.dtype(problem.dtype).itemsize > problem.target.l2_bytes
     if is_streaming and problem.pattern.index_dtype == "int32":
@@ -57,7 +57,7 @@ def _ready(operation: str, aheads: Sequence[int]) -> Iterator[SuperSchedule]:
 
 
 def _extent(size: Mapping[str, Any], shape: tuple[int, int]) -> int:
-    """Return the number of coordinates that the compressed levels must represent."""
+    """Return the largest extent whose coordinates the format stores as indices, for choosing the index width."""
     return max(int(size["k"]), shape[0]) if "k" in size else max(shape[0], -(-shape[1] // size.get("c", 1)))
 
 

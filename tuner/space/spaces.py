@@ -28,7 +28,7 @@ def candidates(problem: Problem, supports: Supports) -> tuple[SuperSchedule, ...
 
 @dataclass(frozen=True, eq=False)
 class Entrants:
-    """Schedules that a model ranks first, the default kernel (None) and `candidates`, with a number per format."""
+    """Schedules that a search starts from: the default kernel (None), then `candidates`; with a number per format."""
 
     schedules: tuple[SuperSchedule | None, ...]
     format_of: tuple[int, ...]  # format numbers of schedules[1:]

@@ -30,7 +30,7 @@ MAX_TRIES: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Categorical:
-    """A parameter with a few values. `is_ladder`: the values are ordered, and adjacent values are neighbours."""
+    """Parameter with a few values. `is_ladder`: the values are ordered, and adjacent values are neighbours."""
 
     name: str
     values: tuple[int | str, ...]
@@ -58,13 +58,13 @@ class Categorical:
 
 @dataclass(frozen=True, slots=True)
 class Permutation:
-    """A parameter that orders `items`."""
+    """Parameter whose values are the orders of `items`."""
 
     name: str
     items: tuple[str, ...]
 
     def code(self, value: Any) -> tuple[int, ...]:
-        """Return the item index at each position; raise ScheduleError when `value` orders other items."""
+        """Return the code of the order `value`: indices into `items`; raise ScheduleError for other items."""
         if sorted(value) != sorted(self.items):
             raise ScheduleError.not_in_space(self.name, value, self.items)
         return tuple(self.items.index(item) for item in value)
@@ -87,7 +87,7 @@ Parameter = Categorical | Permutation
 
 
 class TemplateSpace(ABC):
-    """A set of legal schedules of one operation, spanned by `parameters`."""
+    """Set of the schedules of one operation that values of `parameters` describe; schedules have codes."""
 
     name: str
     operation: str  # "matmul", "sddmm" or "mttkrp"
@@ -95,7 +95,7 @@ class TemplateSpace(ABC):
 
     @abstractmethod
     def values_of(self, schedule: SuperSchedule) -> Values:
-        """Return all parameters of `schedule`, canonical where unused; raise ScheduleError outside the space."""
+        """Return the values of all parameters for `schedule`, fixed where unused; ScheduleError outside the space."""
 
     @abstractmethod
     def schedule_of(self, values: Values) -> SuperSchedule:
@@ -103,7 +103,7 @@ class TemplateSpace(ABC):
 
     @abstractmethod
     def draw(self, rng: np.random.Generator) -> Values:
-        """Draw a random point of the template; a few points have no schedule."""
+        """Draw random values of all parameters; a few combinations have no schedule."""
 
     def encode(self, schedule: SuperSchedule) -> Code:
         """Return the code of `schedule`; raise ScheduleError when it does not belong to this space."""

@@ -58,7 +58,7 @@ TEMPLATES: Final[Mapping[ProductKind, Template]] = {
 
 
 class WacoSpace(TemplateSpace):
-    """WACO's space of one algorithm."""
+    """Space of schedules of one algorithm as WACO defines it."""
 
     def __init__(self, algorithm: str, *, threads: tuple[int, int], concordant: float) -> None:
         self.operation, kind = algorithm_named(algorithm)

@@ -57,7 +57,7 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """One program of a tiled accelerator."""
+    """Setting of a tiled accelerator, which is one program: tile sizes, split of columns, and three switches."""
 
     p_row: int
     p_col: int
@@ -84,7 +84,7 @@ class Configuration:
 
 @dataclass(frozen=True)
 class Accelerator:
-    """A target: all configurations of `grid` (parameter -> values), for `n_columns` columns of the dense operands.
+    """Target platform: all configurations of `grid` (parameter -> values), for `n_columns` dense columns.
 
     `machine` None: there is no simulation, and samples come from the user's own simulator or chip.
     """
@@ -117,11 +117,11 @@ class Accelerator:
 
     @property
     def grid_columns(self) -> tuple[tuple[int, ...], ...]:
-        """Return the values of each of PARAMETERS."""
+        """Return the grid's values of each of PARAMETERS, in that order."""
         return tuple(self.grid[name] for name in PARAMETERS)
 
     def distinct(self, n_rows: int, n_cols: int) -> tuple[int, ...]:
-        """Return, for each configuration, the number of the first one that is the same program on such a pattern."""
+        """Return, for each configuration, the number of the first equivalent one on an `n_rows` x `n_cols` pattern."""
         first: dict[Configuration, int] = {}
         numbered = enumerate(self.configurations)
         return tuple(first.setdefault(one.canonical(n_rows, n_cols, self.n_columns), at) for at, one in numbered)
@@ -134,11 +134,11 @@ class Accelerator:
         return ("k2", *outer, "i1", "j1", "k1")
 
     def sizes(self, configuration: Configuration) -> tuple[int, int, int, int]:
-        """Return (p_row, p_col, split, 1)."""
+        """Return the tile sizes (p_row, p_col, split limited to the columns, 1), in the order of SIZES."""
         return configuration.p_row, configuration.p_col, min(configuration.split, self.n_columns), 1
 
     def heterogeneous(self, configuration: Configuration) -> Category:
-        """Return (bypass, reorder)."""
+        """Return the values of the parameters that only this target has: (bypass, reorder)."""
         return tuple(getattr(configuration, name) for name in HETEROGENEOUS)
 
     def categories(self) -> tuple[Category, ...]:

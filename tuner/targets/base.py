@@ -21,7 +21,7 @@ Configured_contra = TypeVar("Configured_contra", contravariant=True)
 
 
 class TargetSpace(Protocol[Configured_contra]):
-    """Interface of the configurations of one platform for one operation, for the mapper and the latent encoder."""
+    """Interface of one platform's configurations for one operation, as the mapper and the latent encoder need it."""
 
     @property
     def name(self) -> str:
@@ -29,13 +29,13 @@ class TargetSpace(Protocol[Configured_contra]):
 
     @property
     def sample_price(self) -> float:
-        """Return the cost of one measured configuration in units of a CPU's (the paper's beta)."""
+        """Return the cost of measuring one configuration, relative to one on a CPU (the paper's beta)."""
 
     def loop_order(self, configuration: Configured_contra) -> Sequence[str]:
         """Return the present loops of LOOPS, outermost first; the mapper adds the others."""
 
     def sizes(self, configuration: Configured_contra) -> tuple[int, int, int, int]:
-        """Return the iterations of the inner parts in the order of SIZES; 1 where a loop is not split."""
+        """Return the sizes of the inner loops of split coordinates, in the order of SIZES; 1 where none is split."""
 
     def heterogeneous(self, configuration: Configured_contra) -> Category:
         """Return the values of the parameters that only this platform has."""

@@ -29,7 +29,7 @@ class Cpu:
         return tuple(RENAMED[name] for name in configuration.loop_order if name in RENAMED)
 
     def sizes(self, configuration: SuperSchedule) -> tuple[int, int, int, int]:
-        """Return the splits of rows, columns and dense columns, and 1."""
+        """Return the split sizes of rows, columns and dense columns, and 1, in the order of SIZES."""
         form = configuration.format
         return form.split("i"), form.split("k"), max(1, configuration.dense_split("j")), 1
 

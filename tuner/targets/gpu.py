@@ -17,7 +17,7 @@ RENAMED: Final[Mapping[str, str]] = {"i1": "i1", "i2": "i2", "j": "j2", "k1": "k
 
 @dataclass(frozen=True, slots=True)
 class GpuConfiguration:
-    """Loops i1, i2, j, k1, k2, k3, outermost first; sizes of the row split and of both inner dense splits."""
+    """Configuration of a GPU program: loop order, sizes of row and dense splits, thread binding, unrolling."""
 
     order: tuple[str, ...]
     rows: int
@@ -39,9 +39,9 @@ class Gpu:
         return tuple(RENAMED[name] for name in configuration.order)
 
     def sizes(self, configuration: GpuConfiguration) -> tuple[int, int, int, int]:
-        """Return (rows, 1, dense, third factor)."""
+        """Return the sizes (rows, 1, dense, third factor), in the order of SIZES."""
         return configuration.rows, 1, configuration.dense, configuration.dense_third
 
     def heterogeneous(self, configuration: GpuConfiguration) -> Category:
-        """Return (binding, unroll)."""
+        """Return the values of the parameters that only GPUs have: (binding, unroll)."""
         return configuration.binding, configuration.unroll

@@ -29,7 +29,7 @@ class LatentEncoder(Protocol):
 
 @dataclass(frozen=True)
 class LatentTable:
-    """Encoder with one coordinate per category, for at most LATENT_WIDTH categories."""
+    """Encoder of at most LATENT_WIDTH categories, each by a coordinate of its own (one-hot)."""
 
     known: tuple[Category, ...]
     _places: dict[Category, int] = field(init=False, repr=False, compare=False)
@@ -71,7 +71,7 @@ class OneHotParts:
 
     @property
     def width(self) -> int:
-        """Return the number of columns of `rows`."""
+        """Return the width of the one-hot encoding: the number of columns of the array that `rows` returns."""
         return sum(len(values) for values in self.values)
 
     def rows(self, categories: Sequence[Category]) -> Floats:

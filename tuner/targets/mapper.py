@@ -36,7 +36,7 @@ def whole_order(order: Sequence[str]) -> tuple[str, ...]:
 
 
 def mapped(target: TargetSpace[Configured], configurations: Sequence[Configured]) -> NDArray[np.float32]:
-    """Return the homogeneous part of each configuration, (n, MAPPED_WIDTH) float32."""
+    """Return features that all platforms share, (n, MAPPED_WIDTH): one-hot loop orders and log2 of the sizes."""
     n_loops = len(LOOPS)
     found = np.zeros((len(configurations), MAPPED_WIDTH), np.float32)
     for row, one in zip(found, configurations, strict=True):

@@ -37,7 +37,7 @@ SIMULATION_VERSION: Final = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accelerated:
-    """Data movement and computation of an operation, besides one vector operation and one cached row per entry."""
+    """Costs of an operation on the accelerator, beyond one vector operation and one cached row per entry."""
 
     row_vectors: int  # vector operations per row and tile, for each ceil(width / lanes)
     first_moves: int  # transfers of a row's segment in the first tile that contains the row
@@ -63,7 +63,7 @@ OPERATIONS: Final[Mapping[str, Accelerated]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traffic:
-    """Cost of a run. Bytes are those of memory, of the shared cache, and of the PEs' ports."""
+    """Simulated cost of one product: cycles, and bytes of memory (dram), shared cache (llc) and the PEs' ports."""
 
     cycles: float
     dram_bytes: int
@@ -106,7 +106,7 @@ def operation_named(name: str) -> Accelerated:
 
 
 def row_order(pattern: Pattern, configuration: Configuration) -> NDArray[np.int32]:
-    """Return the row order: with `reorder`, sorted by first column (stable), empty rows last."""
+    """Return the order in which rows are processed: as stored, or with `reorder` by first column, empty rows last."""
     if not configuration.reorder:
         return np.arange(pattern.n_rows, dtype=np.int32)
     first = np.full(pattern.n_rows, pattern.n_cols, np.int64)
@@ -160,7 +160,10 @@ class _Cache:
 
 
 class _Pass:
-    """One pass over all tiles for dense rows of `width` columns; `cycles` are those as a first and as a later split."""
+    """Simulation of one pass over all tiles for dense rows of `width` columns.
+
+    `cycles` are those as a first and as a later split.
+    """
 
     def __init__(
         self, machine: Machine, operation: Accelerated, configuration: Configuration, pattern: Pattern, width: int
@@ -180,7 +183,7 @@ class _Pass:
         self._llc_bytes = self._dram_bytes = self._entries = 0
 
     def run(self, tiles: Tiles) -> None:
-        """Simulate all intervals: all tiles at once, or, with a barrier, one column panel each."""
+        """Simulate `tiles`: all of them in one interval, or, with a barrier, each column panel in its own interval."""
         panels = sorted({panel for _, panel in tiles}) if self._configuration.barrier else [None]
         for panel in panels if tiles else ():
             for pe, tile in _in_turn({key: tiles[key] for key in tiles if panel in (None, key[1])}, len(self._l1)):
@@ -237,7 +240,7 @@ class _Pass:
 
 
 def _in_turn(tiles: Tiles, n_pes: int) -> Iterator[tuple[int, Tile]]:
-    """Yield (PE, tile): every PE owns the row panels pe, pe + n_pes, ..., and takes a tile per turn."""
+    """Yield (PE, tile) in the order of processing: PE `n` has the row panels n, n + n_pes, ..., a tile per turn."""
     queues = [deque(tile for (panel, _), tile in tiles.items() if panel % n_pes == pe) for pe in range(n_pes)]
     while any(queues):
         for pe, queue in enumerate(queues):

@@ -51,14 +51,14 @@ def machine_weights(cases: Sequence[TrainingCase]) -> dict[Target, float]:
 
 @dataclass(frozen=True, eq=False)
 class BoostedRun:
-    """Training run of one operation's trees on `data`; `matrices` holds the real patterns."""
+    """Training of one operation's boosted trees on `data`; `matrices` is the folder of the real patterns."""
 
     data: DataSet
     settings: BoostSettings
     matrices: Path | None
 
     def run(self, out: Path, progress: Callable[[float, str], object]) -> tuple[list[Epoch], dict[str, Ranking]]:
-        """Write weights, curve and ranking to `out`; return (curve, rankings of the unseen splits)."""
+        """Train and write weights, curve and ranking to folder `out`; return (curve, ranking of each unseen split)."""
         start_s = time.perf_counter()
         train = self.data.of("train")
         pool = Pool.of(self.data, train)
@@ -98,7 +98,7 @@ class BoostedRun:
         return curve, known
 
     def _seen(self, pool: Pool, progress: Callable[[float, str], object]) -> Seen:
-        """Return the trees' inputs of every case; a pattern measured several times is made once."""
+        """Return the trees' inputs of every case, and show the cases to `pool`; each pattern is made once."""
         by_recipe: dict[Recipe, list[TrainingCase]] = {}
         for case in self.data.cases:
             by_recipe.setdefault(case.recipe, []).append(case)
@@ -119,7 +119,7 @@ class BoostedRun:
     def _curve(
         self, fitted: Boosted, train: tuple[Floats, NDArray[np.float64]], seen: Seen, start_s: float
     ) -> list[Epoch]:
-        """Return a row per EVERY trees; losses are mean squared errors of log ratios."""
+        """Return a learning curve with a row per EVERY trees; losses are mean squared errors of log ratios."""
         cases = self.data.of("validation")
         x, y = _table(cases, seen) if cases else (train[0][:1], train[1][:1])
         ends = np.cumsum([len(case.codes) for case in cases])[:-1]

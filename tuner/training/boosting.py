@@ -27,7 +27,7 @@ NEGLIGIBLE: Final = 0.3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoostSettings:
-    """Hyperparameters, which determine the result together with the data."""
+    """Hyperparameters of boosting, which determine the fitted trees together with the data."""
 
     n_trees: int = 800
     rate: float = 0.06
@@ -41,13 +41,13 @@ class BoostSettings:
 
 @dataclass(frozen=True, eq=False)
 class Boosted:
-    """A fitted sum of trees with the scikit-learn model that it came from."""
+    """Fitted regression trees, with the scikit-learn model from which they were exported."""
 
     trees: Trees
     _model: Any  # sklearn.ensemble.HistGradientBoostingRegressor
 
     def staged(self, x: Floats, *, every: int) -> Iterator[tuple[int, NDArray[np.float64]]]:
-        """Yield (number of trees, predictions with that many) for every `every`th number."""
+        """Yield (n, predictions by the first n trees) for n = `every`, 2 `every`, ..."""
         with _threads():
             stages = enumerate(self._model.staged_predict(x), start=1)
             kept = [(n, predicted) for n, predicted in stages if n % every == 0]
@@ -109,19 +109,19 @@ def _exported(model: Any, n_sketch: int) -> Trees:
 
 
 def clipped_logs(ratios: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
-    """Return clipped logarithms of times over the default kernel's, the learning target."""
+    """Return the learning target: clipped logarithms of `ratios`, the times over the default kernel's."""
     return np.clip(np.log(np.asarray(ratios, np.float64)), *CLIPPED)
 
 
 def weights_of(ratios: NDArray[np.floating[Any]], settings: BoostSettings) -> NDArray[np.float64]:
-    """Return weights of the schedules of one pattern, which emphasise the order of the fast ones."""
+    """Return training weights of the schedules of one pattern, larger for fast ones."""
     y = clipped_logs(ratios)
     weights: NDArray[np.float64] = np.exp(-settings.focus * (y - y.min()))
     return weights
 
 
 def features_of(pattern: Floats, programs: NDArray[Any]) -> Floats:
-    """Return rows of features: the sketch (f,) beside each code (n, columns)."""
+    """Return one row of features per program: the pattern's features (f,) followed by the program's code."""
     return np.hstack([np.repeat(pattern[None], len(programs), axis=0), programs.astype(np.float32)])
 
 

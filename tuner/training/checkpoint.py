@@ -21,14 +21,14 @@ MOMENTS = ("step", "exp_avg", "exp_avg_sq")
 
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
-    """Tensors by name, and one dictionary per epoch."""
+    """State of an interrupted training: tensors of model and optimizer by name, and one dictionary per epoch."""
 
     tensors: Mapping[str, NDArray[Any]]
     history: Sequence[dict[str, Any]]
 
     @classmethod
     def of(cls, model: NetworkCostModel, optimizer: torch.optim.Adam, history: Sequence[dict[str, Any]]) -> Checkpoint:
-        """Return the present state."""
+        """Return the present state of model, optimizer and history."""
         tensors = {f"weight.{name}": value for name, value in model.weights().items()}
         for at, moments in optimizer.state_dict()["state"].items():
             for name in MOMENTS:

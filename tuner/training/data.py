@@ -42,7 +42,7 @@ ON_HOST: Final = RunSetting(target=Target.host(), dtype="float32", n_dense_cols=
 
 @dataclass(frozen=True, eq=False)
 class TrainingCase:
-    """One pattern: `codes` has a row per schedule, and `ratios` are their times over the default kernel's."""
+    """Training data of one pattern: codes of schedules, and `ratios`, their times over the default kernel's."""
 
     recipe: Recipe
     codes: NDArray[np.int16] = field(repr=False)
@@ -75,7 +75,7 @@ def is_validation(group: str) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class DataSet:
-    """All cases of one operation, and the space that their codes belong to."""
+    """Training data of one operation: all cases, and the space that their codes belong to."""
 
     op: str
     dimension: int
@@ -101,7 +101,10 @@ class DataSet:
 
 
 def read_data(folders: Path | Sequence[Path], op: str, *, spaces: str = "both") -> DataSet:
-    """Read the measurements of `op` in folders, perhaps of several machines; raise InputError without any."""
+    """Return the training data of `op` in `folders`, perhaps of several machines; raise InputError without any.
+
+    `spaces`: "own", "waco" or "both", the spaces in which schedules get codes.
+    """
     folders = [folders] if isinstance(folders, Path) else list(folders)
     names = taught_by(op) or (op,)
     measured = itertools.chain.from_iterable(read_folder(folder, name) for folder in folders for name in names)
@@ -135,7 +138,7 @@ def joint_space(op: str, schedules: Iterable[SuperSchedule], *, spaces: str = "b
 
 
 def _two(threads: Sequence[int]) -> tuple[int, int]:
-    """Return the largest two thread counts, as WACO's space requires exactly two."""
+    """Return the two largest of `threads`, ascending, as WACO's space requires exactly two thread counts."""
     *_, less, most = (1, 2, *threads)
     return less, most
 

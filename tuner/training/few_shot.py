@@ -34,7 +34,10 @@ The paper does not say; "all" is its likely meaning.
 
 @dataclass(frozen=True, eq=False)
 class TransferCase:
-    """One pattern with its programs; `seen` is the featurizer's input, or its output s where it is frozen."""
+    """Training data of one pattern: inputs p and z, and ratio, of each program.
+
+    `seen` is the featurizer's input, or its output s where it is frozen.
+    """
 
     seen: Any = field(repr=False)  # Any: each featurizer has its own type
     p: NDArray[np.float32] = field(repr=False)
@@ -98,7 +101,7 @@ def _step(
 
 
 def fine_tuned(source: DashModel, cases: Sequence[TransferCase], settings: FewShotSettings) -> DashModel:
-    """Return a copy of `source` with a new latent layer, trained on the target's cases; unchanged without cases."""
+    """Return a copy of `source` with a new latent layer, trained on `cases` of a target; unchanged without cases."""
     model = copy.deepcopy(source)
     if not cases:
         return model

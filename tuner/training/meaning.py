@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Meaning:
-    """Metadata of a weights file."""
+    """Metadata of a weights file, from which the model can be built."""
 
     op: str  # "spmv", "spmm32", ...
     extractor: str  # a name in EXTRACTORS, or "boosted"
@@ -55,7 +55,7 @@ class Meaning:
 
 
 def write_model(path: Path, tensors: Mapping[str, NDArray[Any]], meaning: Meaning) -> None:
-    """Write the file atomically."""
+    """Write `tensors`, with the metadata `meaning`, to a weights file at `path`, atomically."""
     metadata = {
         "format": FORMAT,
         "version": FORMAT_VERSION,

@@ -37,7 +37,7 @@ Floats = NDArray[np.float32]
 
 @dataclass(slots=True)
 class Pool:
-    """Programs to choose from, and the patterns on which they are compared."""
+    """Candidate programs for a portfolio, and the patterns on which they are compared."""
 
     schedules: Sequence[SuperSchedule]
     codes: Codes
@@ -59,7 +59,7 @@ class Pool:
         return cls(kept, np.stack([codes[one] for one in kept]), max(1, len(cases) // N_PATTERNS))
 
     def look_at(self, pattern: Floats, problem: Problem) -> None:
-        """Add every `every`-th training pattern to the comparison."""
+        """Use every `every`-th of the patterns given here for the comparison of programs."""
         self._n_met += 1
         if self._n_met % self.every:
             return
@@ -68,7 +68,7 @@ class Pool:
         self._patterns.append((pattern, guesses, usable))
 
     def chosen(self, trees: Trees, n: int = N_PORTFOLIO) -> Codes:
-        """Return the codes of at most `n` programs, (n, columns)."""
+        """Return the codes, (n, columns), of at most `n` programs that together are best on the patterns by `trees`."""
         logs = np.full((len(self._patterns), len(self.schedules)), WORST)
         for row, (pattern, guesses, usable) in zip(logs, self._patterns, strict=True):
             row[usable] = trees.on(pattern).predict(np.hstack([self.codes, guesses])[usable])

@@ -41,7 +41,10 @@ def ordered_pairs(costs: Floats, ratios: Floats, censored: Flags) -> float:
 
 
 def pooled_pairs(scored: Iterable[tuple[Floats, Floats, Flags]]) -> float:
-    """Return the share of known pairs over all (costs, ratios, censored) predicted in order; cost ties do not count."""
+    """Return the share of pairs with known order, over all (costs, ratios, censored), that are predicted in order.
+
+    Cost ties count as wrong.
+    """
     right = total = 0
     for costs, ratios, censored in scored:
         slower, faster = np.nonzero(known_order(ratios, censored) > 0)

@@ -136,7 +136,7 @@ class Trainer:
         return costs
 
     def _validate(self, cases: Sequence[TrainingCase], observe: Observations) -> tuple[float, Ranking | None]:
-        """Return the mean loss and the ranking over all schedules of `cases`."""
+        """Return (mean loss, ranking) over all schedules of `cases`; (nan, None) without cases."""
         self.model.eval()
         losses, scored = [], []
         with torch.no_grad():

@@ -16,7 +16,7 @@ __all__ = ["Meaning", "read_weights", "write_weights"]
 
 
 def write_weights(path: Path, model: NetworkCostModel, meaning: Meaning) -> None:
-    """Write the file atomically."""
+    """Write the weights of `model`, with the metadata `meaning`, to a weights file at `path`, atomically."""
     write_model(path, {name: value.astype(np.float32) for name, value in model.weights().items()}, meaning)
 
 

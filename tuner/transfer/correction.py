@@ -20,25 +20,25 @@ FEWEST: Final = 5
 
 
 def can_fit() -> bool:
-    """Return whether scikit-learn is installed."""
+    """Return whether corrections can be fitted here, which needs scikit-learn."""
     return importlib.util.find_spec("sklearn") is not None
 
 
 @dataclass(frozen=True, eq=False)
 class Corrected:
-    """Cost model of a target: costs that `source` predicts from `described` rows, plus a correction by `trees`."""
+    """Cost model of a target platform: costs predicted by the model `source`, plus a correction by `trees`."""
 
     source: SourceModel = field(repr=False)
     trees: SourceModel = field(repr=False)
 
     def costs(self, rows: Floats) -> NDArray[np.float64]:
-        """Return logarithms of times up to a constant per pattern, (n,)."""
+        """Return predicted logarithms of times for rows of features, (n,), up to a constant per pattern."""
         base = self.source.costs(rows)
         return np.asarray(base + self.trees.costs(_beside(rows, base)), np.float64)
 
 
 def fit_correction(source: SourceModel, rows: Sequence[Floats], y: Sequence[NDArray[np.float64]]) -> Corrected:
-    """Fit a correction to the samples' `described` rows and log times, one array per pattern.
+    """Fit a correction of `source` to samples on a target: feature rows (`described`) and log times, per pattern.
 
     Raises MissingExtraError without scikit-learn.
     """

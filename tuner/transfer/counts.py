@@ -27,7 +27,7 @@ _SEGMENT_BYTES: Final = 4
 
 
 def counted(pattern: Pattern, target: Accelerator) -> Floats:
-    """Return log2 of COUNTED for all configurations of `target`, (configurations, len(COUNTED)) float32."""
+    """Return log2 of the quantities COUNTED of `pattern` for all configurations, (configurations, len(COUNTED))."""
     found = np.zeros((len(target.configurations), len(COUNTED)), np.float32)
     if not pattern.nnz:
         return found
@@ -45,7 +45,7 @@ def counted(pattern: Pattern, target: Accelerator) -> Floats:
 
 
 class _Panels:
-    """Row panels of one height, with the counts that do not depend on the tile width."""
+    """Division of a pattern into row panels of one height, with the counts that do not depend on the tile width."""
 
     def __init__(self, pattern: Pattern, like: Configuration) -> None:
         place = np.empty(pattern.n_rows, np.int64)
@@ -58,7 +58,7 @@ class _Panels:
         self._sizes = np.bincount(self._panel)
 
     def tiled(self, p_col: int) -> NDArray[np.float64]:
-        """Return log2 of all of COUNTED but the last."""
+        """Return log2 of the quantities COUNTED, except the last, for tiles of `p_col` columns."""
         nnz = self._panel.size
         width = min(p_col, self._n_cols)
         n_wide = -(-self._n_cols // width)
@@ -80,9 +80,10 @@ def _n_distinct(keys: Ints) -> int:
 
 
 def additive(target: Accelerator, numbers: Sequence[int] | None = None) -> Floats:
-    """Return phi: one-hot parameters and one-hot pairs of parameters, (configurations, d) float32.
+    """Return features of configurations, (configurations, d): one-hot parameters and pairs of parameters.
 
-    Values are positions in the grid, so that coefficients fitted to them apply to this target only.
+    `numbers`: the configurations; None: all. Values are positions in the grid, so that coefficients fitted to them
+    apply to this target only.
     """
     values = np.array([one.values for one in target.configurations])
     if numbers is not None:

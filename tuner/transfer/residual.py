@@ -29,7 +29,7 @@ GAIN: Final = 0.01
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """Samples of one pattern in the form that the fit takes."""
+    """Samples of one pattern for the fit: costs by the source, features phi, and log times."""
 
     base: NDArray[np.floating[Any]] = field(repr=False)  # (n,) costs predicted by the source
     phi: NDArray[np.floating[Any]] = field(repr=False)  # (n, d)
@@ -57,7 +57,7 @@ class Transferred:
 
 
 def fit_residual(patterns: Sequence[Fitted], *, scale: float = 1.0) -> Transferred:
-    """Fit the residual with the best ridge, with the base's scale free or fixed to `scale`.
+    """Fit ``scale * base + phi @ theta`` to the samples with the best ridge strength.
 
     The source alone is returned when nothing is gained, or without patterns. A base of zeros orders no pair, so that
     the residual alone is kept.
@@ -99,7 +99,7 @@ def _centred(one: Fitted) -> Fitted:
 
 @dataclass(frozen=True, eq=False)
 class _Moments:
-    """One pattern's columns (base, phi), and the products that every ridge needs."""
+    """Columns (base, phi) and log times of one pattern, with the matrix products that every ridge strength needs."""
 
     x: Doubles
     y: Doubles
@@ -141,6 +141,6 @@ def _left_out(patterns: Sequence[_Moments], ridge: float, scale: float | None) -
 
 
 def _pairs(costs: Sequence[Doubles], patterns: Sequence[_Moments]) -> float:
-    """Return the share of pairs in the right order; equal times do not form a pair."""
+    """Return the share of sample pairs that `costs` order as the times do; equal times do not form a pair."""
     exact = [np.zeros(one.y.size, np.bool_) for one in patterns]
     return pooled_pairs((cost, one.y, flags) for cost, one, flags in zip(costs, patterns, exact, strict=True))

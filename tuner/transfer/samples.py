@@ -63,7 +63,7 @@ def to_measure(target: Accelerator, shape: tuple[int, int], *, seed: int = 0, n:
 
 
 def best_distinct(costs: NDArray[Any], same: Sequence[int], k: int) -> list[int]:
-    """Return the numbers of the k programs with the lowest costs, each program once (`Accelerator.distinct`)."""
+    """Return the numbers of the k best distinct programs by `costs`; `same` is the result of `Accelerator.distinct`."""
     found: list[int] = []
     for number in np.argsort(costs, kind="stable").tolist():
         if same[number] not in found:

@@ -31,7 +31,7 @@ KIND: Final = "accelerator source"
 
 
 def plain_rows(pattern: Pattern, target: Accelerator) -> Floats:
-    """Return `described` without the counts on the pattern: O(nonzeros) in total, for any number of configurations."""
+    """Return the features of `described` without the counts on the pattern, so that the cost is O(nonzeros)."""
     vector, programs = matrix_vector(pattern), program_numbers(target)
     return np.hstack([np.repeat(vector[None], len(programs), axis=0), programs]).astype(np.float32)
 
@@ -43,13 +43,13 @@ def described(pattern: Pattern, target: Accelerator) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class SourceModel:
-    """Cost model of a source platform, from rows of features."""
+    """Cost model trained on a source platform; `trees` predict log times from rows of features."""
 
     trees: Trees = field(repr=False)
     name: str = ""
 
     def costs(self, rows: Floats) -> Floats:
-        """Return logarithms of times up to a constant per pattern, (n,)."""
+        """Return predicted logarithms of times for rows of features, (n,), up to a constant per pattern."""
         return self.trees.predict(rows)
 
     def write(self, path: Path) -> None:

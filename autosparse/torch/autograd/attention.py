@@ -23,7 +23,10 @@ from autosparse.torch.structure import VALUE_CODES, IndexArrays, Structure, Tran
 
 
 def _call(structure: Structure, q: torch.Tensor, V: torch.Tensor, backward: bool, **fields: object) -> None:
-    """Run the forward or backward kernel; `fields` are tensors and numbers of the C struct asp_attention."""
+    """Run the forward or `backward` attention kernel, which writes its results into tensors given in `fields`.
+
+    `fields` are tensors and numbers of the C struct asp_attention.
+    """
     given = {name: pointer(value) if isinstance(value, torch.Tensor) else value for name, value in fields.items()}
     arguments = ffi.new(
         "asp_attention *",
@@ -40,7 +43,10 @@ def _call(structure: Structure, q: torch.Tensor, V: torch.Tensor, backward: bool
 def _forward(
     ctx: Ctx, rows: IndexArrays, q: torch.Tensor, k: torch.Tensor, V: torch.Tensor, **fields: float
 ) -> torch.Tensor:  # fmt: skip
-    """Compute the result; save the operands, alpha and `fields` (numbers of the scoring function) for `_backward`."""
+    """Compute attention scores, softmax alpha and the weighted sum of V; save what `_backward` needs in `ctx`.
+
+    `fields` are numbers of the scoring function, such as its scale.
+    """
     structure = rows.structure
     alpha = V.new_empty((structure.nnz, V.shape[1]))
     out = native.empty((structure.n_rows, *V.shape[1:]), V.dtype)
@@ -65,7 +71,10 @@ def _by_steps(
 def _backward(
     ctx: Ctx, operands: Sequence[torch.Tensor], alpha: torch.Tensor, grad: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor, MaybeTensor, Transposed]:
-    """Compute the gradients of the scores, of q and of V; also return the transposed structure."""
+    """Return the gradients of the scores, of q and of V (None if not needed), and the transposed structure.
+
+    `alpha` is the softmax that the forward pass saved.
+    """
     q, k, V = map(native.whole, operands)
     grad = native.whole(grad)
     structure = ctx.rows.structure

@@ -38,7 +38,7 @@ Ctx = Any  # torch.autograd.function.FunctionCtx takes whatever a Function store
 
 @dataclass(frozen=True, eq=False, slots=True)
 class EntryCoordinates:
-    """Coordinates of a sparse operand's values: (modes, entries), without duplicates, and the operand's shape."""
+    """Shape of a sparse operand and coordinates of its values, (modes, entries), without duplicates."""
 
     coords: AnyArray
     shape: tuple[int, ...]
@@ -117,7 +117,10 @@ def _check(operand: torch.Tensor) -> None:
 def _diagonal(
     letters: str, places: EntryCoordinates | None, held: torch.Tensor
 ) -> tuple[str, EntryCoordinates | None, torch.Tensor]:  # fmt: skip
-    """Return the operand with each letter once: the entries whose repeated indices agree (extent 1 is broadcast)."""
+    """Return the operand with each index letter once: the entries whose repeated indices agree, i.e. its diagonal.
+
+    `held` are the values at `places` (None: a dense tensor). A mode of extent 1 is broadcast.
+    """
     once = "".join(dict.fromkeys(letters))
     if once == letters:
         return letters, places, held
@@ -180,7 +183,7 @@ def _result(subscripts: Subscripts, operands: Sequence[Any]) -> torch.Tensor:
 
 
 def _gradient(ctx: Ctx, n: int, operands: Sequence[Any], grad: AnyArray) -> torch.Tensor:
-    """Return the gradient of operand n: dense, or of the values at its coordinates."""
+    """Return the gradient of the loss by operand n: a dense array, or one number per value if the operand is sparse."""
     subscripts: Subscripts = ctx.subscripts
     letters, places = subscripts.inputs[n], ctx.places[n]
     others = [one for m, one in enumerate(operands) if m != n]
@@ -202,7 +205,7 @@ def _gradient(ctx: Ctx, n: int, operands: Sequence[Any], grad: AnyArray) -> torc
 
 
 def _at(places: EntryCoordinates, result: Any) -> AnyArray:
-    """Return the values of `result` at the coordinates; zero where it stores none."""
+    """Return the values of `result` (dense or sparse) at the coordinates `places`; zero where it stores no entry."""
     if not isinstance(result, Sparse):
         return np.ascontiguousarray(np.asarray(result)[tuple(places.coords)])
     entries = distinct(result.indices, result.coords, result.values, places.shape)

@@ -35,7 +35,7 @@ def wants_grad(*tensors: MaybeTensor) -> bool:
 def _sum_over(
     pairs: Sequence[tuple[MaybeTensor, MaybeTensor]], of: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 ) -> MaybeTensor:
-    """Sum ``of(a, b)`` over the pairs without None; return None where no pair is left."""
+    """Return the sum of ``of(a, b)`` over the pairs in which neither is None; None where no such pair exists."""
     terms = [of(a, b) for a, b in pairs if a is not None and b is not None]
     return sum(terms[1:], terms[0]) if terms else None
 
@@ -123,7 +123,7 @@ class TorchSampledProduct(torch.autograd.Function):
 
 
 class MeanAggregation(torch.autograd.Function):
-    """Mean over each row's entries: C = D⁻¹ A X with D the numbers of entries of the rows, scaled in place."""
+    """Differentiable mean over the entries of each row: C[i] is (A X)[i] divided by the number of entries of row i."""
 
     @staticmethod
     def forward(ctx: Ctx, rows: IndexArrays, values: torch.Tensor, X: torch.Tensor) -> torch.Tensor:
@@ -148,7 +148,10 @@ class MeanAggregation(torch.autograd.Function):
 
 
 class Extreme(torch.autograd.Function):
-    """Extreme C[i, k] = max (or min) of value · X[j, k] over row i; the gradient goes to the entry that attains it."""
+    """Differentiable C[i, k] = max (min if `least`) of A[i, j] X[j, k] over the entries of row i.
+
+    The gradient goes to the one entry that attains the extreme.
+    """
 
     @staticmethod
     def forward(ctx: Ctx, rows: IndexArrays, values: torch.Tensor, X: torch.Tensor, least: bool) -> torch.Tensor:

@@ -23,7 +23,7 @@ _CODES: Final = {dtype: code for dtype, code in VALUE_CODES.items() if not dtype
 
 
 def _rows_of(A: torch.Tensor) -> Rows | None:
-    """Return the arrays of a contiguous real CSR or CSC matrix, None for other tensors."""
+    """Return (starts, indices, values, whether by columns) of a contiguous real CSR or CSC matrix, else None."""
     layout = A.layout
     if layout is _CSR:
         crow, col, by_columns = A.crow_indices(), A.col_indices(), False
@@ -50,9 +50,9 @@ def _is_plain(X: torch.Tensor, dtype: torch.dtype) -> bool:
 
 
 def multiply(A: torch.Tensor, B: torch.Tensor, *, n_dims: int = 2) -> torch.Tensor | None:
-    """Compute A B for B (k, m), or (k,) with `n_dims` 1, or for A dense and B by columns.
+    """Return A B for a CSR or CSC matrix A and B (k, m), or (k,) if `n_dims` is 1; or for A dense and B CSC.
 
-    Returns None for large products and other tensors.
+    Returns None for large products and for tensors that this path does not support.
     """
     dtype, layout = B.dtype, A.layout
     if layout is not _CSR and layout is not _CSC:
@@ -84,7 +84,7 @@ def multiply(A: torch.Tensor, B: torch.Tensor, *, n_dims: int = 2) -> torch.Tens
 
 
 def _multiply_rows(A: torch.Tensor, B: torch.Tensor) -> torch.Tensor | None:
-    """Compute A B for A (n, k) dense and B stored by columns, as in ``linear(x, weight)`` with a CSR weight."""
+    """Return A B for dense A (n, k) and a CSC matrix B, as in ``linear(x, weight)`` with a CSR weight; else None."""
     dtype, steps = A.dtype, A.stride()
     if B.dtype is not dtype or (code := _CODES.get(dtype)) is None or len(steps) != 2 or steps[1] != 1:
         return None
@@ -126,7 +126,7 @@ def scale_and_add(product: torch.Tensor, base: torch.Tensor, beta: Any, alpha: A
 
 
 def sample(S: torch.Tensor, X: torch.Tensor, Y: torch.Tensor, beta: Any, alpha: Any) -> torch.Tensor | None:
-    """Compute alpha · (X Y at S's entries) + beta · S, of any size, with new index arrays; None for other tensors."""
+    """Return alpha · (X Y at the entries of the CSR matrix S) + beta · S as a new matrix; None for other tensors."""
     dtype = S.dtype
     code, is_real = _CODES.get(dtype), type(alpha) is not complex and type(beta) is not complex
     if S.layout is not _CSR or X.dim() != 2 or Y.dim() != 2 or code is None or not is_real:

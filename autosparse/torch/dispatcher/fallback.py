@@ -27,7 +27,7 @@ _ZEROS: Final = {dtype: torch.zeros((), dtype=dtype, device=CPU) for dtype in VA
 
 
 def is_tiny(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Return whether PyTorch computes a b: few multiplications, in a dtype and layouts that it supports directly.
+    """Return whether ``a @ b`` is left to PyTorch: few multiplications, dtype and layouts that PyTorch supports.
 
     b must be a matrix or a vector. Operands whose shapes do not fit are not tiny.
     """
@@ -44,12 +44,12 @@ def is_tiny(a: torch.Tensor, b: torch.Tensor) -> bool:
 
 
 def has_few(a: torch.Tensor) -> bool:
-    """Return whether PyTorch computes the product of `a` with a vector; it then reports vectors that do not fit."""
+    """Return whether a CSR matrix has so few entries that its products with vectors are left to PyTorch."""
     return a.layout is _CSR and a._nnz() < thresholds.PYTORCH_PRODUCT and a.dtype in VALUE_CODES
 
 
 def mm(keys: Any, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """Compute ``a @ b`` of two matrices by PyTorch; `keys` are the dispatcher's."""
+    """Return ``a @ b`` of two matrices, computed by PyTorch; `keys` is the dispatcher's set of dispatch keys."""
     return addmm(keys, _ZEROS[a.dtype], a, b, beta=0, alpha=1)
 
 
@@ -143,7 +143,10 @@ def has_bits(out: torch.Tensor) -> bool:
 
 
 def write_through(out: torch.Tensor, write: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
-    """Call `write` with a plain copy of `out`, a lazily conjugated or negated view; copy the result to `out`."""
+    """Call `write` with a plain copy of `out`, copy the result to `out`, and return `out`.
+
+    `out` is a lazily conjugated or negated view, so that its memory differs from its values.
+    """
     plain = write(native.resolved(out))
     if plain.shape != out.shape:  # as PyTorch does, which has given a warning
         out.resize_(plain.shape)
@@ -153,7 +156,7 @@ def write_through(out: torch.Tensor, write: Callable[[torch.Tensor], torch.Tenso
 def addmm(
     keys: Any, base: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *, beta: complex, alpha: complex
 ) -> torch.Tensor:
-    """Compute ``beta · base + alpha · a @ b`` by PyTorch; `base` is broadcast."""
+    """Return ``beta · base + alpha · a @ b``, computed by PyTorch; `base` is broadcast, `keys` are dispatch keys."""
     base, a, b = resolved(base), resolved(a), resolved(b)
     if a.layout is _COO:
         result: torch.Tensor = aten_fallbacks["coo::addmm"].call_boxed(keys, base, a, b, **scales(beta, alpha))

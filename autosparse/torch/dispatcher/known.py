@@ -26,7 +26,7 @@ class KnownIndices:
         self._structure: Structure | None = None
 
     def multiply(self, A: torch.Tensor, B: torch.Tensor) -> torch.Tensor:
-        """Compute A B by the executor, for the tensor A of this record and B by rows, both checked by the builtin."""
+        """Return A B by the executor for the tensor A of this record; the builtin has checked both operands."""
         by_columns = A.layout is torch.sparse_csc
         structure = self._structure
         if structure is None:

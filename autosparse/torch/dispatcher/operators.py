@@ -28,7 +28,7 @@ SERVED: Final = frozenset((*VALUE_CODES, *HALF))
 
 
 class CompressedTensor(Placed):
-    """Sparse tensor as compressed rows: of the tensor, or of its transpose when it was stored by columns.
+    """Sparse matrix as arrays of compressed rows: its own rows, or those of its transpose (`transposed`).
 
     The `structure` with its plans and transpose is looked up on demand.
     """
@@ -47,7 +47,7 @@ class CompressedTensor(Placed):
         self.transposed = transposed
 
     def with_values(self, values: torch.Tensor, shape: torch.Size) -> torch.Tensor:
-        """Return a CSR tensor with these values and copies of the index arrays."""
+        """Return a CSR tensor of `shape` with these values and copies of this matrix's index arrays."""
         crow, col = self.arrays
         return torch.sparse_csr_tensor(
             crow.clone(), col.clone(), values, shape, check_invariants=False, device=values.device
@@ -107,7 +107,7 @@ def is_plain(X: torch.Tensor, dtype: torch.dtype, n_dims: int) -> bool:
 
 
 def times(A: CompressedTensor, X: torch.Tensor, *, flipped: bool = False) -> torch.Tensor:
-    """Compute A X, or Aᵀ X when `flipped`; half precision is computed in float32 and rounded once."""
+    """Return A X, or Aᵀ X when `flipped`, for dense X; half precision is computed in float32 and rounded once."""
     dtype = X.dtype
     if dtype in HALF:
         values, X = A.values.float(), X.float()
@@ -122,7 +122,7 @@ def times(A: CompressedTensor, X: torch.Tensor, *, flipped: bool = False) -> tor
 
 
 def multiply(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor | None:
-    """Compute ``a @ b`` where one of the two is sparse and the other dense; None where this is not supported."""
+    """Return ``a @ b`` of two matrices, one sparse and one dense; None for unsupported dtypes or layouts."""
     dtype, left, right = a.dtype, a.shape, b.shape
     if dtype not in SERVED or b.dtype is not dtype or len(left) != 2 or len(right) != 2 or left[1] != right[0]:
         return None
@@ -149,19 +149,19 @@ def _fits(base: torch.Tensor, shape: torch.Size, dtype: torch.dtype) -> bool:
 
 
 def _holds(dtype: torch.dtype, alpha: Scalar, beta: Scalar) -> bool:
-    """Return whether the scalars can be converted to this dtype."""
+    """Return whether alpha and beta fit this dtype: complex numbers fit only complex dtypes."""
     return dtype.is_complex or not (type(alpha) is complex or type(beta) is complex)
 
 
 def _takes(out: torch.Tensor, result: torch.Tensor) -> bool:
-    """Return whether `result` can be copied into `out` without conversion."""
+    """Return whether `out` is a dense CPU tensor of the shape and dtype of `result`, so that it can be copied there."""
     return (
         out.layout is torch.strided and out.shape == result.shape and out.dtype is result.dtype and out.is_cpu
     )  # fmt: skip
 
 
 def _home(a: torch.Tensor, b: torch.Tensor) -> str:
-    """Return the prefix in `aten_fallbacks` of PyTorch's kernels for these layouts."""
+    """Return the prefix of the names of PyTorch's kernels in `aten_fallbacks` for these layouts: "coo::" or ""."""
     layouts = (a.layout, b.layout)
     return "coo::" if torch.sparse_coo in layouts and not COMPRESSED_LAYOUTS.intersection(layouts) else ""
 
@@ -213,7 +213,7 @@ def _addmm(base: torch.Tensor, a: torch.Tensor, b: torch.Tensor, beta: Scalar, a
 
 
 def _large_product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor | None:
-    """Compute ``a @ b`` as `mm` does where the builtin has checked the structure; None where not supported."""
+    """Return ``a @ b`` as `mm` does, with the builtin's check of the structure if it ran; None where not supported."""
     found = small_operands.matrix(a, b, None, 0, 1, None)
     if isinstance(found, KnownIndices):
         return found.multiply(a, b)

@@ -70,7 +70,7 @@ _foreign: set[str] = set()  # names in `aten_fallbacks` of kernels that another 
 
 
 def is_registered(sparse_gradients: bool) -> bool:
-    """Return whether the kernels for a block with this argument are registered with the dispatcher."""
+    """Return whether all kernels are registered that a block of `override` with this `sparse_gradients` needs."""
     return sparse_gradients in _libraries and False in _libraries
 
 
@@ -118,7 +118,10 @@ def _registered(tables: dict[str, Table], sparse_gradients: bool) -> Any:
 
 
 def _switched(name: str, ours: Callable[..., Any], sparse_gradients: bool) -> Callable[..., Any]:
-    """Return a kernel that calls `ours` inside a block of the override, otherwise PyTorch's kernel `name`."""
+    """Return a kernel that calls `ours` while the override is active in the thread, otherwise PyTorch's kernel `name`.
+
+    With `sparse_gradients`, only blocks with sparse gradients count as active.
+    """
     ours, is_asked = run_as_is(ours), scope.has_sparse_gradients if sparse_gradients else scope.is_on
     aten_kernel = fallback.aten_fallbacks.get(name)
     if aten_kernel is None:

@@ -18,7 +18,7 @@ _bequeath: Final = torch._C._stash_obj_in_tls  # type: ignore[attr-defined]
 
 
 class OpenScopes:
-    """Counts of the active blocks of the override: all of them, and those with sparse gradients."""
+    """Numbers of active `override` blocks: `products` counts all, `sparse_gradients` those with sparse gradients."""
 
     __slots__ = ("__weakref__", "before", "products", "sparse_gradients")
 

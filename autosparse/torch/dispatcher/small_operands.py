@@ -45,7 +45,7 @@ class _LayoutError(Exception):
 
 
 def _words(memory: int, start: int, n: int) -> list[int]:
-    """Return n machine words from an address on; fewer where readable memory ends."""
+    """Return `n` machine words read from address `start` of the file `memory`; fewer where readable memory ends."""
     try:
         read = os.pread(memory, n * _WORD, start)
     except (OSError, OverflowError):
@@ -54,12 +54,12 @@ def _words(memory: int, start: int, n: int) -> list[int]:
 
 
 def _halves(memory: int, start: int) -> list[int]:
-    """Return the 32-bit numbers in the three words from an address on."""
+    """Return the six 32-bit numbers in the three machine words at address `start` of the file `memory`."""
     return [half for word in _words(memory, start, 3) for half in (word & 0xFFFFFFFF, word >> 32)]
 
 
 def _how() -> int:
-    """Return threads and flags of a product, packed into one integer for the builtin."""
+    """Return the thread count and flags of kernels, packed into one integer for the builtin."""
     return native.threads() + 1024 * native.flags()
 
 
@@ -181,7 +181,10 @@ class _Search:
             setattr(state, name, self._code("get_dtype", torch.ones(1, dtype=getattr(torch, name))))
 
     def _members(self, probes: Iterator[tuple[torch.Tensor, list[torch.Tensor]]]) -> int:
-        """Return the offset of the first of these consecutive members in a sparse TensorImpl."""
+        """Return the word offset in a sparse TensorImpl at which the first of consecutive tensor members is stored.
+
+        `probes`: sparse tensors with the members expected there.
+        """
         ffi, kind = runtime_api.ffi, self._impl(self._dense)[0]  # a dense tensor's class: its virtual table
         places = set(range(1, _FARTHEST // _WORD))
         for A, members in probes:
@@ -203,7 +206,7 @@ class _Search:
 
 
 def _find() -> tuple[Few, Few]:
-    """Return the builtins for matrices B and for vectors B, or `none` twice."""
+    """Return the builtins for small products with matrices B and with vectors B; `none` twice if unavailable."""
     if not runtime_api.available or not hasattr(runtime_api.lib, "asp_tensor_maker") or sys.platform != "linux":
         return none, none
     if not getattr(sys, "_is_gil_enabled", lambda: True)():
@@ -239,7 +242,7 @@ _states: Final[list[Any]] = []  # cffi's asp_tensors
 
 
 def _forget() -> None:
-    """Mark every structure as unchecked."""
+    """Mark every structure that the builtins know as unchecked."""
     for state in _states:
         for sound in state.sound:
             sound.nnz = -1
@@ -265,7 +268,7 @@ def _answers_as_expected(matrix: Few, vector: Few) -> bool:
 
 
 def none(*_: object) -> None:
-    """Return None: placeholder of the builtin where it is not available."""
+    """Return None for any arguments: takes the builtin's place where it is not available."""
 
 
 matrix, vector = _find()

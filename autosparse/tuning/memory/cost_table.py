@@ -36,7 +36,7 @@ RATE_FIELDS: Final = ("tile", "read", "multiply")
 
 @dataclass(frozen=True, slots=True, order=True)
 class CostClass:
-    """Products with `n_dense_cols` columns whose dense operand fits in a core's L2 cache, or exceeds it."""
+    """Class of products by width `n_dense_cols`, and by whether B exceeds a core's L2 cache (`is_streaming`)."""
 
     n_dense_cols: int
     is_streaming: bool
@@ -52,12 +52,12 @@ CLASSES: Final = tuple(CostClass(width, is_streaming) for width in WIDTHS for is
 
 @dataclass(frozen=True, slots=True)
 class CostTable:
-    """Costs in nanoseconds by class; classes may be missing."""
+    """Measured primitive costs, in ns, by CostClass; classes may be missing."""
 
     costs: Mapping[CostClass, PrimitiveCosts] = field(default_factory=dict)
 
     def of(self, n_dense_cols: int, *, far: float) -> PrimitiveCosts | None:
-        """Return costs interpolated between B in the L2 cache (`far` = 0) and a streamed B (`far` = 1); see `farness`.
+        """Return costs for width `n_dense_cols`, with B in L2 (`far` = 0), streamed (1) or between; see `farness`.
 
         The measured class with the nearest width by ratio is used; None if nothing was measured.
         """
@@ -106,12 +106,12 @@ class CostTable:
 
 
 def streaming_bytes(l2_bytes: int) -> int:
-    """Return the bytes of B in classes beyond the L2 cache."""
+    """Return the size in bytes of the B of benchmarks that are to exceed an L2 cache of `l2_bytes`."""
     return min(MAX_STREAMING_BYTES, STREAMING * l2_bytes)
 
 
 def farness(n_bytes: int, l2_bytes: int) -> float:
-    """Return 0 for a B that fits the L2 cache, 1 for a streamed B, and logarithmic interpolation between.
+    """Return how far a B of `n_bytes` exceeds the L2 cache: 0 if it fits, 1 if it is streamed, logarithmic between.
 
     A B slightly larger than the L2 cache is read partly from L2 and partly from L3.
     """

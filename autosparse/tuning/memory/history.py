@@ -31,13 +31,13 @@ MAX_CALL_COUNTS: Final = 512
 
 
 def packing_s(cost_estimates: CostEstimates, n_entries: int) -> float:
-    """Return the expected seconds of packing `n_entries` in order."""
+    """Return the expected seconds of packing `n_entries` stored entries, by the machine's price estimates."""
     return cost_estimates.price_s(sized("pack", n_entries), n_entries)
 
 
 @dataclass(slots=True)
 class CallCounts:
-    """Counts of one problem in this process that are not written yet."""
+    """Products, seconds and objects of one problem in this process that are not yet written to its history."""
 
     n_calls: int = 0
     spent_s: float = 0.0
@@ -46,7 +46,7 @@ class CallCounts:
 
 @dataclass(slots=True)
 class TuningStats:
-    """Prices and histories of one store; thread-safe."""
+    """Price estimates of this machine and run-count histories of problems, kept in one store; thread-safe."""
 
     store: cache.Store
     machine_key: str
@@ -62,7 +62,7 @@ class TuningStats:
         self._flushed_s = self.clock()
 
     def observe(self, kind: str, seconds: float, units: float = 1.0) -> None:
-        """Update the price of steps of `kind` with one that took `seconds` for `units`."""
+        """Update the price estimate of steps of `kind` by one step that took `seconds` for `units` units of work."""
         with self._lock:
             self.cost_estimates = self.cost_estimates.observed(kind, seconds, units)
             self._is_new = True
@@ -74,7 +74,7 @@ class TuningStats:
             self._is_new = True
 
     def count(self, key: str, *, n_calls: int, spent_s: float, n_objects: int) -> None:
-        """Add calls of the problem `key`, to be written later."""
+        """Add `n_calls` products that took `spent_s` seconds, and new objects, to the counts of the problem `key`."""
         with self._lock:
             if key not in self._call_counts and len(self._call_counts) >= MAX_CALL_COUNTS:
                 return
@@ -84,7 +84,7 @@ class TuningStats:
             counts.n_objects += n_objects
 
     def runs_expected(self, key: str) -> float | None:
-        """Return the products per object expected from earlier processes; None if fewer than two processes ran.
+        """Return the products per matrix object that earlier processes suggest; None if fewer than two processes ran.
 
         It is the least of the history's estimates, since an overestimate spends tuning time in vain.
         """

@@ -37,7 +37,7 @@ DIGESTS: Final = frozenset({"pattern", "target", "space", "emitter", "runtime"})
 
 
 def why_not_remembered(context: TuningContext) -> str:
-    """Return the differences from the nearest remembered plan of this pattern; "" if the plan itself is remembered.
+    """Return a text on how this problem differs from the nearest remembered plan's; "" if its plan is remembered.
 
     It reads cache records, so it is called only for users' requests.
     """
@@ -59,14 +59,14 @@ def why_not_remembered(context: TuningContext) -> str:
 
 
 def why_searched(context: TuningContext, known: Plan | None) -> str:
-    """Return the reason for a search although `known` is remembered, or the reason why no plan is."""
+    """Return a text on why a search ran: `known` had too little effort, or no plan was remembered."""
     if known is None:
         return why_not_remembered(context)
     return f"the remembered plan was found with effort {known.effort} in {known.tune_s:.3g} s, less than requested"
 
 
 def _told(name: str, then: object, now: object) -> str:
-    """Return the description of a field, with its two values unless they are digests."""
+    """Return a text on a field that differs: its name, and the values `then` and `now` unless they are digests."""
     return WORDS[name] if name in DIGESTS else f"{WORDS[name]} ({_short(then)} then, {_short(now)} now)"
 
 

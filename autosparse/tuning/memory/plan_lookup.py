@@ -35,7 +35,7 @@ HYBRIDS: Final = {None: "", True: ", parts", False: ", one format"}
 
 
 def gain_kind(problem: Problem) -> str:
-    """Return the name under which gains of tuning such problems are recorded."""
+    """Return the name under which gains of tuning are recorded: operation and bucket of widths."""
     return f"{problem.operation}|{columns_bucket(problem.n_dense_cols)}"
 
 
@@ -67,7 +67,7 @@ def recall(context: TuningContext) -> Plan | None:
 
 
 def reason_foreign(problem: Problem, schedule: Schedule | None) -> str | None:
-    """Return the reason why a plan's schedule does not fit `problem`, whatever its record's key says; None if it fits.
+    """Return why a remembered `schedule` cannot serve `problem`, whatever the key of its record says; None if it can.
 
     This check needs no backend.
     """
@@ -108,7 +108,10 @@ def _foreign_columns(problem: Problem, schedule: SuperSchedule, tile: int) -> st
 
 
 def supported(context: TuningContext, known: Plan | None) -> Plan | None:
-    """Return the remembered plan if it has a kernel, else forget it and return None; this check needs the backend."""
+    """Return the remembered plan `known` if its kernel exists here, else remove it from the store and return None.
+
+    This check needs the backend.
+    """
     if known is None or known.schedule is None:
         return known
     try:
@@ -183,7 +186,7 @@ def _plan_from(record: dict[str, Any] | None) -> Plan | None:
 
 
 def with_candidates_of(old: Plan | None, found: Plan) -> Plan:
-    """Return `found` with candidates that only `old` has measured, scaled by the ratio of the default times."""
+    """Return `found` with the candidates that only `old` measured, scaled by the ratio of the default times."""
     if old is None or not old.default_s or not found.default_s:
         return found
     measured = {one.schedule for one in found.candidates if one.measured_s}

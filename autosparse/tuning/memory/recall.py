@@ -44,11 +44,11 @@ REFRESH_S: Final = 2e-9
 
 
 class _NoTuningStats:
-    """Prices for a process that has not imported the learned ones."""
+    """Substitute for `TuningStats` in a process that has not imported the learned prices."""
 
     @property
     def cost_estimates(self) -> _NoTuningStats:
-        """This object, which serves as its own prices."""
+        """This object, which also has the methods of cost estimates that trials use."""
         return self
 
     def price_s(self, kind: str, units: float = 1.0) -> float:
@@ -60,7 +60,7 @@ class _NoTuningStats:
 
 
 class RecallBench:
-    """Minimal context for the trial of a remembered plan; see `kernel_trial.Workbench`."""
+    """Minimal context for the trial of a remembered plan; see `kernel_trial.TrialContext`."""
 
     def __init__(self, state: DispatchState, operand: AnyOperand, account: ProblemAccount) -> None:
         self.problem: Problem = problem_of(operand, state)
@@ -97,7 +97,7 @@ class RecallBench:
         return True
 
     def build(self, trials: Sequence[KernelTrial]) -> None:
-        """Compile nothing."""
+        """Do nothing: the kernels of `trials` exist already."""
 
     def compare_price_s(self, schedule: Any = None) -> float:
         """Return 0: recalling a plan is priced as a whole."""
@@ -111,7 +111,7 @@ class RecallBench:
 
 
 def serve(state: DispatchState, operand: AnyOperand, account: ProblemAccount) -> None:
-    """Let the plan named by the account compute the next products of `state`, if it passes all checks."""
+    """Set the plan that `account` names as the kernel of the next products of `state`, if it passes all checks."""
     note = account.plan
     assert note is not None
     try:
@@ -152,7 +152,7 @@ def _ready(state: DispatchState, operand: AnyOperand, account: ProblemAccount, n
 
 
 def _is_same_problem(problem: Problem, key: object) -> bool:
-    """Return whether the key of a plan's record names this problem."""
+    """Return whether `key`, the key of a plan's record, belongs to this problem."""
     wanted = {
         "pattern": problem.pattern.sparsity_hash, "operation": problem.name, "transposed": problem.transposed,
         "columns_bucket": columns_bucket(problem.n_dense_cols), "dtype": problem.dtype,
@@ -165,7 +165,7 @@ def _is_same_problem(problem: Problem, key: object) -> bool:
 def _kernel(
     bench: RecallBench, folder: Folder, schedule: SuperSchedule, note: PlanNote, key: Mapping[str, Any]
 ) -> CompiledKernel | None:
-    """Return the plan's kernel if it exists: one of the runtime, a shipped one, or one compiled earlier."""
+    """Return the kernel of `schedule` if it exists (in the runtime, shipped, or compiled earlier), else None."""
     spec: Any = spec_of(bench.problem, schedule)  # Any: a KernelSpec, since the schedule is no composite
     if folder.read_record("failure", spec.key()) is not None:
         return None

@@ -13,5 +13,5 @@ Memory touched for the first time dominates large steps: packing 39 million entr
 
 
 def sized(kind: str, n_entries: int) -> str:
-    """Return the price name of a step that processes `n_entries` once: with the suffix "large" beyond cache sizes."""
+    """Return the name under which a step over `n_entries` is priced: `kind`, or "`kind` large" beyond cache sizes."""
     return f"{kind} large" if n_entries >= LARGE_ENTRIES else kind

@@ -29,7 +29,7 @@ PROBE_LOOKS: Final = 2
 
 @dataclass(slots=True, eq=False)
 class PlanChoice:
-    """Running choice between the packed kernel and its fallback, for one problem of one matrix."""
+    """Choice, updated product by product, between the kernel on a packed copy and the fallback without one."""
 
     gain_s: float | None = None  # seconds saved per product by the packed kernel, before checks; None: unknown
     look_s: float = 0.0  # recent seconds of one check for writes
@@ -51,13 +51,13 @@ class PlanChoice:
 
     @property
     def is_tried(self) -> bool:
-        """Return whether the packed kernel serves for a few checks only, to measure their cost."""
+        """Return whether the packed kernel serves for a few checks only, so that the cost of checks is measured."""
         return self._probe_left > 0
 
     def looked(
         self, n_products: int, *, look_s: float, is_exposed: bool, repack_s: float | None, n_looks: int = 1
     ) -> bool:
-        """Account for `n_looks` checks; return whether the packed kernel computes this product.
+        """Account for `n_looks` checks for writes; return whether the packed kernel computes this product.
 
         If not, the fallback serves from now on. `n_products`: products since the last account. `is_exposed`: others
         can write the arrays, so that every product needs a check. `repack_s`: expected seconds of the repacking that
@@ -81,7 +81,7 @@ class PlanChoice:
         return False
 
     def expose(self, *, is_exposed: bool, look_s: float) -> None:
-        """Account, before the first product, for whether every product will need a check."""
+        """Choose the fallback before the first product if every product needs a check that costs more than it saves."""
         if is_exposed and self.gain_s is not None and not self.n_changes:
             self.look_rate, self.look_s = 1.0, look_s
             if self.cost_s > self.gain_s:
@@ -90,9 +90,8 @@ class PlanChoice:
     def recheck(self, n_products: int, *, n_invalidated: int, is_exposed: bool) -> bool:
         """Return whether the packed kernel serves again after `n_products` by the fallback.
 
-        Before `n_invalidated` of these products, arrays were exported or replaced, and a packed copy would have needed
-        a
-        check.
+        Before `n_invalidated` of these products, arrays were exported or replaced, and a packed copy would have
+        needed a check.
         """
         if self.serves_packed or n_products <= 0:
             return self.serves_packed
@@ -114,6 +113,6 @@ class PlanChoice:
 
 
 def _blended(rate: float, n_products: int, n_events: int) -> float:
-    """Return the rate of events, updated with `n_products` further products that had `n_events`."""
+    """Return the events per product, smoothed: `rate` updated by `n_products` products that had `n_events`."""
     left = (1.0 - 1.0 / HORIZON) ** n_products
     return rate * left + (1.0 - left) * n_events / n_products

@@ -37,7 +37,7 @@ FIXED_UNITS: Final = 1 << 17
 
 
 def columns_compared(problem: Problem, schedule: Schedule) -> int:
-    """Return the number of columns that reach all of a kernel's code: one whole tile and a remainder."""
+    """Return the number of columns of a product that runs all code of the kernel: one whole tile and a remainder."""
     n, tile = problem.n_dense_cols, schedule.dense_split("j")
     if n == 1 or not tile or tile > n:
         return min(n, MAX_COLUMNS)
@@ -57,15 +57,16 @@ def kind(problem: Problem, n_columns: int) -> str:
 
 
 def units(problem: Problem, n_columns: int) -> float:
-    """Return the number of entries read and written, to which the price of a comparison is proportional."""
+    """Return the work of a comparison, to which its price is proportional: entries read and written, and a constant."""
     n_results, nnz = result_rows(problem), problem.pattern.nnz
     return FIXED_UNITS + float(nnz + 3 * n_results + sum(problem.pattern.shape)) * n_columns
 
 
 def difference(problem: Problem, operand: AnyOperand, bound: Bound, schedule: Schedule, n_threads: int) -> str | None:
-    """Return what is wrong with a bound kernel's result; None if it equals the default kernel's within rounding.
+    """Return a text on how the result of `bound` differs from the default kernel's; None if only by rounding.
 
-    It reads the operand as it is now, so a packed copy must be up to date. MemoryError is raised if results do not fit.
+    It reads the operand as it is now, so a packed copy must be up to date. MemoryError is raised if results do not
+    fit.
     """
     n_columns = columns_compared(problem, schedule)
     with np.errstate(all="ignore"):  # values may be inf or NaN
@@ -92,7 +93,10 @@ def _poisoned(like: AnyArray) -> AnyArray:
 
 
 def _compare(found: AnyArray, default: Trustworthy, rounding: float) -> str | None:
-    """Return the first difference beyond twice the error bound of one sum, row by row; None if there is none."""
+    """Return a text on the first entry that differs by more than rounding allows; None if there is none.
+
+    `rounding`: additional relative error of values stored in lower precision.
+    """
     wanted, info = default.result, np.finfo(default.result.dtype)
     # Limits need two digits, so the result's own precision suffices; it loses 1 % at most.
     n_terms = np.asarray(default.n_terms).astype(wanted.dtype) + wanted.dtype.type(4)

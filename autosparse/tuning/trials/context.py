@@ -48,7 +48,7 @@ _wrong: Final[dict[int, str]] = {}
 
 
 def unwatched(way: Callable[[Any], object], call: object) -> None:
-    """Run a call for timing, without feeding the thread pool's tuner of call intervals."""
+    """Call ``way(call)`` for timing, without feeding the thread pool's tuner of call intervals."""
     lib = runtime_api.lib
     lib.asp_pool_tune_call_intervals(0)
     try:
@@ -126,7 +126,10 @@ class TuningContext:
 
     @property
     def supports(self) -> Callable[[str, Schedule], str | None]:
-        """Function of `supports_of` for the dtype; spaces are cached under it, so it must not refer to this lab."""
+        """Function (operation, schedule) that returns why no kernel can be built for the problem's dtype, or None.
+
+        Spaces are cached under it, so it must not refer to this context.
+        """
         return supports_of(self.problem.dtype)
 
     def build(self, trials: Sequence[Trial]) -> None:
@@ -181,7 +184,7 @@ class TuningContext:
         return True
 
     def _disown(self, trial: KernelTrial) -> None:
-        """Detach a kernel whose result is known to be wrong, and set the trial's `failed`."""
+        """If the kernel of `trial` is known to compute wrong results, remove it and set the trial's `failed`."""
         if trial.kernel is not None and trial.kernel.address in _wrong:
             trial.failed = _wrong[trial.kernel.address]
             trial.kernel = None
@@ -240,12 +243,12 @@ class TuningContext:
         return None if way is None else lambda: way(next(turns))
 
     def _make_calls(self, operand: AnyOperand) -> None:
-        """Create the dense operands once, so that all candidates read the same memory."""
+        """Create the calls on synthetic dense operands once, so that all candidates read the same memory."""
         if not self._calls:
             self._calls = self.adapter.synthetic(self.problem, operand)
 
     def lend_calls(self, part: TuningContext) -> None:
-        """Let the context of a part of op(A) time on the same dense operands; the part is no larger than op(A)."""
+        """Make the context of a part of op(A) use the same dense operands; the part is no larger than op(A)."""
         whole, operand = self.operand(), part.operand()
         if whole is not None and operand is not None:
             self._make_calls(whole)
@@ -279,7 +282,7 @@ class TuningContext:
 
     @staticmethod
     def _computes(trial: KernelTrial, operand: AnyOperand, call: Call) -> bool:
-        """Return whether the kernel computed `call`, without checks for writes, whose cost is accounted per matrix."""
+        """Run `call` by the kernel, without checks for writes; return whether the kernel computed it."""
         return trial.run(operand, call) if trial.packed_copy is None else trial.run_as_packed(call)
 
     def _fast_call(self, trial: KernelTrial, operand: AnyOperand) -> Callable[..., bool] | None:
@@ -309,9 +312,9 @@ class TuningContext:
         return fast_call
 
     def served(self, trial: Trial, *, is_fresh: bool) -> Callable[..., object] | None:
-        """Return a function that runs one product as users do: with a new result (`is_fresh`), or a named one.
+        """Return a function that runs one product as users do: into a new array if `is_fresh`, else into a given one.
 
-        None is returned as by `runner`. The function's argument, a turn, selects the alignment of a named result.
+        None if `trial` cannot run. The function's argument, a turn, selects the alignment of the given array.
         """
         assert isinstance(trial, KernelTrial)
         operand = self.operand()

@@ -22,7 +22,7 @@ LANES: Final = 8
 
 
 def n_iterations(schedule: SuperSchedule, packed: Any, n_columns: int) -> float:  # Any: _native.PackedOperand
-    """Return the approximate number of loop iterations, including searches.
+    """Return about how many loop iterations a product of `n_columns` columns takes, searches of levels included.
 
     A loop that follows the loops of all outer levels iterates over stored positions. A loop that precedes one of them
     iterates over its whole extent, and the skipped levels are searched later.
@@ -45,7 +45,7 @@ def n_iterations(schedule: SuperSchedule, packed: Any, n_columns: int) -> float:
 
 
 def _column_steps(schedule: SuperSchedule, n_columns: int) -> int:
-    """Return the number of iterations of the column loops; each column counts if another loop runs inside them."""
+    """Return the iterations of the loops over columns; vectorized ones take several columns at once."""
     tile = min(n_columns, schedule.dense_split("j") or n_columns)
     inner = [name for name in schedule.loop_order if name.startswith("j")]
     is_vector = not inner or schedule.loop_order[-1] == "j0"

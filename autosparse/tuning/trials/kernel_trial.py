@@ -77,7 +77,7 @@ class TrialContext(Protocol):
 
 @dataclass(slots=True, eq=False)
 class KernelTrial:
-    """A schedule (None: the default kernel) on its way to a bound kernel; see `tuner.search.trial.Trial`."""
+    """One schedule (None: the default kernel) under test, and its kernel; see `tuner.search.trial.Trial`."""
 
     schedule: Schedule | None
     context: TrialContext
@@ -101,7 +101,7 @@ class KernelTrial:
         return self.schedule is None or self.context.adapter.reads_live(self.context.problem, self.schedule.format)
 
     def _late_repack_s(self, packed_copy: PackedCopy) -> float:
-        """Return the recent seconds of repacking new values, or the expected seconds before the first time."""
+        """Return the recent seconds of repacking new values; before the first time, the expected seconds."""
         late_ns = min(packed_copy.refresh_ns, packed_copy.smoothed_refresh_ns)
         return late_ns * 1e-9 or self.context.stats.cost_estimates.price_s("refresh", self.context.problem.pattern.nnz)
 
@@ -151,10 +151,7 @@ class KernelTrial:
             self.context.build([self])
 
     def fits(self) -> bool:
-        """Return whether the packed pattern alone fits within the memory limit; if not, set `failed`.
-
-        It is called before anything is compiled and takes O(nnz) at most.
-        """
+        """Return whether the packed pattern fits within the memory limit, O(nnz) at most; if not, set `failed`."""
         if self.schedule is None or self.reads_live or self.packed_bytes:
             return True
         problem, fmt, adapter = self.context.problem, self.schedule.format, self.context.adapter
@@ -220,7 +217,7 @@ class KernelTrial:
         return self.failed is None
 
     def _comparison_name(self) -> tuple[Any, ...]:
-        """Return a key of the code, the data it reads, and the number of columns, so that each is compared once."""
+        """Return a key that is equal for equal code, data and columns, so that each result is compared only once."""
         assert self.schedule is not None
         problem = self.context.problem
         n_columns = comparison.columns_compared(problem, self.schedule)
@@ -379,7 +376,7 @@ class KernelTrial:
         return True
 
     def _repack(self, operand: AnyOperand, packed_copy: PackedCopy) -> bool:
-        """Write new values to the packed copy; return whether it is up to date."""
+        """Write the operand's present values to the packed copy; return whether it is up to date now."""
         start_s = time.perf_counter()
         try:
             is_current = packed_copy.refresh(operand)

@@ -38,13 +38,13 @@ def packed_bytes(problem: Problem, fmt: Storage) -> int:
 
 
 def reason_unfit(problem: Problem, fmt: Storage) -> str | None:
-    """Return the reason why the matrix is not packed in this format, or None."""
+    """Return why the matrix cannot or should not be packed in this format, or None."""
     reason = _native.reason_unfit if isinstance(fmt, Format) else _native.composite_reason_unfit
     return reason(problem.matrix, fmt, transposed=problem.transposed)  # type: ignore[arg-type]  # each its own kind
 
 
 def pack(problem: Problem, operand: AnyOperand, fmt: Storage) -> Any:  # Any: a packed operand of its own kind
-    """Return a packed copy of the values."""
+    """Return a packed copy of op(A) in the format `fmt`."""
     assert isinstance(operand, Operand)
     if isinstance(fmt, Format):
         return _native.pack(problem.matrix, operand.data, fmt, transposed=problem.transposed)
@@ -52,7 +52,7 @@ def pack(problem: Problem, operand: AnyOperand, fmt: Storage) -> Any:  # Any: a 
 
 
 def _synthetic(problem: Problem, operand: AnyOperand) -> tuple[Call, ...]:
-    """Return calls with B and C at each of the alignment offsets."""
+    """Return calls of the product on synthetic B and C, one for each of the alignment offsets."""
     n_rows, n_cols = problem.matrix.shape[:: -1 if problem.transposed else 1]
     n_vecs, address, rows = problem.n_dense_cols, runtime_api.address_of, rows_of(operand)
     tail: tuple[int, ...] = () if n_vecs == 1 else (n_vecs,)  # products with one vector use one-dimensional arrays

@@ -27,7 +27,7 @@ from autosparse.tuning.trials.operand_adapter import (
 
 
 def _one(fmt: Storage) -> Format:
-    """Return `fmt` as a plain format; operations without composites have no other."""
+    """Return `fmt` itself, checked to be a Format and no composite, since MTTKRP has no composites."""
     assert isinstance(fmt, Format)
     return fmt
 
@@ -46,7 +46,7 @@ def _shapes(problem: Problem, n_columns: int) -> list[tuple[int, int]]:
 
 
 def _synthetic(problem: Problem, operand: AnyOperand) -> tuple[Call, ...]:
-    """Return calls with factors and M at each of the alignment offsets."""
+    """Return calls of the product on synthetic factors and M, one for each of the alignment offsets."""
     n_columns = problem.n_dense_cols
     factors = [placed(problem, shape, seed) for seed, shape in enumerate(_shapes(problem, n_columns))]
     Ms = placed(problem, (problem.result_rows, n_columns))

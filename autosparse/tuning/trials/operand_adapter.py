@@ -49,7 +49,7 @@ PERIOD: Final = 4099
 
 @dataclass(frozen=True, slots=True)
 class Trustworthy:
-    """A comparison call with its own result, and the error bound of each row of that result."""
+    """Call of the default kernel on synthetic operands, its result, and the error bound of each row of the result."""
 
     call: Call
     result: AnyArray  # (rows, columns), or (entries, 1)
@@ -57,7 +57,7 @@ class Trustworthy:
     n_terms: AnyArray | int  # number of products in such a sum
 
     def anew(self, result: AnyArray) -> Call:
-        """Return the same call with another result array."""
+        """Return a copy of the call that writes to the array `result`."""
         made: Any = copy.copy(self.call)  # depends on the operation; `result` is an address there
         made.result, made.kept = runtime_api.address_of(result), (*made.kept[:-1], result)
         call: Call = made
@@ -82,7 +82,7 @@ class OperandAdapter:
         return self.pack_live is not None and fmt.is_csr and not problem.transposed
 
     def view(self, problem: Problem) -> str:
-        """Return the name of what a packed copy holds; copies with equal format and view are shared."""
+        """Return the name of the data that a packed copy holds; copies with equal format and view are shared."""
         return f"{problem.name}.T" if problem.transposed else problem.name
 
 
@@ -104,7 +104,7 @@ def rows_of(operand: AnyOperand) -> Any:  # Any: NativeRows
 
 
 def dense(problem: Problem, seed: int, *shape: int) -> AnyArray:
-    """Return a synthetic dense operand with entries of both signs, none of them small."""
+    """Return a synthetic dense operand of this shape, fixed by `seed`: entries of both signs, none of them small."""
     return np.resize(_period(problem.dtype, seed), shape)
 
 

@@ -21,7 +21,7 @@ MAX_S: Final = 0.2
 
 @dataclass(frozen=True, slots=True)
 class PartTime:
-    """Fastest time of one part, and the bytes of its packed copy."""
+    """Fastest seconds of one part of a composite, and the bytes of the part's packed copy."""
 
     seconds: float
     n_bytes: int
@@ -33,7 +33,10 @@ class PartTime:
 
 
 def part_times(context: TuningContext, serving: Serving | None, composite: Composite) -> tuple[PartTime, ...]:
-    """Return the time of each part of `composite`; none if `serving` computes something else or parts cannot run."""
+    """Return the fastest time of each part of `composite`, timed alone; () if `serving` does not compute `composite`.
+
+    It is empty as well if a part cannot run.
+    """
     operand, bound = context.operand(), serving.bound if serving is not None else None
     packed: Any = bound.packed if bound is not None else None  # a PackedComposite where parts are bound
     if operand is None or packed is None or packed.fmt != composite:

@@ -49,7 +49,7 @@ def _call(operand: AnyOperand, X: AnyArray, Y: AnyArray, S: AnyArray) -> Sampled
 
 
 def _synthetic(problem: Problem, operand: AnyOperand) -> tuple[Call, ...]:
-    """Return calls with X, Y and S at each of the alignment offsets."""
+    """Return calls of the product on synthetic X, Y and S, one for each of the alignment offsets."""
     Xs, Ys = (placed(problem, (n, problem.n_dense_cols), seed) for seed, n in enumerate(problem.matrix.shape))
     Ss = placed(problem, (problem.pattern.nnz,))
     return tuple(_call(operand, *arrays) for arrays in zip(Xs, Ys, Ss, strict=True))

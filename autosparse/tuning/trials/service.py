@@ -23,7 +23,10 @@ LAST_RECHECK_S: Final = 32e-3
 
 @dataclass(slots=True, eq=False)
 class Service:
-    """Choice between a kernel on a packed copy, whose trial holds this object, and its fallback."""
+    """Choice in one dispatch state between a kernel on a packed copy and its fallback.
+
+    The kernel's trial holds this object.
+    """
 
     state: DispatchState
     in_place: Any = None  # Any: a trial; None: the default kernel
@@ -37,7 +40,10 @@ class Service:
     def of(
         cls, packed: Any, in_place: Any, state: DispatchState, operand: AnyOperand | None, gain_s: float | None
     ) -> Service:
-        """Return the service of the trial `packed` in `state`; a new one if its state or fallback has changed."""
+        """Return the service of the trial `packed`; a new one if its state or fallback `in_place` has changed.
+
+        `gain_s`: seconds that the packed kernel saves per product; None: unknown.
+        """
         made: Service | None = packed.service
         if made is not None and made.state is state and made.in_place is in_place:
             made.choice.gain_s = made.choice.gain_s if gain_s is None else gain_s
@@ -49,7 +55,7 @@ class Service:
         return made
 
     def looked(self, operand: Operand, *, repack_s: float | None) -> bool:
-        """Account for a check before a product; return whether the packed kernel computes that product.
+        """Account for a check for writes before a product; return whether the packed kernel computes that product.
 
         `repack_s`: expected seconds of the repacking that the product needs; None if it needs none.
         """
@@ -65,12 +71,12 @@ class Service:
         return is_kept
 
     def looked_in_fast_call(self, operand: Operand, looked_ns: int) -> None:
-        """Account for a check of `looked_ns` before a finished fast call by the packed kernel."""
+        """Account for a check for writes that took `looked_ns` in a finished fast call of the packed kernel."""
         self.choice.spent_s += looked_ns * 1e-9
         self.looked(operand, repack_s=None)
 
     def steer(self, packed: Any, operand: AnyOperand | None) -> None:
-        """Let the selected kernel serve the state, and schedule the next check of the choice."""
+        """Set the kernel of the state's next products by the choice, which is checked again first."""
         self.recheck(operand)
         self.state.serving = packed if self.choice.serves_packed and packed.ready else self.in_place
 
@@ -91,7 +97,7 @@ class Service:
         )
 
     def _n_new(self, least: int = 0) -> int:
-        """Return the number of products since the last event; if at least `least`, start to count anew."""
+        """Return the products since the last event; if there are at least `least`, count from now on anew."""
         self.state.commit()
         n_products = self.state.n_calls - self._n_calls
         if n_products >= least:
