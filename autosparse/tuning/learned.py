@@ -143,7 +143,7 @@ def _plain(one: SuperSchedule) -> SuperSchedule:
 
 @dataclass(frozen=True, slots=True)
 class LearnedProposer:
-    """Proposals of a learned model for the problem of one lab; see `tuner.model.Proposer`."""
+    """Proposals of a learned model for the problem of one context; see `tuner.model.Proposer`."""
 
     context: TuningContext
     model: LearnedModel
@@ -203,7 +203,7 @@ class LearnedProposer:
                 return why
             if one.format not in rooms:
                 rooms[one.format] = context(one).fits()
-            return None if rooms[one.format] else "its packed copy has no room"
+            return None if rooms[one.format] else "its packed copy exceeds the memory limit"
 
         return reason
 

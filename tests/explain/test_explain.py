@@ -75,7 +75,7 @@ def test_text_of_a_tuned_plan_tells_what_why_and_the_price():
         assert said in text, said
 
 
-def test_text_of_the_default_plan_says_why_and_promises_nothing():
+def test_text_of_the_default_plan_says_why_and_predicts_nothing():
     text = str(Explanation(report(UNTUNED, packed_bytes=0)))
     assert UNTUNED.why in text
     assert "as it is (CSR)" in text
