@@ -93,7 +93,7 @@ class Serving(Protocol):
 
     @property
     def context(self) -> Problems:
-        """Lab that made the trial."""
+        """Tuning context that made the trial."""
 
     @property
     def packed_copy(self) -> PackedCopy | None:

@@ -100,7 +100,7 @@ class _First:
 
 @dataclass(slots=True, eq=False)
 class HybridDivider:
-    """Source of composites for one lab's problem; `budget_s` bounds each call, `seed` is a remembered composite."""
+    """Source of composites for one context's problem; `budget_s` bounds each call, `seed` is a remembered composite."""
 
     context: TuningContext
     budget_s: float

@@ -50,7 +50,7 @@ def relabelled(cls):
     return A
 
 
-def crowded(cls):
+def repeated(cls):
     """Return a matrix with all entries in one place, whose flag says that entries are distinct."""
     A = cls(sps.csr_array(sps.eye_array(30, format="csr")))
     assert A.has_canonical_format
@@ -59,10 +59,10 @@ def crowded(cls):
     return A
 
 
-@pytest.mark.parametrize("made", [relabelled, crowded])
+@pytest.mark.parametrize("made", [relabelled, repeated])
 @pytest.mark.parametrize("cls", [sps.csr_array, sps.csr_matrix, asp.csr])
 @pytest.mark.parametrize("expression", EXPRESSIONS)
-def test_flags_of_sorted_and_distinct_entries_are_not_believed(call, expression, cls, made):
+def test_flags_of_sorted_and_distinct_entries_are_checked(call, expression, cls, made):
     A = made(cls)
     operands = [A] * len(expression.split("->")[0].split(","))
     wanted = np.einsum(expression, *[A.toarray()] * len(operands))

@@ -102,7 +102,7 @@ def test_stalls_of_the_default_kernel_make_no_other_one_fast() -> None:
     assert plan.default_s == pytest.approx(2e-5, rel=0.1)
 
 
-def test_a_budget_too_small_for_all_kernels_of_a_heat_builds_one() -> None:
+def test_a_budget_too_small_for_all_kernels_of_a_batch_builds_one() -> None:
     clock = FakeClock()
     factory = FakeFactory(clock, lambda one: 5e-4 if one else 1e-3)
     search = make_search(factory, make_problem())

@@ -120,7 +120,7 @@ def test_effort_budget_ends_unasked_tuning() -> None:
     assert live_tuner.tuning_s <= 0.05 + 1e-9
 
 
-def test_promised_runs_buy_early_and_broken_promises_stop() -> None:
+def test_announced_runs_tune_early_and_fewer_runs_stop() -> None:
     session = FakeSession(FakeClock(), [0.01], misjudged=1.0, challenger_s=1.0)
     session.total_runs = 1e6
     live_tuner = make_live_tuner()

@@ -46,7 +46,7 @@ class CallCounts:
 
 @dataclass(slots=True)
 class TuningStats:
-    """Prices and histories of one store; thread-safe."""
+    """Cost estimates and histories of one store; thread-safe."""
 
     store: cache.Store
     machine_key: str

@@ -44,7 +44,7 @@ REFRESH_S: Final = 2e-9
 
 
 class _NoTuningStats:
-    """Prices for a process that has not imported the learned ones."""
+    """Cost estimates for a process that has not imported the learned ones."""
 
     @property
     def cost_estimates(self) -> _NoTuningStats:
@@ -60,7 +60,7 @@ class _NoTuningStats:
 
 
 class RecallBench:
-    """Minimal context for the trial of a remembered plan; see `kernel_trial.Workbench`."""
+    """Minimal context for the trial of a remembered plan; see `protocols.Problems`."""
 
     def __init__(self, state: DispatchState, operand: AnyOperand, account: ProblemAccount) -> None:
         self.problem: Problem = problem_of(operand, state)

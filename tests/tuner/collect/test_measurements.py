@@ -123,20 +123,20 @@ def test_ratios_are_true_and_losers_leave_early():
         assert (one.status == files.MEASURED) == (one.n_rounds == 7)
     censored = [one for one in batches.timings if one.status == files.CENSORED]
     measured = [one for one in batches.timings if one.status == files.MEASURED]
-    assert censored, "some are far slower than the best of their heat"
+    assert censored, "some are far slower than the best of their batch"
     assert measured
     assert all(one.n_rounds < 7 for one in censored)
     assert min(one.ratio for one in censored) > min(one.ratio for one in measured)
     assert not any(trial.packed for trial in bench.trials), "everything was dropped"
 
 
-def test_no_heat_begins_late():
+def test_no_batch_begins_late():
     batches = batches_on(FakeBench(problem_of(OPS["spmv"])))
     batches.run(some_schedules(40), until_s=0.0)
     assert batches.timings == []
 
 
-def test_crowded_trials_run_in_a_heat_of_their_own():
+def test_contended_trials_run_in_a_batch_of_their_own():
     bench = FakeBench(problem_of(OPS["spmv"]))
     schedules = [one for one in some_schedules(40) if one.stable_hash()[0] != "0"][:6]
     n_packed = []

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from autosparse.tuner.graph import ProgramGraph
-from autosparse.tuner.learned.predict import PORTFOLIO, LearnedModel
+from autosparse.tuner.learned.predict import PORTFOLIO, LearnedModel, RatioScale
 from autosparse.tuner.learned.safetensors import read_safetensors, write_safetensors
 from autosparse.tuner.learned.scorers import BOOSTED, n_inputs
 from autosparse.tuner.training.boosting import trees_of
@@ -26,7 +26,8 @@ def write_boosted_folder(folder):
     tensors, metadata = read_safetensors(folder / "spmv.safetensors")
     trees = trees_of([[(first + n_codes, 0.0, 1, 2), (-1, -0.5, 0, 0), (-1, 0.5, 0, 0)]], 0.0, first)
     tensors = {PORTFOLIO: tensors[PORTFOLIO], **trees.tensors()}
-    write_safetensors(folder / "spmv.safetensors", tensors, {**metadata, "extractor": BOOSTED})
+    about = json.dumps({"scale": RatioScale(slope=1.0, anchor=None, anchor_log_ratio=0.0).to_data()})
+    write_safetensors(folder / "spmv.safetensors", tensors, {**metadata, "extractor": BOOSTED, "about": about})
     return LearnedModel.read(folder, "spmv")
 
 
