@@ -38,7 +38,7 @@ def _why_not_built() -> str:
         reason = Path(__file__).with_name("_runtime_fault.txt").read_text(encoding="utf-8").strip()
     except OSError:
         reason = ""
-    return reason or "no reason was noted; `pip install -v` shows what the compiler says"
+    return reason or "the build recorded no reason; `pip install -v` shows the compiler's output"
 
 
 lib: Any  # cffi objects have no types
@@ -314,9 +314,14 @@ def add_at(values: NDArray[Any], numbers: NDArray[Any] | None, positions: NDArra
     lib.asp_add_at(code, itype, positions.size, pointer(values), numbered, pointer(positions), pointer(out))
 
 
+REFUSALS: Final = {1: "unsupported type or parameter", 3: "invalid size"}
+"""Meaning of the runtime's status codes ASP_BAD_CODE and ASP_BAD_SIZE."""
+
+
 def raise_for(status: int) -> None:
     """Raise the exception for the status code that a function of the runtime returned, unless it is 0."""
     if status == 2:
-        raise MemoryError("no memory for the work space of a product")
+        raise MemoryError("not enough memory for the work space of a product")
     if status:
-        raise ValueError(f"the runtime refused its operands (status {status})")
+        reason = REFUSALS.get(status, "unknown reason")
+        raise ValueError(f"the runtime refused its operands: {reason} (status {status})")

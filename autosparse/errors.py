@@ -46,7 +46,7 @@ class EinsumError(AutosparseError, ValueError):
     @classmethod
     def unreadable(cls, text: str, *, at: str) -> EinsumError:
         """Build the error for a program whose text the parser cannot read from `at` on."""
-        return cls(f"this is no program in concrete index notation: {text!r}\n  It cannot be read from {at!r} on.")
+        return cls(f"not a program in concrete index notation: {text!r}\n  It cannot be read from {at!r} on.")
 
 
 class ShapeError(AutosparseError, ValueError):
@@ -357,9 +357,11 @@ class RoomError(AutosparseError, MemoryError):
     @classmethod
     def copy(cls, *, needed_bytes: int, available_bytes: int | None) -> RoomError:
         """Build the error for arrays larger than the available memory (None: NumPy could not allocate them)."""
-        there_is = "more than there is" if available_bytes is None else f"and {available_bytes:,} bytes are available"
+        there_is = (
+            "more than is available" if available_bytes is None else f"and {available_bytes:,} bytes are available"
+        )
         return cls(
-            f"the matrix would own a copy of its arrays, which takes {needed_bytes:,} bytes, {there_is}.\n"
+            f"the matrix would own a copy of its arrays, which needs {needed_bytes:,} bytes, {there_is}.\n"
             f"  Hint: copy=False shares the arrays of the caller, or free memory first."
         )
 

@@ -38,7 +38,7 @@ EVENTS: Final[Mapping[str, int]] = {
 
 
 def event(tag: str, message: str = "", *, error: BaseException | None = None, **facts: object) -> None:
-    """Log one record `tag: message key=value ...`; costs a dictionary lookup and a comparison when nobody listens.
+    """Log one record `tag: message key=value ...`; costs a dictionary lookup and a comparison when no handler is set.
 
     The record has a traceback if `error` is a programming error that has not been logged before.
     """

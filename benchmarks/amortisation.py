@@ -84,7 +84,7 @@ def run_cell(cell: dict[str, Any]) -> dict[str, Any]:
     n_calls, lead = cell["n_calls"], bool(cell["repeat"] % 2)
     totals = side_by_side(lazily, plainly, n_calls=n_calls, most_s=cell["most_s"], second_leads=lead)
     states = tuned._cell.dispatcher.states.values() if tuned._cell.dispatcher is not None else ()
-    for state in states:  # products of the fast call are counted only when the state is settled
+    for state in states:  # products of the fast call are counted only when the state is committed
         state.commit()
     n_by_default = sum(state.n_calls - state.n_tuned for state in states)
     return {**asdict(totals), "ratio": totals.ratio(n_calls), "n_by_default": n_by_default}

@@ -128,7 +128,7 @@ def row(record: Mapping[str, Any]) -> list[str]:
 
 
 def summary(records: Sequence[Mapping[str, Any]]) -> str:
-    """Summarise the gains, and list the cases that fall below what docs/ promises."""
+    """Summarise the gains, and list the cases that fall below the lower bound that docs/ state."""
     dist = Distribution.of([record["gain"] for record in records])
     below = [f"{record['key']} {record['gain']:.2f}" for record in records if record["interval"][1] < ENOUGH]
     writes = [

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from autosparse.tuner.analytic.models import predicted_ratios
 from autosparse.tuner.collect.operations import OPS
 from autosparse.tuner.collect.recipes import Recipe, real_files
 from autosparse.tuner.features.setting import RunSetting
@@ -101,7 +102,7 @@ def _scored(model: LearnedModel, problem: Problem, features: np.ndarray) -> Scor
     """Return a function that predicts the costs of the model's programs with given numbers."""
     costs, programs = model.scorer.on(features, RunSetting.of(problem, model.rates)), model.programs
     if model.scorer.reads_guesses:
-        guesses = model.guess(problem, [model.schedule(node) for node in range(len(model.codes))])
+        guesses = predicted_ratios(problem, [model.schedule(node) for node in range(len(model.codes))])
         programs = np.hstack([programs, guess_column(np.asarray(guesses))])
     return functools.partial(costs, programs)
 

@@ -212,7 +212,7 @@ def report(outcome: Outcome) -> str:
             label, f"{run.life_s:.3f}", f"{run.life_s / first.life_s:.2f}", f"{run.run_s:.3f}",
             f"{run.median_s * 1e6:.1f}", ratio or "", "-" if run.served_after is None else str(run.served_after),
         ])  # fmt: skip
-    reasons = outcome.reasons() or ["as it should be"]
+    reasons = outcome.reasons() or ["all limits met"]
     return f"{outcome.name}, {first.n:,} products\n\n{markdown(rows)}\n\n" + "".join(f"- {one}\n" for one in reasons)
 
 

@@ -29,13 +29,13 @@ from solverlib.systems import GRIDS, grid
 import autosparse as asp
 
 RTOL: Final = 1e-8
-MOST: Final = 2000
+MAX_ITERATIONS: Final = 2000
 CHILD: Final = Path(__file__).resolve().parent / "solverlib" / "petsc_child.py"
 
 
 def solvers(m: Any, b: Any) -> dict[str, Callable[[], Any]]:
     """Return functions that solve the system once, by name."""
-    A, how = asp.csr(m), {"rtol": RTOL, "maxiter": MOST}
+    A, how = asp.csr(m), {"rtol": RTOL, "maxiter": MAX_ITERATIONS}
     polynomial = asp.linalg.chebyshev(A, 4)
     made: dict[str, Callable[[], Any]] = {
         "SciPy, cg": lambda: scipy.sparse.linalg.cg(m, b, **how)[0],
@@ -59,7 +59,7 @@ def petsc(command: str, m: Any, b: Any, rounds: int) -> dict[str, Any] | None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "system.npz"
         np.savez(path, data=m.data, indices=m.indices, indptr=m.indptr, b=b)
-        given = [*shlex.split(command), str(CHILD), str(path), str(RTOL), str(MOST), str(rounds)]
+        given = [*shlex.split(command), str(CHILD), str(path), str(RTOL), str(MAX_ITERATIONS), str(rounds)]
         done = subprocess.run(given, capture_output=True, text=True, check=False)
     found: dict[str, Any] | None = json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 else None
     return found

@@ -3,11 +3,16 @@
     python benchmarks/totals.py --matrices DIR --ops spmv,spmm32,spmm256 --json out.jsonl
     python benchmarks/totals.py --report --json out.jsonl --table out.md --plot out.png      # from the data alone
 
-For each matrix and operation every way is timed once, interleaved in one process: SciPy, MKL, MKL with hint (its
-inspection is its price), BestFormat (peerlib/best_format.py: selection and packing), the default kernel, and the result
-of `tune(effort=...)` for one tier after the other, with the statistics model alone and with learned models. The totals
-are arithmetic (peerlib/total_time.py). A price is that of a tuning whose kernels are already compiled; the record also
-has the time of the first tuning. Only real groups that no training sees are measured, unless --groups all.
+Each contender is timed once for each matrix and operation, interleaved in one process. The contenders are:
+
+- SciPy, MKL, and MKL with a hint, whose one-time cost is the inspection;
+- BestFormat (peerlib/best_format.py), whose one-time cost is selection and packing;
+- the default kernel;
+- the result of `tune(effort=...)` for each tier, with the statistics model alone and with learned models.
+
+The totals are computed from these times (peerlib/total_time.py). The cost of a tuning is measured with kernels that are
+already compiled; the record also has the time of the first tuning. Only real groups that no training sees are
+measured, unless --groups all.
 """
 
 from __future__ import annotations

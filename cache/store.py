@@ -380,5 +380,5 @@ def _asked_for(what: str, path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as err:
-        hint = "check that the folder is yours to write and its disk is not full."
+        hint = "check that the folder is writable and its disk is not full."
         raise CacheError.failed(what, path, reason=err.strerror or str(err), hint=hint) from err

@@ -126,7 +126,7 @@ def _merge(store: Store, found: object, *, name: str) -> bool:
 def _is_welcome(envelope: Envelope) -> bool:
     """Return whether the record is wisdom of a current schema; raise RecordError if its content is invalid.
 
-    Prices, failures and features depend on the machine and are therefore never imported.
+    Cost estimates, failures and features depend on the machine and are therefore never imported.
     """
     row = KINDS.get(envelope.kind)
     if row is None or not row.is_wisdom or row.schema != envelope.schema:

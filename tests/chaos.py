@@ -27,7 +27,7 @@ NAMES: Final = tuple(sorted(path.stem for path in FOLDER.glob("*.json")))
 IN_ONE_PROCESS: Final = "chaos: another machine is pretended in this process, not in those that it starts"
 """Skip reason of tests that start other processes, which would not see the simulated machine."""
 _begun: Final[list[str]] = []  # names of the machines that this process simulates
-LEAST, MOST = 0.3, 3.0
+MIN_FACTOR, MAX_FACTOR = 0.3, 3.0
 """Bounds of the factors of measured intervals, which are drawn log-uniformly."""
 
 
@@ -50,7 +50,7 @@ class ChaoticClock:
         """Return the nanoseconds since an arbitrary moment."""
         with self._lock:
             now_ns = self._clock()
-            factor = math.exp(self._random.uniform(math.log(LEAST), math.log(MOST)))
+            factor = math.exp(self._random.uniform(math.log(MIN_FACTOR), math.log(MAX_FACTOR)))
             self._shown_ns += (now_ns - self._real_ns) * factor
             self._real_ns = now_ns
             return int(self._shown_ns)

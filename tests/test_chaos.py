@@ -13,8 +13,8 @@ def test_intervals_are_multiplied_by_factors_within_the_bounds_and_repeat_with_t
     shown = [[clock.ns() for _ in real_ns] for clock in (clock_of(3, real_ns), clock_of(3, real_ns))]
     steps = [after - before for before, after in zip(shown[0], shown[0][1:], strict=False)]
     assert shown[0] == shown[1]
-    assert min(steps) >= 1000 * chaos.LEAST - 1
-    assert max(steps) <= 1000 * chaos.MOST + 1
+    assert min(steps) >= 1000 * chaos.MIN_FACTOR - 1
+    assert max(steps) <= 1000 * chaos.MAX_FACTOR + 1
     assert max(steps) > 2 * min(steps)
 
 

@@ -30,7 +30,7 @@ RULES = (
         "target hardware: accelerators, transfer, calibration",
         r"tuner/(targets|transfer|calibration)/|autosparse/calibration|accelerator|cli/(calibrate|transfer)|calibrating",
     ),
-    ("thread pool and call-interval tuner", r"threads/(cycles|company|pool)|runtime/(pool|cycles)"),
+    ("thread pool and call-interval tuner", r"threads/(call_intervals|concurrent_callers|pool)"),
     ("command line, pages and reports", r"autosparse/cli/|explain/(page|cache_report)|arrays/page"),
     (
         "training and collecting",

@@ -227,7 +227,7 @@ def _first_error(log: str) -> str:
     linking = [line for line in lines if re.match(r"\S*\b(ld|lld|gold|mold)(\.\w+)?(\.exe)?: ", line)]
     if errors and "ld returned" not in errors[0] and "linker command failed" not in errors[0]:
         return errors[0]
-    return next(iter([*linking, *errors, *lines]), "it says nothing")
+    return next(iter([*linking, *errors, *lines]), "the compiler printed no message")
 
 
 _all: Final[weakref.WeakSet[Compilations]] = weakref.WeakSet()

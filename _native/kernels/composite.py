@@ -79,14 +79,14 @@ def part_unsupported(composite: Composite, at: int) -> str | None:
     if is_fused(composite):
         return _fused_unsupported(composite)
     if is_private(schedule):
-        return "threads that sum into results of their own have no place among parts"
+        return "schedules with private outputs per thread are not supported in composites"
     if schedule.format.values or schedule.format.symmetric:
-        return "values of parts are stored as they are, and of both triangles"
+        return "parts support neither encoded values nor symmetric storage"
     if schedule.format.is_sliced and (first_shared or composite.window or at > first_shared):
-        return "slices have an order of rows of their own, and write results"
+        return "sliced formats permute and overwrite rows: only a first part that shares no rows may have one"
     if is_sampled(composite):
         if composite.is_split and at >= first_shared and schedule.is_precompiled:
-            return "the runtime's sampled loops take the entries of a row for neighbours in the result"
+            return "precompiled SDDMM kernels require a row's entries to be contiguous in the result"
     elif at > first_shared and (found := reason_cannot_add(schedule)) is not None:
         return found
     if composite.window and at >= first_shared:

@@ -86,7 +86,7 @@ class Precompiled:
         if kernel is None:
             reason = reason_unsupported(spec.operation, spec.schedule)
             types = f"{spec.dtype} values and {spec.index_dtype} indices"
-            raise BuildError(reason or f"the runtime has no such loops for {types}", key=spec.key())
+            raise BuildError(reason or f"the runtime has no kernel for this schedule with {types}", key=spec.key())
         return kernel
 
     def loaded(self, spec: KernelSpec, compiler: str | None) -> CompiledKernel | None:

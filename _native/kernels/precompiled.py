@@ -86,7 +86,7 @@ def _reason_other_loops(schedule: SuperSchedule, loops: tuple[str, ...], over: s
     if schedule.loop_order != loops or schedule.dense_splits or schedule.parallel != "i1":
         return f"the runtime's loops are over {over}"
     if schedule.unroll != 1 or schedule.prefetch:
-        return f"the runtime's loops over {over} fetch and unroll as they see fit"
+        return f"the runtime's loops over {over} have fixed prefetching and unrolling"
     return None
 
 

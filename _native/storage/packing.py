@@ -216,9 +216,9 @@ def _positions_of(packed: PackedOperand) -> ValuePositions | None:
     """Return the positions of A's entries, found by packing the numbers of the entries (from 1) as values."""
     nnz = packed.pattern.nnz
     numbers = np.arange(1, nnz + 1, dtype=np.float64)
-    twin = replace(packed, values=np.zeros(packed.values.size, np.float64), _places=[None])
-    if native_packers.refill(twin, numbers):
-        return dictionary_positions(twin.values, nnz)
+    same = replace(packed, values=np.zeros(packed.values.size, np.float64), _places=[None])
+    if native_packers.refill(same, numbers):
+        return dictionary_positions(same.values, nnz)
     _, _, found = pack_generic(packed.pattern, numbers, packed.fmt, transposed=packed.transposed)
     return dictionary_positions(found, nnz)
 

@@ -59,12 +59,12 @@ def load(path: Path, key: str) -> ModuleType:
     """Load the module in the file `path`, from which Triton reads the source of its functions."""
     found = importlib.util.spec_from_file_location(f"autosparse_triton_{key}", path)
     if found is None or found.loader is None:
-        raise BuildError(f"an emitted kernel cannot be loaded from {str(path)!r}", key=key)
+        raise BuildError(f"the generated kernel cannot be loaded from {str(path)!r}", key=key)
     module = importlib.util.module_from_spec(found)
     try:
         found.loader.exec_module(module)
     except (ImportError, OSError, SyntaxError) as err:
-        raise BuildError(f"an emitted kernel cannot be loaded: {err}", key=key) from err
+        raise BuildError(f"the generated kernel cannot be loaded: {err}", key=key) from err
     return module
 
 

@@ -40,12 +40,12 @@ class DeviceSpec:
     def reason_unsupported(self) -> str | None:
         """Return why there is no such kernel, or None."""
         if self.dtype not in VALUES or self.index_dtype not in INDICES:
-            return f"{self.dtype} values with {self.index_dtype} indices are not served"
+            return f"{self.dtype} values with {self.index_dtype} indices are not supported"
         is_half = self.dtype in ("float16", "bfloat16")
         if is_half and self.schedule.shares_rows and self.schedule.reduction == "atomic":
             return "half precision is summed in float32 and rounded once: atomic adds would round each part"
         if self.schedule.precision == "tf32" and self.dtype != "float32":
-            return f"TF32 is a way to multiply float32, not {self.dtype}"
+            return f"precision 'tf32' requires float32, not {self.dtype}"
         if self.schedule.vector * {"float64": 8, "float32": 4}.get(self.dtype, 2) > 16:
             return f"a load has at most 16 bytes: vector={self.schedule.vector} of {self.dtype} is more"
         return None

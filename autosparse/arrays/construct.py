@@ -95,8 +95,8 @@ def csr(
         False: memory is shared where SciPy shares it, and the next product sees writes to it; a tuned product checks
         the arrays for writes. True: everything is copied. The setting `share` makes None mean False.
     frozen
-        Promise that nobody writes to the arrays: no product checks them for writes, and the matrix exposes them
-        read-only. For ``copy=False``. A write in spite of the promise leads to stale results.
+        Declare that nobody writes to the arrays: products do not check them for writes, and the matrix exposes them
+        read-only. For ``copy=False``. A later write leads to stale results.
     gradients
         For torch tensors in CPU memory. True: the result is an `autosparse.torch.Csr`, which multiplies torch tensors.
         False: the result multiplies arrays, and gradients are dropped. None: True if the tensor requires gradients.

@@ -47,13 +47,13 @@ class Copies:
         """Return another object over the same operand. The two separate when either is given new arrays."""
         cell = self._cell
         cell.shared, cell.unvalidated = True, False
-        twin: Any = object.__new__(type(self))
-        twin._cell = cell
-        set_state(twin, self._shape)
-        return twin
+        copied: Any = object.__new__(type(self))
+        copied._cell = cell
+        set_state(copied, self._shape)
+        return copied
 
     def _freeze(self) -> None:
-        """Record the caller's promise that nobody writes to the arrays, for this object alone."""
+        """Record the caller's declaration that nobody writes to the arrays, for this object alone."""
         if self._cell.shared:
             self._cell = self._cell.share()  # type: ignore[misc]  # a slot of the class that this is mixed into
         self._cell.freeze()
@@ -73,17 +73,17 @@ class Copies:
 
     def __copy__(self) -> Any:
         """Return another matrix over the same arrays, as `copy.copy` does for SciPy's classes."""
-        twin: Any = object.__new__(type(self))
-        twin._restore(self.__getstate__())
-        return twin
+        copied: Any = object.__new__(type(self))
+        copied._restore(self.__getstate__())
+        return copied
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         """Return another matrix over copies of the arrays."""
-        memo[id(self)] = twin = object.__new__(type(self))
+        memo[id(self)] = copied = object.__new__(type(self))
         state = {**attributes(self), **{name: self._cell.peek(field) for field, name in enumerate(NAMES)}}
-        twin._restore(copy.deepcopy(state, memo))
-        twin._cell.copied_bytes = sum(twin._cell.peek(field).nbytes for field in range(3))
-        return twin
+        copied._restore(copy.deepcopy(state, memo))
+        copied._cell.copied_bytes = sum(copied._cell.peek(field).nbytes for field in range(3))
+        return copied
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self._restore(dict(state))

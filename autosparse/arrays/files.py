@@ -1,7 +1,7 @@
 """Readers of sparse matrices from files: Matrix Market, .npz of SciPy and of graph libraries, tensors in FROSTT's
 format.
 
-SciPy's readers trust a file: they allocate what its header promises, and some texts make them write past their arrays
+SciPy's readers trust a file: they allocate what its header says, and some texts make them write past their arrays
 or end the process. These readers check a file before SciPy reads it, and check indices before they are used.
 """
 
@@ -100,7 +100,7 @@ class Header(NamedTuple):
         if self.symmetry != "general" and self.n_rows != self.n_cols:
             raise ValueError(f"a {self.symmetry} matrix is square, not {self.n_rows:,} x {self.n_cols:,}")
         if self.n_stored * MIN_ENTRY_BYTES.get(self.layout, 1) > n_bytes:
-            raise ValueError(f"Truncated file. It promises {self.n_stored:,} entries in {n_bytes:,} bytes")
+            raise ValueError(f"truncated file: its header says {self.n_stored:,} entries, but it has {n_bytes:,} bytes")
 
 
 def _source_of(path: Path) -> tuple[Source, int]:
@@ -108,7 +108,7 @@ def _source_of(path: Path) -> tuple[Source, int]:
     if not path.name.lower().endswith(".mtx"):
         content = path.read_bytes()
         if not texts.is_compressed(content):
-            raise ValueError("it is not compressed, as its name says")
+            raise ValueError("its name says that it is compressed, but its content is not")
         return _whole_lines(texts.normal(texts.expanded(content, stem=path.name.split(".")[0])))
     n_bytes, last = 0, b""
     with path.open("rb") as stream:
@@ -125,7 +125,7 @@ def _source_of(path: Path) -> tuple[Source, int]:
 def _refuse_zero_bytes(text: bytes) -> None:
     """Raise ValueError for text with a zero byte, behind which SciPy's reader finds no end of a number."""
     if b"\0" in text:
-        raise ValueError("it is no text: it holds a byte 0")
+        raise ValueError("it is not a text file (it contains a NUL byte)")
 
 
 def _whole_lines(text: bytes) -> tuple[io.BytesIO, int]:
@@ -170,18 +170,18 @@ def _prefix_of(names: list[str]) -> str:
 
 
 def refuse_inflated_members(path: Path | io.BytesIO) -> None:
-    """Raise ValueError for arrays that promise more bytes than the file can hold, all of which would be allocated."""
+    """Raise ValueError for headers of arrays that are larger than the file can hold; NumPy would allocate them."""
     size = len(path.getbuffer()) if isinstance(path, io.BytesIO) else path.stat().st_size
     most_bytes = MAX_INFLATED * (size + 1)
     with zipfile.ZipFile(path) as archive:
         for name in archive.namelist():
             with archive.open(name) as member:
-                n_bytes = _promised_bytes(member)
+                n_bytes = _declared_bytes(member)
             if n_bytes > most_bytes:
-                raise ValueError(f"{name} promises {n_bytes:,} bytes, more than the file can hold")
+                raise ValueError(f"the header of {name} says {n_bytes:,} bytes, more than the file can hold")
 
 
-def _promised_bytes(member: Any) -> int:  # Any: a binary stream
+def _declared_bytes(member: Any) -> int:  # Any: a binary stream
     """Return the bytes of the array that a .npy stream declares; 0 where its header is of no known kind."""
     readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
     if member.read(6) != b"\x93NUMPY":

@@ -81,7 +81,7 @@ class LiveAttributes(dict[str, Any]):
 
     def __delitem__(self, name: str) -> None:
         if name in NAMES:
-            raise TypeError(f"a sparse matrix without {name} is none")
+            raise TypeError(f"cannot delete {name}: a sparse matrix needs it")
         super().__delitem__(name)
         del attributes(self._owner)[name]
 

@@ -134,9 +134,9 @@ class AutoSparseTensor:
     def _same(self) -> AutoSparseTensor:
         """Return another tensor of the same entries and plans. The two separate when either is given new values."""
         self._entries.shared = True
-        twin = AutoSparseTensor(self._entries)
-        twin._unfoldings = self._unfoldings
-        return twin
+        copied = AutoSparseTensor(self._entries)
+        copied._unfoldings = self._unfoldings
+        return copied
 
     def _unfolding(self, mode: int) -> Unfolding:
         """Return the operand of products that have `mode` as rows."""

@@ -61,7 +61,7 @@ class Calibration:
         """
         kept = [one for one in found if not one.is_held_out]
         if not kept:
-            raise RecordError.broken("measurements", reason="none that training may use")
+            raise RecordError.broken("measurements", reason="all are held out, none may be used for training")
         model = LearnedWeights.read(weights)
         return cls(model, scorer_of(model), kept, folder, rates)
 

@@ -62,7 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
         rows = [row for op, path in weights.items() if (row := _fit(arguments, op, path, **given))]
         print(show.table(HEADER, rows))
         print(f"{show.seconds(time.monotonic() - start_s)}; speed and pairs: before -> after, on patterns left out")
-        print(f"models in {out}; python -m autosparse calibrate --undo takes them back")
+        print(f"models in {out}; python -m autosparse calibrate --undo restores the previous models")
     return 0
 
 
@@ -134,7 +134,7 @@ def _undo(out: Path, ops: list[str]) -> int:
     for op, now in taken_back.items():
         print(f"{op}: {now} is in use again")
     if not taken_back:
-        print(f"nothing to take back in {out}")
+        print(f"nothing to undo in {out}")
     return 0
 
 
@@ -169,7 +169,7 @@ def _costs(out: Path) -> None:
         try:
             table = table.with_class(one, measured_costs(target, one))
         except TUNING_FAILURES as error:
-            print(f"costs of hybrid formats, {one}: not measured, the default stays ({error})", flush=True)
+            print(f"costs of hybrid formats, {one}: not measured, the default is unchanged ({error})", flush=True)
             continue
         keep_costs(table, out)
     for one, costs in table.costs.items():
@@ -223,7 +223,7 @@ def _fit(
 
     found = [one for folder in folders for name in taught_by(op) for one in read_folder(folder, name)]
     if not found:
-        print(f"{op}: nothing was measured, its model stays")
+        print(f"{op}: nothing was measured, its model is unchanged")
         return None
     store = ModelStore(out)
     store.clear_staged()

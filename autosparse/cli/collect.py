@@ -178,7 +178,7 @@ def _collect(arguments: argparse.Namespace, ops: list[Any]) -> int:
     )
     for step in collector.run(stream):
         n_times += step.n_times
-        left = show.seconds(step.left_s) if step.left_s < float("inf") else "as long as you let it"
+        left = show.seconds(step.left_s) if step.left_s < float("inf") else "no time limit"
         done = 0.0 if step.left_s == float("inf") else step.elapsed_s / max(1e-9, step.elapsed_s + step.left_s)
         progress(min(0.999, done), f"{step.n_pairs:,} patterns, {n_times:,} times, {left} left")
         print(

@@ -33,7 +33,7 @@ EXTRAS: Final = {
 }
 """Packages that each extra installs."""
 BROKEN_INSTALLATION: Final = (*TUNING_FAILURES, AttributeError, NameError, SyntaxError, TypeError, ValueError)
-"""Exceptions that importing a damaged or mismatched package of somebody else may raise."""
+"""Exceptions that importing a damaged or mismatched third-party package may raise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
         if finding.hint:
             print(f"  {'':<{width}}  Hint: {finding.hint}")
     n_problems = sum(finding.hint is not None for finding in findings)
-    print(f"\n{n_problems} problem(s) found" if n_problems else "\nno problems")
+    print(f"\n{n_problems} problem(s) found" if n_problems else "\nno problems found")
     return 1 if n_problems else 0
 
 
@@ -192,12 +192,12 @@ def _gpu() -> Iterator[Finding]:
     """Yield a finding: products on a GPU are served, or the first requirement that is missing."""
     for name, what in {"torch": "PyTorch", "triton": "Triton"}.items():
         if importlib.util.find_spec(name) is None:
-            yield Finding("GPU products", f"not served: {what} is not installed (extra gpu)")
+            yield Finding("GPU products", f"unavailable: {what} is not installed (extra gpu)")
             return
     try:
         import torch
     except (ImportError, OSError) as err:
-        yield Finding("GPU products", f"not served: PyTorch cannot be imported: {err}")
+        yield Finding("GPU products", f"unavailable: PyTorch cannot be imported: {err}")
         return
     try:
         importlib.import_module("triton")
@@ -209,9 +209,9 @@ def _gpu() -> Iterator[Finding]:
         )
         return
     if torch.version.cuda is None:
-        yield Finding("GPU products", "not served: this PyTorch was built without CUDA")
+        yield Finding("GPU products", "unavailable: this PyTorch was built without CUDA")
     elif not torch.cuda.is_available():
-        yield Finding("GPU products", "not served: PyTorch finds no NVIDIA GPU or no driver")
+        yield Finding("GPU products", "unavailable: PyTorch finds no NVIDIA GPU or no driver")
     else:
         yield Finding("GPU products", f"served on {torch.cuda.get_device_name()}")
 

@@ -125,11 +125,11 @@ def _fault_of(path: Path) -> str | None:
     if target.is_symlink():
         return "is a link that leads back to itself"
     if path.exists() and not path.is_file():  # a pipe or device, which is written to directly
-        return None if os.access(path, os.W_OK) else "is not yours to write"
+        return None if os.access(path, os.W_OK) else "is not writable"
     if not folder.is_dir():
         return f"cannot be written: there is no folder {str(folder)!r}"
     if not os.access(folder, os.W_OK):
-        return f"cannot be written: the folder {str(folder)!r} is not yours to write"
+        return f"cannot be written: the folder {str(folder)!r} is not writable"
     return None
 
 

@@ -26,12 +26,12 @@ from autosparse.contraction.routes.patterns import key_of
 from autosparse.contraction.subscripts import Subscripts
 from autosparse.ops import EINSUM
 
-MOST: Final = 256
+MAX_CHOICES: Final = 256
 """Maximum number of choices kept in a process."""
 MAX_BOUND: Final = 32
 """Maximum number of choices for which reordered copies of patterns are kept as well."""
 CALLS_BEFORE_TIMING: Final = 8
-"""Number of calls with one pattern, made or promised by the option `runs`, after which programs may be timed."""
+"""Number of calls with one pattern, made or announced by the option `runs`, after which programs may be timed."""
 RACE_S: Final = 0.8
 """Approximate duration of the timing, mostly compilation, in seconds. Calls must take as long before it starts."""
 MAX_TASKS: Final = 1e15
@@ -53,12 +53,12 @@ class ServedCalls:
         self.served_s += elapsed_s
 
     def pays(self, price_s: float) -> bool:
-        """Return whether these calls, or those promised by the option `runs`, take at least `price_s` seconds."""
+        """Return whether these calls, or those announced by the option `runs`, take at least `price_s` seconds."""
         if not self.n_calls:
             return False
-        promised = config.get_options().runs or 0
-        expected_s = max(self.served_s, promised * self.served_s / self.n_calls)
-        return max(self.n_calls, promised) >= CALLS_BEFORE_TIMING and expected_s >= price_s
+        expected = config.get_options().runs or 0
+        expected_s = max(self.served_s, expected * self.served_s / self.n_calls)
+        return max(self.n_calls, expected) >= CALLS_BEFORE_TIMING and expected_s >= price_s
 
 
 @dataclass(eq=False)
@@ -122,7 +122,7 @@ def ready(
             _save(key, plan, tasks, is_timed=False)
         with _mutex:
             found = _choices.setdefault(key, found)
-            while len(_choices) > MOST:
+            while len(_choices) > MAX_CHOICES:
                 _choices.popitem(last=False)
     return key, found
 
@@ -149,13 +149,13 @@ def contract_without_compiler(
 ) -> Sparse | AnyArray:
     """Contract by joins; switch to a numba kernel once joins of these patterns have taken as long as its compilation.
 
-    Calls promised by the option `runs` count as well. At least eight calls are needed.
+    Calls announced by the option `runs` count as well. At least eight calls are needed.
     """
     if not numba_kernel.is_there():
         return joins.contract(operands, subscripts)
     key = key_of(operands, subscripts, is_dense_output=is_dense_output)
     found = _without_compiler.get(key) or Joined()
-    if len(_without_compiler) >= MOST:
+    if len(_without_compiler) >= MAX_CHOICES:
         _without_compiler.clear()
     _without_compiler[key] = found
     if found.plan is None and found.pays(NUMBA_S):

@@ -137,7 +137,7 @@ class Format:
         if not sliced:
             return None if self.sigma == 1 else f"sigma={self.sigma} sorts the rows of slices: no level is sliced"
         if self.rows:
-            return f"rows={self.rows}: slices have an order of rows of their own, sigma"
+            return f"rows={self.rows} is not allowed with slices, which permute rows by sigma"
         slots, lanes = self.levels[sliced[0]], self.levels[sliced[0] + 1 :]
         is_inner = len(lanes) == 1 and lanes[0].coordinate.endswith("0") and lanes[0].kind is LevelKind.UNCOMPRESSED
         if not is_inner or lanes[0].coordinate[0] == slots.coordinate[0]:

@@ -137,9 +137,13 @@ _WORDS: Final = ("operation", "parallel", "partition", "implementation")
 
 
 def _check_types(values: dict[str, Any]) -> None:
-    """Raise TypeError for fields of another type than the code needs: ``True`` and ``1.5`` are no thread counts."""
+    """Raise TypeError for fields of another type than the code needs: ``True`` and ``1.5`` are not thread counts."""
     splits = values["dense_splits"]
-    whole = [*(values[name] for name in _INTEGERS if name in values), *(size for _, size in splits)]
-    words = [*(values[name] for name in _WORDS if name in values), *(name for name, _ in splits), *values["loop_order"]]
-    if any(type(value) is not int for value in whole) or not all(isinstance(word, str) for word in words):
-        raise TypeError("a field has the wrong type")
+    whole = [(name, values[name]) for name in _INTEGERS if name in values]
+    whole += [("dense_splits", size) for _, size in splits]
+    words = [(name, values[name]) for name in _WORDS if name in values]
+    words += [("dense_splits", name) for name, _ in splits] + [("loop_order", name) for name in values["loop_order"]]
+    for expected, fields in ((int, whole), (str, words)):
+        for name, value in fields:
+            if type(value) is not expected:
+                raise TypeError(f"{name}: {value!r} is not of type {expected.__name__}")

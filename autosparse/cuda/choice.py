@@ -80,7 +80,7 @@ class LaunchChoice:
     n_calls: int = 0
     launch: Launch | None = None
     schedule: DeviceSchedule | None = None
-    why: str = "torch's own path: too little was run so far"
+    why: str = "torch's own path: too few calls so far to pay for a search"
     is_finished: bool = False
     measured_s: dict[str, float] = field(default_factory=dict)
     rejected: list[str] = field(default_factory=list)  # candidates whose result differed from torch's
@@ -146,7 +146,7 @@ def plan(choice: LaunchChoice, structure: CudaPattern, device: Device, run: Run,
 
 
 def _adopt(choice: LaunchChoice, structure: CudaPattern, text: str | None) -> None:
-    choice.why = "remembered: torch's own path was fastest" if text is None else "remembered"
+    choice.why = "plan from the cache: torch's own path was fastest" if text is None else "plan from the cache"
     if text is not None:
         choice.schedule = DeviceSchedule.from_json(text)
         choice.launch = launch_of(structure, choice.kind, choice.schedule)

@@ -173,7 +173,7 @@ def csr(A: torch.Tensor) -> CudaCsr:
     """Return a `CudaCsr` of a torch tensor on a GPU: CSR and CSC share their arrays, other layouts are converted."""
     if serving(A) is None:
         raise InputError.refused(
-            "this device is not served", given=f"a tensor on {A.device}", hint="A.cpu() or A.cuda()"
+            "autosparse does not support this device", given=f"a tensor on {A.device}", hint="A.cpu() or A.cuda()"
         )
     if A.layout is torch.sparse_csc:
         return CudaCsr(structure_of(A.ccol_indices(), A.row_indices(), A.shape[0]), A.values(), transposed=True)

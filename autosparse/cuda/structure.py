@@ -129,10 +129,10 @@ class CudaStructure:
             return
         starts, col = self.crow, self.col
         faults = {
-            "its starts of rows do not begin with 0 or do not end with the number of entries":
+            "its row starts do not begin with 0 or do not end with the number of entries":
                 (starts[:1] != 0).any() | (starts[-1:] != self.nnz).any(),
-            "its starts of rows fall": (starts[1:] < starts[:-1]).any(),
-            "it has columns outside of the matrix": ((col < 0) | (col >= self.n_cols)).any(),
+            "its row starts decrease": (starts[1:] < starts[:-1]).any(),
+            "it has column indices outside of the matrix": ((col < 0) | (col >= self.n_cols)).any(),
         }  # fmt: skip
         found = torch.stack(list(faults.values())).tolist()
         for fault, is_there in zip(faults, found, strict=True):

@@ -63,7 +63,7 @@ class Member:
 
     def ends_early(self, n_bytes: int) -> ValueError:
         """Return the ValueError to raise for a member that ends after `n_bytes` bytes."""
-        return ValueError(f"{self.name} ends after {n_bytes:,} bytes, and {self.size:,} entries were promised")
+        return ValueError(f"{self.name} ends after {n_bytes:,} bytes, but its header says {self.size:,} entries")
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +148,8 @@ def _opened(path: Path, name: str, state_of_file: tuple[int, int]) -> Plain | De
     with zipfile.ZipFile(path) as archive, path.open("rb") as file:
         info = archive.getinfo(f"{name}.npy")
         if info.compress_type not in _KINDS:
-            raise ValueError(f"{name} is compressed in way {info.compress_type} of zip; SciPy writes none but deflate")
+            method = info.compress_type
+            raise ValueError(f"{name}: zip compression method {method} is not supported (stored or deflate only)")
         with archive.open(info) as stream:
             size, dtype = _npy_header(stream)
             n_header = stream.tell()
@@ -169,7 +170,7 @@ def _npy_header(member: Any) -> tuple[int, np.dtype[Any]]:
     reader = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     shape, _, dtype = reader(member)
     if len(shape) != 1 or dtype.hasobject:
-        raise ValueError(f"an array of shape {shape} and dtype {dtype}, where one row of numbers is needed")
+        raise ValueError(f"expected a one-dimensional numeric array, not one of shape {shape} and dtype {dtype}")
     return shape[0], dtype
 
 
@@ -183,7 +184,7 @@ def csr_head(path: Path) -> CsrHead:
     with np.load(path, allow_pickle=False) as file:
         form = file["format"].item() if "format" in file else b"csr"
         if (form.decode() if isinstance(form, bytes) else form) != "csr":
-            raise ValueError(f"it holds a matrix of format {form!r}, and csr is read by rows")
+            raise ValueError(f"it holds a matrix of format {form!r}, and only csr is supported")
         indptr, shape = file["indptr"], file["shape"]
     if shape.size != 2 or shape.dtype.kind not in "iu" or shape.min() < 0:
         raise ValueError(f"shape {shape.tolist()} is not that of a matrix")

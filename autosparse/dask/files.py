@@ -222,7 +222,7 @@ def _lines(path: Path, piece: tuple[bytes, int, int], shape: tuple[int, int]) ->
     body = b"\n".join(lines) + b"\n" if lines is not None else text
     body = body if body.endswith(b"\n") or not body else body + b"\n"
     if b"\0" in body:
-        raise InputFileError.unreadable(path, reason="it is no text: it holds a byte 0")
+        raise InputFileError.unreadable(path, reason="it is not a text file (it contains a NUL byte)")
     head = banner + b"%d %d %d\n" % (*shape, body.count(b"\n"))
     return sps.coo_array(scipy.io.mmread(io.BytesIO(head + body)))
 

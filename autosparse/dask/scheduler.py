@@ -166,7 +166,7 @@ class HandOut(Generic[Job]):
     def _retry(self, worker: str, job: Job) -> None:
         self._losses[job] += 1
         if self._losses[job] > MAX_LOSSES:
-            self._leave_out(worker, job, f"{self._losses[job]} workers were lost at it")
+            self._leave_out(worker, job, f"{self._losses[job]} workers were lost while running it")
         else:
             self._again[self._kinds[worker]].append(job)
 

@@ -99,7 +99,7 @@ def _by_default(state: DispatchState, rows: NativeRows, at: tuple[Any, ...]) -> 
         B, ldb, C, ldc, n_vecs, state.threads or _lib.asp_max_threads(), state.flags,
     )  # fmt: skip
     if code:
-        raise MemoryError(f"the product needs more memory than there is (code {code})")
+        raise MemoryError(f"not enough memory for the product (status {code})")
 
 
 def _by_turned_rows(state: DispatchState, operand: Operand, at: tuple[Any, ...]) -> bool:
@@ -134,7 +134,7 @@ def once(operand: Operand, B: AnyArray, *, transposed: bool) -> AnyArray:
     out = _empty(((rows.n_minor if transposed else rows.n_major), *B.shape[1:]), rows.dtype)
     flags = runtime_api.FLAG_DETERMINISTIC if options.deterministic else 0
     if code := _call(rows, B, out, transposed).by_default(options.threads or _lib.asp_max_threads(), flags):
-        raise MemoryError(f"the product needs more memory than there is (code {code})")
+        raise MemoryError(f"not enough memory for the product (status {code})")
     return out
 
 
@@ -244,7 +244,7 @@ def _serve(state: DispatchState, operand: AnyOperand, call: Call) -> None:
     if trial is None or not trial.run(operand, call):
         trial = _without(trial, operand)
         if code := call.by_default(state.threads or _lib.asp_max_threads(), state.flags):
-            raise MemoryError(f"{state.operation} needs more memory than there is (code {code})")
+            raise MemoryError(f"not enough memory for {state.operation} (status {code})")
     took_ns = perf_counter_ns() - start_ns
     state.count(took_ns, is_tuned=trial is not None)
     if state.product_ns >= state.next_look_ns:
@@ -331,9 +331,9 @@ def tune(operand: AnyOperand, **hints: Any) -> Plan:
     except RuntimeError as err:
         if "start new thread" not in str(err):
             raise
-        raise MemoryError("tuning: there is no memory for the stack of another thread") from err
+        raise MemoryError("tuning: not enough memory to start a thread") from err
     except SystemError as err:  # raised by Python's import where it could not raise MemoryError
-        raise MemoryError("tuning: no memory is left to load a module") from err
+        raise MemoryError("tuning: not enough memory to load a module") from err
     except OSError as err:
         if err.errno != errno.ENOMEM:
             raise

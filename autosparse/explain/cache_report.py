@@ -143,6 +143,6 @@ class CacheReport:
         if paid:
             figure, axes = new_figure(5.2, 3)
             axes.loglog([max(one, 1e-6) for one, _ in paid], [max(one, 1.0) for _, one in paid], "o", color=DARK)
-            axes.set(xlabel="seconds spent on tuning", ylabel="products until it has paid")
+            axes.set(xlabel="seconds spent on tuning", ylabel="products until tuning has paid for itself")
             drawn.append(("What tuning cost, and after how many products it had paid for itself", as_png(figure)))
         return drawn

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from autosparse.operands.holding import Holding
     from autosparse.tuning.report import Report
 
-NO_LOOK = "no product looks for writes"
-LOOK = "a product that reads a packed copy first looks through them for writes"
+NO_LOOK = "products do not check for writes"
+LOOK = "a product that reads a packed copy first checks them for writes"
 
 
 def memory_section(report: Report) -> Section | None:
@@ -24,7 +24,7 @@ def memory_section(report: Report) -> Section | None:
     if_kept = " while the caller keeps them" if holding.copied_bytes else ""
     facts = [
         ("arrays", f"{_whose(holding)}; {NO_LOOK if holding.is_frozen or holding.is_alone else LOOK}"),
-        ("to save the look", _remedy(holding)),
+        ("to avoid the check", _remedy(holding)),
         ("caller's arrays", f"{n_bytes(theirs)}{if_kept}" if theirs else "none"),
         ("own arrays", f"{n_bytes(own)}{', copied' if holding.copied_bytes else ''}" if own else "none"),
         ("packed copies", n_bytes(report.packed_bytes) if report.packed_bytes else "none"),
@@ -34,7 +34,7 @@ def memory_section(report: Report) -> Section | None:
 
 def _whose(holding: Holding) -> str:
     if holding.is_frozen:
-        return "frozen: the caller guarantees that they are not written"
+        return "frozen: declared read-only by the caller"
     if not holding.is_owned:
         return "shared with the caller"
     if holding.copied_bytes:
@@ -46,5 +46,5 @@ def _remedy(holding: Holding) -> str:
     if holding.is_frozen or holding.is_alone:
         return ""
     if holding.is_owned:
-        return "let go of the arrays that were read from the matrix (A.data, A.indices, A.indptr)"
-    return "asp.csr(m) without copy=False, asp.csr(m, copy=False, frozen=True), or let go of the caller's arrays"
+        return "delete references to the arrays that were read from the matrix (A.data, A.indices, A.indptr)"
+    return "asp.csr(m) without copy=False, asp.csr(m, copy=False, frozen=True), or delete the caller's references"

@@ -157,7 +157,7 @@ def _served(report: Report) -> str:
     if served is None or not (served.look_rate or served.n_changes):
         return ""
     cost_s = served.look_rate * served.look_s + served.repack_rate * served.repack_s
-    per_product = f"looks at the arrays and repacking of new values take {seconds(cost_s)} a product"
+    per_product = f"checking the arrays and repacking changed values take {seconds(cost_s)} a product"
     saves = f"; the packed copy saves {seconds(served.gain_s)}" if served.gain_s else ""
     other = "a kernel on the arrays themselves" if served.has_in_place else "the default kernel"
     return f"{'the packed copy' if served.is_packed else other}: {per_product}{saves}"

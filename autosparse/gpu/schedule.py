@@ -116,7 +116,7 @@ class GpuPart:
             computed = ", ".join(name for name, kind in known.items() if kind in row.kinds)
             return f"layout {self.layout} computes {computed}, not {operation}"
         if self.layout in WHOLE_LAYOUTS and self.select != REST:
-            return f"layout {self.layout} takes whatever there is, not {self.select}"
+            return f"layout {self.layout} cannot have a rule (given: {self.select})"
         for field in dataclasses.fields(self):
             if field.name not in ("layout", "select", *row.axes) and getattr(self, field.name) != field.default:
                 return f"layout {self.layout} has no axis {field.name}"

@@ -146,14 +146,14 @@ def norm(v: Vector) -> float:
 def root(square: Scalar, dtype: np.dtype[Any]) -> float:
     """Return the square root of a sum of squares; 0 if the sum rounds to 0 in `dtype`."""
     real = square.real
-    if dtype.char in "fF" and real < _LEAST_SQUARE:
+    if dtype.char in "fF" and real < _MIN_SQUARE:
         return 0.0
     return math.sqrt(real)
 
 
 _SHORT: Final = 4096
 """Maximum number of elements for which BLAS computes a dot product, on one thread."""
-_LEAST_SQUARE: Final = float(np.finfo(np.float32).smallest_subnormal) / 2
+_MIN_SQUARE: Final = float(np.finfo(np.float32).smallest_subnormal) / 2
 """Sum of squares below which float32 rounds to 0."""
 
 

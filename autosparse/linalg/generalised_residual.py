@@ -230,7 +230,7 @@ def _doubles(array: Vector) -> Any:
 
 def _checked(code: int) -> None:
     if code:
-        raise MemoryError(f"gmres: there is no memory for the sums of its dot products (code {code})")
+        raise MemoryError(f"gmres: not enough memory for the sums of its dot products (status {code})")
 
 
 class _Gmres:

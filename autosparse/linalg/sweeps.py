@@ -203,7 +203,7 @@ class ColumnSweep:
         program.check(first.shape if first.ndim == 2 else (-1, -1), first.dtype)
         n_columns = first.shape[1]
         if n_columns < 1:
-            raise ValueError("columns are needed")
+            raise ValueError("a column sweep needs at least one column")
         self._vectors = program.vectors
         self._record, self._room = _record_of(program, n_columns)
         n = program.n_coefficients * n_columns

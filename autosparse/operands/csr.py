@@ -82,12 +82,12 @@ class Operand(WatchedArrays):
         return made
 
     def share(self) -> Operand:
-        """Return a new operand over the same arrays for one of two separating objects, without dispatch states."""
-        twin = Operand()
-        twin._arrays = list(self._arrays)
-        twin.copied_bytes, twin.frozen = self.copied_bytes, self.frozen
-        twin.finish(self.n_major, self.n_minor, flat=self._flat)
-        return twin
+        """Return an operand over the same arrays for one of two separating objects; the other keeps dispatch states."""
+        copied = Operand()
+        copied._arrays = list(self._arrays)
+        copied.copied_bytes, copied.frozen = self.copied_bytes, self.frozen
+        copied.finish(self.n_major, self.n_minor, flat=self._flat)
+        return copied
 
     def finish(self, n_major: int, n_minor: int, *, flat: bool = False) -> None:
         """Set the shape. References to the arrays that exist by now, as by the source object, are no exports."""

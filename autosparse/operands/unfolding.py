@@ -30,7 +30,7 @@ class TensorEntries:
     )  # fmt: skip
 
     frozen: Final = False
-    """Constant False: tensors have no `frozen` promise."""
+    """Constant False: tensors cannot be declared read-only."""
 
     def __init__(self, shape: tuple[int, ...], coords: AnyArray, values: AnyArray) -> None:
         self.shape = shape

@@ -57,7 +57,7 @@ class WatchedArrays:
     rows: NativeRows | None  # None: `validate` must look again
     unvalidated: bool  # no code has read the arrays: they are replaced without a record (`arrays.fields`)
     copied_bytes: int | None  # bytes that the constructor copied; None: nothing copied, arrays may be shared
-    frozen: bool  # the caller promises that nobody writes to the arrays
+    frozen: bool  # the caller declares that nobody writes to the arrays
     structure_version: int
     values_version: int
     _arrays: list[Any]  # the user's own objects: indptr, indices, data
@@ -127,7 +127,7 @@ class WatchedArrays:
             self._forget_structure()
 
     def freeze(self) -> None:
-        """Accept the promise that nobody writes to the arrays: hold read-only views, and do not check for writes."""
+        """Treat the arrays as read-only, as the caller declared: use read-only views and no checks for writes."""
         self._arrays = [array.view() for array in self._arrays]
         for array in self._arrays:
             array.flags.writeable = False

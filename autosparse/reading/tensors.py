@@ -15,15 +15,15 @@ class Entries(NamedTuple):
     values: NDArray[Any]
 
 
-_MOST: Final = float(1 << 53)
+_MAX_COORDINATE: Final = float(1 << 53)
 """Limit of coordinates: from here on float64 does not represent every integer."""
 
 
 def parsed(text: bytes) -> Entries:
-    """Parse the entries of a .tns text; raise ValueError where it is none."""
+    """Parse the entries of a .tns text; raise ValueError if it is not one."""
     lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith(b"#")]
     if not lines:
-        raise ValueError("it holds no entry, and a .tns file says no shape")
+        raise ValueError("it has no entries, so its shape is unknown")
     n_fields = len(lines[0].split())
     if n_fields < 2:
         raise ValueError("each line of a .tns file holds coordinates and a value")
@@ -32,6 +32,6 @@ def parsed(text: bytes) -> Entries:
         raise ValueError(f"its {len(lines):,} lines hold {numbers.size:,} numbers, not {n_fields} each")
     table = numbers.reshape(len(lines), n_fields)
     coords = table[:, :-1]
-    if not np.all((coords >= 1) & (coords < _MOST) & (coords == np.floor(coords))):
+    if not np.all((coords >= 1) & (coords < _MAX_COORDINATE) & (coords == np.floor(coords))):
         raise ValueError("coordinates of a .tns file are integers from 1 on")
     return Entries(np.ascontiguousarray(coords.T.astype(np.int64) - 1), table[:, -1].copy())

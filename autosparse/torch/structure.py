@@ -238,7 +238,7 @@ def _is_index_array(array: Any) -> bool:  # Any: a file may hold any object
 
 def _described(array: Any) -> str:
     if not isinstance(array, torch.Tensor):
-        return "that is no tensor"
+        return "which is not a tensor"
     return f"of shape {tuple(array.shape)} and {array.dtype} on {array.device}"
 
 

@@ -206,7 +206,7 @@ class LearnedProposer:
                 return why
             if one.format not in rooms:
                 rooms[one.format] = context(one).fits()
-            return None if rooms[one.format] else "its packed copy has no room"
+            return None if rooms[one.format] else "its packed copy exceeds the memory limit"
 
         return reason
 

@@ -338,8 +338,8 @@ class LiveTuner:
 
     def current_plan(self) -> Plan:
         """Return the plan that is in use now."""
-        too_little = "not tuned: too little was run so far"
-        return self.session.current_plan() if self.session is not None else planner.default_plan(too_little)
+        too_few = "not tuned: too few products so far to pay for it"
+        return self.session.current_plan() if self.session is not None else planner.default_plan(too_few)
 
     def _stop(self) -> None:
         """End tuning of this problem; the incumbent, if any, continues to serve."""
@@ -362,7 +362,7 @@ class LiveTuner:
     def _give_up(self, err: Exception) -> None:
         self.failure = reason = f"{type(err).__name__}: {err}"
         event("fallback", reason, error=err)
-        warn_once(FallbackWarning, "tuning", f"tuning failed, products go on with what was found before: {reason}")
+        warn_once(FallbackWarning, "tuning", f"tuning failed; products use the best kernel found so far: {reason}")
         self._stop()
 
     def _hand_over(self, step: Work) -> None:

@@ -176,7 +176,7 @@ def adoption(context: TuningContext, known: Plan) -> Generator[Step, float | Non
         pack_s = trial.pack_price_s()
         yield Work(kind="pack", price_s=pack_s, path_price_s=pack_s, do=trial.pack, in_advance=True)
     if not trial.ready:
-        no_room = "other packed copies of the matrix leave it no room (option extra_memory)"
+        no_room = "other packed copies of the matrix use up the memory limit (option extra_memory)"
         return Decision(_unusable(known, trial.failed or no_room))
     in_place = yield from _adopt_in_place(context, known)
     return Decision(dataclasses.replace(known, pack_s=trial.pack_s, packed_bytes=trial.packed_bytes), trial, in_place)

@@ -97,7 +97,7 @@ def verdict_of(tuner: LiveTuner) -> str:
         return "tuning is done"
     if step is None:
         waits = state.next_look_ns * 1e-9 - state.product_ns * 1e-9
-        return f"tuning is thought of after {waits:.2g} s more in products" if waits < 1e9 else EFFORT_IS_OFF
+        return f"tuning starts after {waits:.2g} s more in products" if waits < 1e9 else EFFORT_IS_OFF
     if isinstance(step, Pause):
         n_left = max(0, tuner.resume_at - state.n_calls)
         return f"compare with the default kernel again after {n_left} products"

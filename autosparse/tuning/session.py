@@ -51,7 +51,7 @@ class TuningSession:
     total_runs: float | None = None  # from a hint or the history
     context: TuningContext | None = None
     search: Search | None = None
-    plan: Plan = field(default_factory=lambda: default_plan("not tuned: too little was run so far"))
+    plan: Plan = field(default_factory=lambda: default_plan("not tuned: too few products so far to pay for it"))
     incumbent: KernelTrial | None = None  # None: the default kernel
     in_place: KernelTrial | None = None  # serves where a packed copy does not pay; None: the default kernel serves
     recalled: KernelTrial | None = None  # served before the session began, and until it has an incumbent or is over
@@ -106,10 +106,10 @@ class TuningSession:
         """Return a new ready trial of the schedule of `trial` on the same packed copy; None if that fails."""
         if trial is None or self.context is None or not trial.ready:
             return None
-        twin = self.context(trial.schedule)
-        twin.build()
-        twin.pack()
-        return twin if twin.ready else None
+        other = self.context(trial.schedule)
+        other.build()
+        other.pack()
+        return other if other.ready else None
 
     def serving_trial(self, *, is_over: bool) -> KernelTrial | None:
         """Return the kernel that serves between samples of candidates (None: the default one).
@@ -141,7 +141,7 @@ class TuningSession:
         yield Work(kind="hash", price_s=hash_s, path_price_s=hash_s + recall_s, do=self._identify, in_advance=True)
         assert self.context is not None
         if self._known is not None and self._known.schedule is not None:
-            self.plan = default_plan("a remembered plan is loaded once products justify the cost")
+            self.plan = default_plan("a remembered plan exists; it is loaded when products have paid for it")
             yield from self._load(partial(getattr, _native, "supports"))
             self._known = supported(self.context, self._known)
         known = self._known

@@ -32,7 +32,7 @@ def unserved_plan(operand: AnyOperand, operation: str) -> Plan:
 def _unserved_tensor(operand: Unfolding) -> Plan:
     order, dtype = len(operand.entries.shape), operand.dtype
     if not 2 <= order <= MAX_ORDER:
-        why = f"our kernels take tensors of 2 to {MAX_ORDER} modes, and this one has {order}"
+        why = f"autosparse kernels take tensors of 2 to {MAX_ORDER} modes, and this one has {order}"
         return planner.default_plan(f"NumPy computes this product: {why}", served_by="NumPy")
     what = "they are not contiguous, aligned and in the machine's byte order"
     if dtype.name not in REAL:
@@ -44,10 +44,10 @@ def _why_unfit(operand: Operand, served: tuple[str, ...]) -> str:
     """Return a text on why the kernels cannot read the operand's arrays: dtype, indices, dimension or layout."""
     indptr, indices = operand.peek(INDPTR), operand.peek(INDICES)
     if operand.dtype.name not in served:
-        return f"our kernels compute in {_listed(served)}, and the matrix holds {operand.dtype}"
+        return f"autosparse kernels compute in {_listed(served)}, and the matrix holds {operand.dtype}"
     if indptr.dtype != indices.dtype or indptr.dtype.name not in runtime_api.INDEX_CODES:
         kinds = " and ".join(dict.fromkeys((indptr.dtype.name, indices.dtype.name)))
-        return f"our kernels take int32 or int64 indices throughout, and the matrix has {kinds}"
+        return f"autosparse kernels take int32 or int64 indices throughout, and the matrix has {kinds}"
     if operand._flat:
         return "they take matrices, and the array has one dimension"
     return "its arrays are not contiguous, aligned and in the machine's byte order"

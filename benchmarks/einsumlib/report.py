@@ -13,7 +13,7 @@ from peerlib.archives import output
 RESULTS = Path(__file__).parents[1] / "results"
 PAGE = RESULTS / "einsum.md"
 RECORD = "--record" in sys.argv
-"""Whether page and figure are written into `benchmarks/results`."""
+"""Flag `--record`: page and figure are written into `benchmarks/results` instead of `build`."""
 
 
 def kept(what: str, rows: list[dict[str, Any]], table: str) -> None:

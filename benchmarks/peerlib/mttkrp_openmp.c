@@ -2,7 +2,7 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { MOST = 512 };
+enum { MAX_COLUMNS = 512 };
 
 static inline void leaves(const int32_t *ids, const REAL *values, const REAL *F, int32_t p, int32_t end, REAL *sum, int64_t n)
 {
@@ -28,7 +28,7 @@ void plain_mttkrp3(int64_t n_nodes, int64_t n_rows, const int32_t *i0, const int
     memset(M, 0, n_rows * n * sizeof(REAL));
 #pragma omp parallel for schedule(dynamic, 32) num_threads(n_threads)
     for (int64_t r = 0; r < n_nodes; r++) {
-        REAL a[MOST], *row = M + (int64_t)i0[r] * n;
+        REAL a[MAX_COLUMNS], *row = M + (int64_t)i0[r] * n;
         for (int32_t f = p0[r]; f < p0[r + 1]; f++) {
             leaves(i2, values, F2, p1[f], p1[f + 1], a, n);
             times(row, F1, i1[f], a, n);
@@ -43,7 +43,7 @@ void plain_mttkrp4(int64_t n_nodes, int64_t n_rows, const int32_t *i0, const int
     memset(M, 0, n_rows * n * sizeof(REAL));
 #pragma omp parallel for schedule(dynamic, 32) num_threads(n_threads)
     for (int64_t r = 0; r < n_nodes; r++) {
-        REAL a[MOST], b[MOST], *row = M + (int64_t)i0[r] * n;
+        REAL a[MAX_COLUMNS], b[MAX_COLUMNS], *row = M + (int64_t)i0[r] * n;
         for (int32_t f = p0[r]; f < p0[r + 1]; f++) {
             for (int64_t j = 0; j < n; j++) b[j] = 0;
             for (int32_t g = p1[f]; g < p1[f + 1]; g++) {
@@ -63,7 +63,7 @@ void plain_mttkrp5(int64_t n_nodes, int64_t n_rows, const int32_t *i0, const int
     memset(M, 0, n_rows * n * sizeof(REAL));
 #pragma omp parallel for schedule(dynamic, 32) num_threads(n_threads)
     for (int64_t r = 0; r < n_nodes; r++) {
-        REAL a[MOST], b[MOST], c[MOST], *row = M + (int64_t)i0[r] * n;
+        REAL a[MAX_COLUMNS], b[MAX_COLUMNS], c[MAX_COLUMNS], *row = M + (int64_t)i0[r] * n;
         for (int32_t f = p0[r]; f < p0[r + 1]; f++) {
             for (int64_t j = 0; j < n; j++) c[j] = 0;
             for (int32_t g = p1[f]; g < p1[f + 1]; g++) {

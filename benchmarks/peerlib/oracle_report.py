@@ -104,7 +104,9 @@ def report(records: Sequence[Mapping[str, Any]]) -> str:
         note += f" In {n_disturbed} other processes were busy beside the races."
     n_raced = sum(one["step"] == "race" for one in records)
     if n_raced > len(cases):
-        note += f" Left out: {n_raced - len(cases)} whose race had no room for what a tier chose."
+        note += (
+            f" Left out: {n_raced - len(cases)} cases in which a tier's choice did not fit into memory during the race."
+        )
     return f"{markdown(shares)}\n\n{markdown(claims)}\n\n{note}"
 
 

@@ -2,9 +2,9 @@
 
 Limits are measured on the contenders' machine: multiply-adds per second with operands in registers, and bytes per
 second of reads and of triads (a = b + s c), at footprints from the first-level cache to beyond the last. Caches stay
-warm between calls, so a product's limit is the bandwidth of the smallest cache that holds all data it must touch: A in
-CSR (CSF for tensors), the rows of the dense operands that A refers to, and the result, each once. Formats that store
-less than CSR can exceed the limit.
+warm between calls, so a product's limit is the bandwidth of the smallest cache that holds all data it must touch. These
+are A in CSR (CSF for tensors), the rows of the dense operands that A refers to, and the result, each once. Formats that
+store less than CSR can exceed the limit.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Child process of solvers.py: make a system, or solve it with one contender.
 
     python -m solverlib.child prepare NAME KIND DTYPE FILE
-    python -m solverlib.child solve CONTENDER SOLVER FILE RTOL MOST SECONDS
-    python -m solverlib.child orders SOLVER FILE RTOL MOST
+    python -m solverlib.child solve CONTENDER SOLVER FILE RTOL MAX_ITERATIONS SECONDS
+    python -m solverlib.child orders SOLVER FILE RTOL MAX_ITERATIONS
 
 It prints one line of JSON. Imports are not timed. `first_s` is the time of preparing the matrix and of the first solve;
 `wall_s` is the median of the following solves, of which there is at least one, for `SECONDS`. `orders` prints residuals

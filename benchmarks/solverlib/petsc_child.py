@@ -1,6 +1,6 @@
 """Child process of solver_peers.py: conjugate gradients of PETSc on a matrix in a file.
 
-    python petsc_child.py FILE.npz RTOL MOST ROUNDS [jacobi]
+    python petsc_child.py FILE.npz RTOL MAX_ITERATIONS ROUNDS [jacobi]
 
 The interpreter needs petsc4py. It prints one line of JSON: seconds of each solve, iterations, and the true residual
 over the norm of b. PETSc runs in one process and therefore on one core, without preconditioner or with Jacobi's.

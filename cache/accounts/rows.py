@@ -23,7 +23,7 @@ _SPENT: Final = struct.Struct("<QIIddddQ")
 _PLAN: Final = struct.Struct("<16s16sddQ")
 _SEARCH: Final = struct.Struct("<d48s")
 _SPENT_KIND, _PLAN_KIND, _FORGET_KIND, _SEARCH_KIND = 1, 2, 3, 4
-_MOST: Final = 1e15
+_MAX_NUMBER: Final = 1e15
 """Maximum of counts, seconds and dates. Sums of smaller values are sufficiently exact and finite."""
 NEEDS_SORTED: Final = 1
 """Flag of a plan: its generated kernel requires the list of sorted levels."""
@@ -175,4 +175,4 @@ def _changed(account: Account, kind: int, payload: bytes) -> Account | None:
 
 
 def _is_amount(value: float) -> bool:
-    return math.isfinite(value) and 0.0 <= value <= _MOST
+    return math.isfinite(value) and 0.0 <= value <= _MAX_NUMBER

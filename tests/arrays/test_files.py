@@ -21,9 +21,12 @@ COORDINATE = HEAD + b"coordinate real general\n"
 REFUSED_TEXTS = {
     "a vector": (b"%%MatrixMarket vector coordinate real general\n3 2\n1 2.5\n3 4\n", "not supported"),
     "no banner": (b"1 2 3\n", "banner"),
-    "a million million entries": (COORDINATE + b"3 2 1000000000000\n1 1 1\n", "promises 1,000,000,000,000 entries"),
-    "a million times a million": (HEAD + b"array real general\n1000000 1000000\n1\n", "promises 1,000,000,000,000 "),
-    "more than 64 bits": (HEAD + b"array real general\n10000000000 10000000000\n1\n", "promises 100,000,000,000,000,"),
+    "a million million entries": (COORDINATE + b"3 2 1000000000000\n1 1 1\n", "header says 1,000,000,000,000 entries"),
+    "a million times a million": (HEAD + b"array real general\n1000000 1000000\n1\n", "header says 1,000,000,000,000 "),
+    "more than 64 bits": (
+        HEAD + b"array real general\n10000000000 10000000000\n1\n",
+        "header says 100,000,000,000,000,",
+    ),
     "symmetric and not square": (HEAD + b"array real symmetric\n3 2\n1\n2\n3\n", "symmetric matrix is square"),
     "half a number": (COORDINATE + b"3 2 2\n1 1 1\n2 2 1e", "middle of a number"),
     "a line too many without an end": (HEAD + b"array integer skew-symmetric\n3 3\n1\n2\n3\n1x", "too long"),
@@ -94,7 +97,7 @@ def test_the_command_line_says_what_is_wrong_with_a_file(suffix: str, tmp_path: 
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     assert run.returncode == 1
     assert run.stderr.startswith("autosparse explain: cannot read a sparse matrix from")
-    assert "promises" in run.stderr
+    assert "header says" in run.stderr
 
 
 def saved(matrix: object, folder: Path, **changed: object) -> Path:
@@ -138,7 +141,7 @@ def test_npz_headers_that_declare_more_than_the_file_holds_are_refused(tmp_path:
     path = saved(SMALL, tmp_path)
     content = path.read_bytes()
     at = content.index(b"'shape': (8,), }")
-    promise = b"'shape': (10**18,), }".replace(b"10**18", b"999999999999999")
-    path.write_bytes(content[:at] + promise + content[at + len(promise) :])
+    header = b"'shape': (10**18,), }".replace(b"10**18", b"999999999999999")
+    path.write_bytes(content[:at] + header + content[at + len(header) :])
     with pytest.raises(errors.InputFileError):
         autosparse.csr(path)

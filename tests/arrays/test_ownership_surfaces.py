@@ -69,17 +69,17 @@ def test_explain_says_whose_arrays_they_are_and_names_all_three_parts() -> None:
     m = large()
     text = str(autosparse.csr(m).explain())
     assert "owned, copied from the caller's by the constructor" in text
-    assert "no product looks for writes" in text
+    assert "products do not check for writes" in text
     for part in ("caller's arrays", "own arrays", "packed copies"):
         assert part in text
     shared = str(autosparse.csr(m, copy=False).explain())
     assert "shared with the caller" in shared
-    assert "looks through them" in shared
+    assert "checks them for writes" in shared
     assert "frozen=True" in shared
-    assert "frozen: the caller has promised" in str(autosparse.csr(m, copy=False, frozen=True).explain())
+    assert "frozen: declared read-only by the caller" in str(autosparse.csr(m, copy=False, frozen=True).explain())
     A = autosparse.csr(m)
     kept = A.data
-    assert "let go of the arrays that were read" in str(A.explain())
+    assert "delete references to the arrays that were read" in str(A.explain())
     del kept
     T = autosparse.tensor([[0, 1], [1, 0]], [2.0, 3.0])
     assert "own arrays" in str(T.explain())

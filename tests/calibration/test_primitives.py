@@ -170,7 +170,7 @@ def test_calibrate_resumes_after_an_interruption_and_can_be_undone(tmp_path, mon
     assert known_costs(tmp_path).missing() == [one for one in CLASSES if one.n_dense_cols == 256]
     said = capsys.readouterr().out
     assert "no room" in said
-    assert "1 column, B beyond the second cache: csr 0 + 7.5 a row of B" in said
+    assert "1 column, B beyond the second cache: csr 0 + 7.5 per row of B" in said
     assert calibrate._undo(tmp_path, ["spmv"]) == 0
     assert "default" in capsys.readouterr().out
     assert known_costs(tmp_path) == CostTable()

@@ -58,7 +58,7 @@ def test_a_compressed_npz_is_inflated_about_once(tmp_path, monkeypatch, order):
         ({"indices": [0, 1, 4]}, "must be < 4"),
         ({"indices": [0, -1, 3]}, "must be >= 0"),
         ({"indices": [0.5, 1, 2]}, "not integers"),
-        ({"data": [[1.0, 2.0, 3.0]]}, "one row of numbers"),
+        ({"data": [[1.0, 2.0, 3.0]]}, "one-dimensional numeric array"),
         ({"data": [1.0]}, "data 1"),
         ({"shape": [3, -4]}, "is not that of a matrix"),
         ({"shape": None}, "shape"),

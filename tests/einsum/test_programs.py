@@ -384,12 +384,12 @@ def test_without_a_compiler_numba_runs_programs_that_pay(monkeypatch):
             assert (known.plan is not None) == is_numba
 
 
-@pytest.mark.parametrize("promised", [None, 100])
-def test_programs_are_timed_only_after_calls_took_as_long(promised, tmp_path, monkeypatch):
+@pytest.mark.parametrize("announced", [None, 100])
+def test_programs_are_timed_only_after_calls_took_as_long(announced, tmp_path, monkeypatch):
     A = sps.csr_array(array(9, (20, 20)))
     monkeypatch.setattr(remembered, "RACE_S", 1e9)
     remembered._choices.clear()
-    with asp.options(cache_dir=tmp_path, runs=promised):
+    with asp.options(cache_dir=tmp_path, runs=announced):
         for _ in range(2 * remembered.CALLS_BEFORE_TIMING):
             asp.einsum("ij,ik,kj->ij", A, A, A)
         (known,) = remembered._choices.values()

@@ -50,7 +50,7 @@ def relabelled(cls):
     return A
 
 
-def crowded(cls):
+def repeated(cls):
     """Return a matrix with all entries in one place, whose flag says that entries are distinct."""
     A = cls(sps.csr_array(sps.eye_array(30, format="csr")))
     assert A.has_canonical_format
@@ -59,7 +59,7 @@ def crowded(cls):
     return A
 
 
-@pytest.mark.parametrize("made", [relabelled, crowded])
+@pytest.mark.parametrize("made", [relabelled, repeated])
 @pytest.mark.parametrize("cls", [sps.csr_array, sps.csr_matrix, asp.csr])
 @pytest.mark.parametrize("expression", EXPRESSIONS)
 def test_flags_of_sorted_and_distinct_entries_are_verified(call, expression, cls, made):

@@ -1,4 +1,4 @@
-"""Tests that an explanation names the kernel that serves where looks at the arrays cost time, and their cost."""
+"""Tests that an explanation names the kernel that serves where checking the arrays costs time, and that cost."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def test_explain_of_a_sharing_matrix_names_the_kernel_and_the_check_cost(gain: d
         text = str(A.explain(x))
     line = next(line for line in text.splitlines() if "serves now" in line)
     assert words in line
-    assert "looks at the arrays" in line
+    assert "checking the arrays" in line
     assert "the packed copy saves" in line
-    assert "to save the look" in text
+    assert "to avoid the check" in text
 
 
 def test_an_owning_matrix_has_nothing_to_say() -> None:

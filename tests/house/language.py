@@ -22,7 +22,7 @@ HOUSE = Path(__file__).resolve().parent
 LATER = "tests/house/language_later.txt"
 RETIRED = "tests/house/retired_names.txt"
 GLOSSARY = "docs/glossary.md"
-OUTSIDE = ("docs/design/archive/", "docs/adr/")
+OUTSIDE = ("docs/design/archive/",)
 """Folders of old pages that are kept as they were written."""
 
 MAX_WORDS = 40
@@ -42,6 +42,8 @@ FRAGMENT = re.compile(
 BOUND_NAME = re.compile(r"(?:^|_)(?:MOST|LEAST)(?:_(?!SQUARES)|$)")
 C_COMMENT_OR_TEXT = re.compile(r"/\*.*?\*/|//[^\n]*|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", re.DOTALL)
 C_NAME = re.compile(r"[A-Za-z_]\w*")
+COLUMNS = re.compile(r"\S {2,}\S")
+"""Text in columns: a row of a table, or a command with a comment."""
 SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]`]*\s+(?=[^a-z])|[:;]\s*$")
 LIST_ITEM = re.compile(r"\s*(?:[-*+•]|\d+[.)])\s")
 
@@ -75,7 +77,8 @@ def sentences(docstring: str) -> Iterator[str]:
     indent = 0
     for line in [*inspect.cleandoc(docstring).splitlines(), ""]:
         text = line.strip()
-        skipped = not text or text.startswith((">>>", "|", "+--", "..")) or not re.search(r"[A-Za-z]", text)
+        is_table = text.startswith((">>>", "|", "+--", "..")) or COLUMNS.search(text)
+        skipped = not text or is_table or not re.search(r"[A-Za-z]", text)
         moved = len(line) - len(line.lstrip()) != indent or LIST_ITEM.match(line)
         if paragraph and (skipped or moved or paragraph[-1].endswith(":")):
             yield from filter(None, SENTENCE_END.split(" ".join(paragraph)))

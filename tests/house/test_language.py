@@ -36,6 +36,9 @@ class Kernel:
 '''
 LONG = " ".join(["word"] * (language.MAX_WORDS + 1))
 
+OLD_MAX, OLD_MIN = "MOST", "LEAST"
+"""Words of retired names of bounds, which this file does not spell out, so that `git grep` finds none."""
+
 PLANTED = {
     "module": ("a.py", '"""Of the factors."""', "fragment"),
     "class": ("a.py", 'class A:\n    """What runs."""', "fragment"),
@@ -57,7 +60,7 @@ PLANTED = {
     "keyword": ("a.py", "f(incumbent=1)", "retired name"),
     "import": ("a.py", "from a.incumbent import b", "retired name"),
     "dotted module": ("a.py", "import autosparse.old", "retired name"),
-    "C bound": ("a.c", "#define TILE_MAX 4", "MAX_ or MIN_"),
+    "C bound": ("a.c", f"#define TILE_{OLD_MAX} 4", "MAX_ or MIN_"),
     "class name": ("a.py", "class TuningContext: pass", "retired name"),
     "C name": ("a.c", "/* text */ static int asp_incumbent(void);", "retired name"),
     "C macro": ("a.h", "#define ASP_INCUMBENT 1", "retired name"),
@@ -65,8 +68,8 @@ PLANTED = {
     "folder": ("tuner/incumbent/a.json", "", "retired file name"),
     "page": ("docs/the-incumbent.md", "", "retired file name"),
     "glossary": ("docs/glossary.md", "| **incumbent** | The fastest kernel. |", "retired name"),
-    "MOST": ("a.py", "MAX_ROWS = 1", "MAX_ or MIN_"),
-    "LEAST": ("a.c", "enum { ASP_MIN_ROWS = 1 };", "MAX_ or MIN_"),
+    "maximum": ("a.py", f"{OLD_MAX}_ROWS = 1", "MAX_ or MIN_"),
+    "minimum": ("a.c", f"enum {{ ASP_{OLD_MIN}_ROWS = 1 }};", "MAX_ or MIN_"),
     "README": ("README.md", "line\n" * 121, "length"),
     "CHANGELOG": ("CHANGELOG.md", "# Changelog\n\n## 0.2.0\n" + "- line\n" * 60 + "## 0.1.0\n", "length"),
 }
@@ -78,10 +81,11 @@ NOT_FOUND = {
     "prose": ("a.py", '"""Return the incumbent of the race, as papers call it."""  # incumbent'),
     "text": ("a.py", 'f("incumbent")'),
     "other words": ("a.py", "incumbentship = almost_ready = MOSTLY = atleast_1d"),
-    "C prose": ("a.c", '/* the incumbent */ const char *text = "incumbent"; // MAX_ROWS'),
+    "C prose": ("a.c", f'/* the incumbent */ const char *text = "incumbent"; // {OLD_MAX}_ROWS'),
     "pages": ("docs/index.md", "the incumbent"),
     "short enough": ("CHANGELOG.md", "# Changelog\n" + ("## 0.2.0\n" + "- line\n" * 59) * 2),
     "table": ("a.py", f'"""Return one row for each format.\n\n| {LONG} |\n>>> {LONG}\n- item\n- item\n"""'),
+    "columns": ("a.py", f'"""Return one row for each format.\n\n===  ===\nx    {LONG}\n===  ===\n"""'),
 }
 
 retired = language.retired_pattern([r"(\w+_)?(incumbents?|INCUMBENTS?)(_\w+)?", "TuningContext", r"autosparse\.old"])
@@ -99,8 +103,8 @@ def test_good_language_has_no_findings(text):
 
 
 def test_a_finding_says_file_and_line():
-    (finding,) = language.check_text("a.py", "x = 1\n\nMOST_ROWS = 2\n", retired)
-    assert str(finding) == "a.py:3: MAX_ or MIN_: MAX_ROWS"
+    (finding,) = language.check_text("a.py", f"x = 1\n\n{OLD_MAX}_ROWS = 2\n", retired)
+    assert str(finding) == f"a.py:3: MAX_ or MIN_: {OLD_MAX}_ROWS"
 
 
 @pytest.fixture(scope="module")

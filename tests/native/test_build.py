@@ -185,7 +185,7 @@ def test_a_kernel_that_does_not_compile_is_compiled_once_for_all_schedules_of_a_
         ("ld.lld: error: no -lm\nclang: error: linker command failed", "ld.lld: error: no -lm"),
         ("collect2: error: ld returned 1 exit status", "collect2: error: ld returned 1 exit status"),
         ("no such luck\n", "no such luck"),
-        ("", "it says nothing"),
+        ("", "the compiler printed no message"),
     ],
 )  # fmt: skip
 def test_an_error_of_the_linker_is_told_in_its_own_words(log: str, line: str, tmp_path: Path) -> None:

@@ -100,7 +100,7 @@ def test_helpers_that_come_too_late_for_a_short_job_wait_for_the_next():
             before = shared()
             for _ in range(300):
                 r.matmul(csr, (n, n), x, y, threads=2)
-            most = max(most, shared() - before) if turn else 0  # a helper that was hired just now is awake
+            most = max(most, shared() - before) if turn else 0  # a helper that was started just now is awake
             if most > 150 or time.monotonic() > end:
                 break
         counters = r.ffi.new("int64_t[3]")

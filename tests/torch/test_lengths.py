@@ -153,7 +153,7 @@ def test_coordinates_outside_the_shape_are_refused(indices, is_coalesced):
 def test_coordinates_that_only_claim_to_be_sorted_do_no_harm():
     """Check duplicates that are marked as coalesced, in a matrix large enough for our kernels.
 
-    PyTorch promises wrong answers, but no stray writes.
+    PyTorch returns wrong results, but must not write out of bounds.
     """
     n = 3000
     rows = torch.randint(n, (4, n), generator=torch.Generator().manual_seed(3)).flatten()

@@ -282,7 +282,7 @@ def _check_remembered() -> None:
         with asp.options(**asked):
             again @ B
         (second,) = again.structure.choices.values()
-        assert second.why.startswith("remembered"), second.why
+        assert second.why.startswith("plan from the cache"), second.why
         assert second.schedule == made.schedule
 
 

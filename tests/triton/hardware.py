@@ -243,7 +243,7 @@ def law_a_plan_is_measured_remembered_and_explained() -> None:
         again = matrix.csr(stored.clone())
         again @ B
         (made,) = again.structure.choices.values()
-        assert made.why.startswith("remembered"), made.why
+        assert made.why.startswith("plan from the cache"), made.why
         assert "measured" in A.explain()
 
 

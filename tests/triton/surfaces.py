@@ -26,7 +26,7 @@ def matrix_of(dtype: torch.dtype = torch.float32, pattern: str = "mixed") -> tor
     )
 
 
-def settled(A: matrix.CudaCsr, B: torch.Tensor, **options: Any) -> choice.LaunchChoice:
+def finished(A: matrix.CudaCsr, B: torch.Tensor, **options: Any) -> choice.LaunchChoice:
     """Run a product with many expected runs; return its choice, after checking that kernels of ours were timed."""
     with asp.options(runs=10**9, **options):
         A @ B
@@ -63,7 +63,7 @@ def torch_product(A: matrix.CudaCsr, B: torch.Tensor) -> torch.Tensor:
 def test_planning_compares_and_remembers() -> None:
     stored, B = matrix_of(), torch.randn(23, 8)
     A = matrix.csr(stored)
-    made = settled(A, B)
+    made = finished(A, B)
     ours = [seconds for name, seconds in made.measured_s.items() if name != "torch"]
     is_faster = min(ours) < choice.ACCEPTED * made.measured_s["torch"]
     assert (made.launch is not None) == is_faster, made.why
@@ -71,7 +71,7 @@ def test_planning_compares_and_remembers() -> None:
     with asp.options(runs=10**9):
         again @ B
     (second,) = again.structure.choices.values()
-    assert second.why.startswith("remembered"), second.why
+    assert second.why.startswith("plan from the cache"), second.why
 
 
 def test_ours_gives_the_product() -> None:

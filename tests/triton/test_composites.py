@@ -62,7 +62,7 @@ def test_a_composite_is_a_value() -> None:
     assert "select" not in plain.to_json()
     for parts, reason in (
         ((GpuPart(layout="segments", split=64, select=Rows(3)), FILL), "no rule"),
-        ((SEGMENTS, GpuPart(layout="fill", select=Rows(3))), "takes whatever there is"),
+        ((SEGMENTS, GpuPart(layout="fill", select=Rows(3))), "cannot have a rule"),
     ):
         with pytest.raises(ScheduleError, match=reason):
             DeviceSchedule(operation="matmul", parts=parts)

@@ -24,8 +24,8 @@ def problem(**changed: object) -> Problem:
     """Return a problem in the training domain of `TRAINED`, except for the given changes."""
     known = make_problem()
     target = dataclasses.replace(known.target, isa=changed.pop("isa", "avx512"))
-    settled = dataclasses.replace(known, dtype="float32", n_dense_cols=32, threads=2, target=target)
-    return dataclasses.replace(settled, **changed)
+    trained = dataclasses.replace(known, dtype="float32", n_dense_cols=32, threads=2, target=target)
+    return dataclasses.replace(trained, **changed)
 
 
 @pytest.mark.parametrize(
@@ -79,12 +79,14 @@ def test_an_unknown_kind_of_processor_is_held_to_more_where_the_default_kernel_i
     there = dataclasses.replace(here, target=dataclasses.replace(here.target, l1_bytes=48 << 10))
     assert not seen.is_foreign(here)
     assert seen.is_foreign(there)
-    assert seen.untrusted_reason(there) is None, "no reason to ask nobody"
+    assert seen.untrusted_reason(there) is None, "predictions are trusted"
     assert TrainingDomain.of_model("spmm32", {"machines": [zen4], "seen": {**TrainingDomain().to_data()}}).is_foreign(
         here
     )
     old = {name: said for name, said in TrainingDomain().to_data().items() if name != "processors"}
-    assert not TrainingDomain.of_model("spmm32", {"machines": [zen4], "seen": old}).is_foreign(here), "models of before"
+    assert not TrainingDomain.of_model("spmm32", {"machines": [zen4], "seen": old}).is_foreign(here), (
+        "an older model, without the field"
+    )
     taken = {}
     for asked in (here, there):
         ratio = acceptance_ratio(asked, is_learned=True, is_foreign=seen.is_foreign(asked))

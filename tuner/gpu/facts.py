@@ -12,7 +12,7 @@ WINDOW_HEIGHTS: Final = (8, 16)
 """Heights of windows for which non-empty columns are counted."""
 BLOCK_SIZES: Final = (16, 32)
 """Sides of the aligned blocks that are counted."""
-LEAST: Final = (1, 2, 4)
+MIN_ENTRIES: Final = (1, 2, 4)
 """Minimum numbers of entries of a window's column for which columns are counted."""
 BUCKETS: Final = 32
 """Number of row-length classes, one for each power of 2."""
@@ -56,7 +56,7 @@ class DevicePattern:
         The nearest counted values are used.
         """
         known = dict(self.windows)
-        least = max(one for one in LEAST if one <= at_least)
+        least = max(one for one in MIN_ENTRIES if one <= at_least)
         return known[min(WINDOW_HEIGHTS, key=lambda height: abs(height - rows)), least]
 
     def block(self, side: int) -> TileCounts:
@@ -92,7 +92,7 @@ def _windows(
     rows: torch.Tensor, col: torch.Tensor, n_cols: int, height: int
 ) -> list[tuple[tuple[int, int], TileCounts]]:  # fmt: skip
     counts = torch.unique((rows // height) * max(n_cols, 1) + col, return_counts=True)[1]
-    kept = [(least, counts[counts >= least]) for least in LEAST]
+    kept = [(least, counts[counts >= least]) for least in MIN_ENTRIES]
     return [((height, least), TileCounts(columns=one.shape[0], entries=int(one.sum()))) for least, one in kept]
 
 

@@ -36,7 +36,7 @@ class Rate:
     multiply: float
 
     def __str__(self) -> str:
-        return f"{self.tile:.3g} + {self.read:.3g} a row of B + {self.multiply:.3g} a slot"
+        return f"{self.tile:.3g} + {self.read:.3g} per row of B + {self.multiply:.3g} per slot"
 
     def of(self, n_tiles: float, n_reads: float, n_slots: float) -> float:
         """Return the cost of `n_tiles` tiles that read `n_reads` rows of B and hold `n_slots` values in all."""
@@ -53,7 +53,7 @@ class PrimitiveCosts:
 
     def __str__(self) -> str:
         rates = ", ".join(f"{family} {rate}" for family, rate in self.rates.items())
-        return f"{rates}, row of C {self.first_row:.3g}, by a further part {self.further_row:.3g}"
+        return f"{rates}, row of C {self.first_row:.3g}, per further part {self.further_row:.3g}"
 
     def tile(self, operator: Operator, n_entries: int) -> float:
         """Return the cost of one tile of `operator` that covers `n_entries` entries."""

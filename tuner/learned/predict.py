@@ -70,7 +70,8 @@ class RatioScale:
         except (KeyError, TypeError, ValueError) as error:
             raise RecordError.broken("cost model", reason=f"its scale cannot be read: {error!r}") from error
         if not (np.isfinite(slope) and slope > 0 and np.isfinite(log_ratio)):
-            raise RecordError.broken("cost model", reason=f"a scale of slope {slope} and anchor {log_ratio}")
+            reason = f"invalid scale: slope {slope}, anchor log ratio {log_ratio}; both must be finite, slope > 0"
+            raise RecordError.broken("cost model", reason=reason)
         return cls(slope=slope, anchor=anchor, anchor_log_ratio=log_ratio)
 
 

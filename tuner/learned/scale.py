@@ -51,10 +51,12 @@ def fit_scale(found: Iterable[Measurements], costs: Costs) -> RatioScale:
     y = np.concatenate([case.logs - case.logs.mean() for case in cases])
     slope = float(x @ y / max(1e-12, float(x @ x)))
     if slope <= 0:
-        raise RecordError.broken("cost model", reason="its costs fall where times rise: it has learned nothing")
+        reason = f"predicted costs do not increase with measured times (slope {slope:.3g} <= 0): train it again"
+        raise RecordError.broken("cost model", reason=reason)
     counts = Counter(one for case in cases for one in case.anchors)
     if not counts:
-        raise RecordError.broken("measurements", reason=f"none of a schedule of format {' or '.join(DEFAULT_LIKE)}")
+        formats = " or ".join(DEFAULT_LIKE)
+        raise RecordError.broken("measurements", reason=f"no schedule of format {formats}, which anchors the scale")
     anchor = max(counts, key=lambda one: (counts[one], one.to_json()))
     at_anchor = [
         float(case.logs.mean() + slope * (case.anchors[anchor] - case.costs.mean()))

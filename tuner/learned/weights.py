@@ -54,7 +54,7 @@ class LearnedWeights:
             facts = (metadata["op"], metadata["extractor"], int(metadata["dimension"]), int(metadata["limit"]))
             about = json.loads(metadata.get("about", "{}"))
         except (KeyError, ValueError, TypeError) as error:
-            raise RecordError.broken(path.name, reason=f"its metadata say too little: {error!r}") from error
+            raise RecordError.broken(path.name, reason=f"its metadata are incomplete or invalid: {error!r}") from error
         space = _space(path.name, algorithm_of(facts[0]), parameters)
         name = hashlib.blake2b(path.read_bytes(), digest_size=8).hexdigest()
         return cls(name, *facts, space, about, tensors)

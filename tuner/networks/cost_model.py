@@ -71,7 +71,7 @@ class NetworkCostModel(torch.nn.Module):
         names = {short: name for name, short in self._names().items()}
         if set(names) != set(weights):
             wrong = sorted(set(names) ^ set(weights))
-            raise KeyError(f"weights of another model: {len(wrong)} names are only on one side: {', '.join(wrong[:8])}")
+            raise KeyError(f"weights of another model: {len(wrong)} names missing or unknown: {', '.join(wrong[:8])}")
         for name, value in weights.items():
             wanted = tuple(self.state_dict()[names[name]].shape)
             if value.shape != wanted:

@@ -123,7 +123,7 @@ def _why_none_raced(search: Search) -> str:
         others = f" ({n_times} of them)" if n_times < len(search.trials) else ""
         return f"none of {len(search.trials)} candidates could be used: {(reason or '').rstrip('.')}{others}"
     if search.effort is Effort.ESTIMATE:
-        return "the model is not sure enough that another kernel is faster than the default one"
+        return "no candidate's predicted gain exceeds the acceptance margin"
     return "no candidate was worth measuring"
 
 

@@ -42,7 +42,7 @@ typedef struct {
     int fetch;            /* spmm only: target of prefetching, FETCH_... */
     int stream;           /* store C with non-temporal stores */
     int has_identical_rows;        /* spmm only: enough rows are identical to search for them (identical_rows.h) */
-    int64_t long_row_length; /* longer rows are left out and recorded in giants */
+    int64_t long_row_length; /* longer rows are left out and recorded in `long_rows` */
     asp_long_rows *long_rows;
 } asp_args;
 

@@ -4,14 +4,14 @@
 #include "dictionary_api.h"
 
 /* Maximum size of the dictionary, and of the hash table. */
-enum { MOST = 16, SLOTS = 256 };
+enum { MAX_VALUES = 16, SLOTS = 256 };
 
 #define NUMBER(WORD, MULTIPLIER, SHIFT)                                                                              \
     static int number_##WORD(int64_t n, const WORD *values, WORD *table, uint8_t *numbers)                           \
     {                                                                                                                \
         uint8_t first[SLOTS] = {0};                                                                                  \
         int count = 1;                                                                                               \
-        memset(table, 0, MOST * sizeof *table);                                                                      \
+        memset(table, 0, MAX_VALUES * sizeof *table);                                                                \
         for (int64_t i = 0; i < n; i++) {                                                                            \
             const WORD value = values[i];                                                                            \
             uint8_t *const slot = &first[(WORD)(value * MULTIPLIER) >> SHIFT];                                       \
@@ -19,7 +19,7 @@ enum { MOST = 16, SLOTS = 256 };
             if (table[at] != value) {                                                                                \
                 for (at = 0; at < count && table[at] != value; at++)                                                 \
                     ;                                                                                                \
-                if (at == MOST)                                                                                      \
+                if (at == MAX_VALUES)                                                                                \
                     return -1;                                                                                       \
                 if (at == count)                                                                                     \
                     table[count++] = value;                                                                          \

@@ -45,7 +45,7 @@ static int watch_is_same(const asp_watch *watch)
 }
 
 /* Return whether no outside reference can reach the memory of an array. */
-static int watch_is_alone(const asp_watch *watch, const asp_watched *one)
+static int watch_is_alone(const asp_watched *one)
 {
     int64_t total = 0;
     for (int at = 0; at < one->n_held; ++at) {
@@ -78,7 +78,7 @@ static int watch_choose(const asp_watch *watch, int which, watch_look *look)
     for (int at = 0; at < 3; ++at) {
         const asp_watched *one = watch->of + at;
         if (!(which >> at & 1)) continue;
-        const int is_alone = watch_is_alone(watch, one);
+        const int is_alone = watch_is_alone(one);
         if (is_alone && !watch_is_invalidated(watch, one)) continue;
         if (!one->hashes) return -1;
         look->at[look->n] = at;

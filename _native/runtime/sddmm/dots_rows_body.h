@@ -16,7 +16,7 @@
 #endif
 #else
 #define G_LINED 0
-#define LOAD_BOTH(a, from_a, b) LOAD(b) /* not used */
+#define LOAD_BOTH(a, from_a, b) ((void)(from_a), LOAD(b)) /* never reached */
 #endif
 
 /* Return where the vectors of the row at p begin. ASP_PIN prevents compilers from adding `lead` to each vector's

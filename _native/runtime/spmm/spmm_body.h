@@ -293,10 +293,10 @@ static void NAME(spmm_shifted)(const asp_args *args, int64_t begin, int64_t end,
         SHIFT_CASES(CASE)
 #undef CASE
     };
-    enum { MOST = SHIFT_MIN + (int)(sizeof tiles / sizeof *tiles) - 1 };
+    enum { MAX_VECTORS = SHIFT_MIN + (int)(sizeof tiles / sizeof *tiles) - 1 };
     int64_t first = 0;
     for (int64_t left = args->n_vecs / VL + 1; left > 0;) { /* vectors */
-        const int64_t passes = (left + MOST - 1) / MOST, nv = (left + passes - 1) / passes;
+        const int64_t passes = (left + MAX_VECTORS - 1) / MAX_VECTORS, nv = (left + passes - 1) / passes;
         tiles[nv - SHIFT_MIN][args->has_identical_rows](args, begin, end, first * VL - lead, nv == left ? lead : VL, first ? 0 : lead);
         first += nv;
         left -= nv;

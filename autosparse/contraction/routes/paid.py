@@ -45,11 +45,11 @@ class ExpressionCalls:
 
     @property
     def is_paid(self) -> bool:
-        """Return whether these calls, or those promised by the option `runs`, take as long as a compilation."""
+        """Return whether these calls, or those announced by the option `runs`, take as long as a compilation."""
         if not self.n_calls:
             return False
-        promised = config.get_options().runs or 0
-        return max(self.served_s, promised * self.served_s / self.n_calls) >= COMPILE_S
+        expected = config.get_options().runs or 0
+        return max(self.served_s, expected * self.served_s / self.n_calls) >= COMPILE_S
 
     @property
     def prefers_kernel(self) -> bool:
@@ -110,7 +110,7 @@ def submit(job: Callable[[], None]) -> bool:
 
 
 def is_sure() -> bool:
-    """Return whether the option `runs` promises enough calls to compile a kernel at the first one."""
+    """Return whether the option `runs` announces enough calls to compile a kernel at the first one."""
     return (config.get_options().runs or 0) >= SURE_RUNS
 
 

@@ -15,7 +15,7 @@ from autosparse.contraction.kinds import AnyArray, arrays_of, coordinates, is_sp
 from autosparse.contraction.operands import Operand, Sparse
 from autosparse.contraction.subscripts import Subscripts
 
-MOST: Final = 256
+MAX_KEYS: Final = 256
 """Maximum number of keys kept in a process."""
 VERSION: Final = 4
 """Version of the candidates and kernels, part of every key. Increasing it invalidates all earlier choices."""
@@ -47,7 +47,7 @@ def key_of(operands: Sequence[Operand], subscripts: Subscripts, *, is_dense_outp
         key = hashlib.blake2b(repr(known).encode(), digest_size=16).hexdigest()
         with _mutex:
             _keys[known] = key
-            while len(_keys) > MOST:
+            while len(_keys) > MAX_KEYS:
                 _keys.popitem(last=False)
     return key
 

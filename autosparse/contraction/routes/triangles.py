@@ -16,7 +16,7 @@ from autosparse.contraction.lower.levels import transposed
 from autosparse.contraction.operands import Operand, Sparse
 from autosparse.contraction.subscripts import Subscripts
 
-MOST: Final = 16
+MAX_PATTERNS: Final = 16
 """Maximum number of patterns whose triangular parts are remembered."""
 MAX_ENTRIES: Final = 1 << 19
 """Maximum number of entries of a remembered pattern."""
@@ -102,7 +102,7 @@ def _halves(matrix: Sparse) -> Halves | None:
         found = _split(indptr, indices)
         with _mutex:
             _known[key] = found
-            while len(_known) > MOST:
+            while len(_known) > MAX_PATTERNS:
                 _known.popitem(last=False)
         return found
     return _known.get(key)

@@ -100,7 +100,7 @@ def _check(name: str, b: Any, x0: Any, callback: Any) -> None:
     if callback is not None:
         raise InputTypeError.refused(
             f"{name}: columns=True takes no callback",
-            given="columns that converge in different iterations, and leave the computation then",
+            given="a callback; columns converge in different iterations",
             hint="omit callback, or solve for one right side at a time",
         )
     if b.ndim != 2:

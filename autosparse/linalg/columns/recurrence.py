@@ -18,7 +18,7 @@ from autosparse.linalg.sweeps import ColumnSweep, Combine, Dot, Scale
 Block = NDArray[Any]  # (n, k), C order
 Numbers = NDArray[Any]  # (k,): one number per column
 Product = Callable[[Block, Block], object]
-_LEAST_SQUARE: Final = float(np.finfo(np.float32).smallest_subnormal) / 2
+_MIN_SQUARE: Final = float(np.finfo(np.float32).smallest_subnormal) / 2
 """Sum of squares below which float32 rounds to 0."""
 NARROW_AT: Final = 0.5
 """Maximum fraction of running columns at which a block is narrowed to them; each width needs a plan of its own."""
@@ -27,7 +27,7 @@ NARROW_AT: Final = 0.5
 def roots(squares: Numbers, dtype: np.dtype[Any]) -> NDArray[np.float64]:
     """Return the square roots of sums of squares; 0 if a sum rounds to 0 in `dtype`."""
     real = squares.real
-    found: NDArray[np.float64] = np.sqrt(np.where(real < _LEAST_SQUARE, 0.0, real) if dtype.char in "fF" else real)
+    found: NDArray[np.float64] = np.sqrt(np.where(real < _MIN_SQUARE, 0.0, real) if dtype.char in "fF" else real)
     return found
 
 

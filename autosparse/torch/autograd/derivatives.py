@@ -64,6 +64,6 @@ class Last(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor) -> Any:
         raise RuntimeError(
-            f"{ctx.what} has first derivatives only, and a derivative of its gradient was asked for.\n"
-            f"  Hint: torch.einsum of dense tensors has all of them"
+            f"{ctx.what} has first derivatives only, and a derivative of its gradient was requested.\n"
+            f"  Hint: use torch.einsum with dense tensors for higher derivatives"
         )

@@ -140,7 +140,7 @@ def _class_of_data(data: Mapping[str, Any]) -> tuple[CostClass, PrimitiveCosts]:
         raise ValueError(f"families {sorted(data['rates'])}, expected {sorted(FAMILIES)}")
     rates = {family: Rate(*(_nanoseconds(data["rates"][family][name]) for name in RATE_FIELDS)) for family in FAMILIES}
     if not all(rate.of(1.0, 1.0, 1.0) > 0.0 for rate in rates.values()):
-        raise ValueError("a family whose tiles cost nothing")
+        raise ValueError("a family has zero cost per tile")
     return CostClass(columns, is_streaming), PrimitiveCosts(
         rates, _nanoseconds(data["first_row"]), _nanoseconds(data["further_row"])
     )

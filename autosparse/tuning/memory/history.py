@@ -46,7 +46,7 @@ class CallCounts:
 
 @dataclass(slots=True)
 class TuningStats:
-    """Price estimates of this machine and run-count histories of problems, kept in one store; thread-safe."""
+    """Cost estimates of this machine and run-count histories of problems, kept in one store; thread-safe."""
 
     store: cache.Store
     machine_key: str

@@ -117,7 +117,7 @@ def supported(context: TuningContext, known: Plan | None) -> Plan | None:
     try:
         reason = context.supports(context.problem.operation, known.schedule)
         if reason is None and known.schedule.is_precompiled and context.loaded(known.schedule) is None:
-            reason = "the runtime has no such loops"
+            reason = "the runtime has no kernel for this schedule"
     except TUNING_FAILURES as err:
         reason = f"{type(err).__name__}: {err}"
     if reason is None:

@@ -44,7 +44,7 @@ REFRESH_S: Final = 2e-9
 
 
 class _NoTuningStats:
-    """Substitute for `TuningStats` in a process that has not imported the learned prices."""
+    """Substitute for `TuningStats` in a process that has not imported the learned cost estimates."""
 
     @property
     def cost_estimates(self) -> _NoTuningStats:

@@ -75,7 +75,7 @@ def difference(problem: Problem, operand: AnyOperand, bound: Bound, schedule: Sc
         found = _poisoned(default.result)
         if not default.anew(found).by(bound, n_threads):
             is_finite = bool(np.isfinite(default.result).all())
-            return "it reports a result that is not finite where it is" if is_finite else UNKNOWABLE
+            return "it reports a non-finite result where the default kernel's is finite" if is_finite else UNKNOWABLE
         rounding = STORAGE_ROUNDING[schedule.format.values]
         return _compare(found, default, rounding)
 

@@ -93,7 +93,7 @@ class TuningContext:
         return int(self.options.extra_memory * self.problem.operand_bytes)  # the option is finite
 
     def keep_private(self, options: Options) -> None:
-        """Keep results of this lab in memory only from now on, under the store that `options` select."""
+        """Keep results of this context in memory only from now on, under the store that `options` select."""
         store = cache.open_store(options)
         if store is not self.store:
             cost_estimates, self.store, self.options = (

@@ -177,7 +177,7 @@ class KernelTrial:
         self.lacks_memory = False
         operand = self.context.operand()
         if operand is None:
-            self.failed = "the matrix is gone"
+            self.failed = "the matrix was freed during tuning"
             return
         try:
             self._pack_in_time(operand, self.schedule)

@@ -13,7 +13,7 @@ from autosparse.core.problem import Problem
 from autosparse.dispatch.calls import MatmulCall
 from autosparse.operands.csr import Operand
 from autosparse.tuning.trials.operand_adapter import (
-    MOST,
+    MAX_ENTRY,
     AnyArray,
     OperandAdapter,
     Trustworthy,
@@ -73,7 +73,7 @@ def _trustworthy(problem: Problem, operand: AnyOperand, n_columns: int, n_thread
     summing = MatmulCall(absolute, address(ones), 1, address(sums), 1, 1, problem.transposed, (ones, magnitudes))
     runtime_api.raise_for(summing.by_default(n_threads, 0))
     n_terms = np.bincount(indices, minlength=n_rows) if problem.transposed else np.diff(operand.indptr)
-    return Trustworthy(call, C, sums * np.dtype(problem.dtype).type(MOST), n_terms)
+    return Trustworthy(call, C, sums * np.dtype(problem.dtype).type(MAX_ENTRY), n_terms)
 
 
 def _magnitudes(values: AnyArray) -> AnyArray:

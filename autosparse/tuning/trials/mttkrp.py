@@ -15,7 +15,7 @@ from autosparse.dispatch.calls import TensorCall
 from autosparse.dispatch.protocols import Call
 from autosparse.operands.unfolding import AnyOperand, Unfolding
 from autosparse.tuning.trials.operand_adapter import (
-    MOST,
+    MAX_ENTRY,
     AnyArray,
     OperandAdapter,
     Storage,
@@ -56,7 +56,7 @@ def _synthetic(problem: Problem, operand: AnyOperand) -> tuple[Call, ...]:
 def _trustworthy(problem: Problem, operand: AnyOperand, n_columns: int, n_threads: int) -> Trustworthy:
     mode, shape = problem.mode, problem.tensor.shape
     M, rows = result(problem, shape[mode], n_columns), problem.tensor.coords[mode]
-    sums = np.bincount(rows, weights=np.abs(operand.data), minlength=shape[mode]) * MOST ** (len(shape) - 1)
+    sums = np.bincount(rows, weights=np.abs(operand.data), minlength=shape[mode]) * MAX_ENTRY ** (len(shape) - 1)
     n_terms = np.bincount(rows, minlength=shape[mode]) + len(shape)
     factors = [dense(problem, seed, *shape) for seed, shape in enumerate(_shapes(problem, n_columns))]
     return Trustworthy(_call(operand, factors, M), M, sums, n_terms)

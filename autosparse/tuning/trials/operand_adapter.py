@@ -42,7 +42,8 @@ The first pair aligns both, as for results of products. In the others, operands 
 and results begin on a line or within one, in any quarter of a kilobyte.
 """
 
-LEAST, MOST = 0.5, 1.5  # absolute values of the entries of dense operands used for comparison
+MIN_ENTRY, MAX_ENTRY = 0.5, 1.5
+"""Bounds of the absolute values of the entries of dense operands used for comparison."""
 PERIOD: Final = 4099
 """Period in entries of synthetic dense operands; a prime, so that rows a kernel may confuse differ."""
 
@@ -124,7 +125,7 @@ def placed(problem: Problem, shape: Sequence[int], seed: int | None = None) -> l
 @lru_cache(maxsize=16)
 def _period(dtype: str, seed: int) -> AnyArray:
     rng = np.random.default_rng(seed)
-    period: AnyArray = (rng.uniform(LEAST, MOST, PERIOD) * rng.choice((-1.0, 1.0), PERIOD)).astype(dtype)
+    period: AnyArray = (rng.uniform(MIN_ENTRY, MAX_ENTRY, PERIOD) * rng.choice((-1.0, 1.0), PERIOD)).astype(dtype)
     return period
 
 

@@ -16,7 +16,7 @@ from autosparse.operands.csr import Operand
 from autosparse.operands.unfolding import AnyOperand
 from autosparse.tuning.trials import matmul
 from autosparse.tuning.trials.operand_adapter import (
-    MOST,
+    MAX_ENTRY,
     AnyArray,
     OperandAdapter,
     Storage,
@@ -59,7 +59,7 @@ def _trustworthy(problem: Problem, operand: AnyOperand, n_columns: int, n_thread
     assert isinstance(operand, Operand)
     X, Y = (dense(problem, at, n, n_columns) for at, n in enumerate(problem.matrix.shape))
     S = result(problem, operand.nnz, 1)
-    sums = np.abs(operand.data[: operand.nnz]).astype(np.float64) * (n_columns * MOST**2)
+    sums = np.abs(operand.data[: operand.nnz]).astype(np.float64) * (n_columns * MAX_ENTRY**2)
     return Trustworthy(_call(operand, X, Y, S), S, sums, n_columns + 1)
 
 

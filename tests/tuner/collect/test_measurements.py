@@ -123,7 +123,7 @@ def test_ratios_are_true_and_losers_leave_early():
         assert (one.status == files.MEASURED) == (one.n_rounds == 7)
     censored = [one for one in batches.timings if one.status == files.CENSORED]
     measured = [one for one in batches.timings if one.status == files.MEASURED]
-    assert censored, "some are far slower than the best of their heat"
+    assert censored, "some are far slower than the best of their batch"
     assert measured
     assert all(one.n_rounds < 7 for one in censored)
     assert min(one.ratio for one in censored) > min(one.ratio for one in measured)

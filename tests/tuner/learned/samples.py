@@ -13,16 +13,16 @@ from autosparse import cli
 from autosparse.core.schedule import SuperSchedule
 
 
-def settle(folder: Path, op: str) -> None:
+def write_structure(folder: Path, op: str) -> None:
     """Replace measured times by times that follow from the schedules, so that a model can learn them on any machine.
 
     Times of a few small patterns from a busy machine may have no structure, and calibration then refuses.
     """
     for path in sorted((folder / op).glob("*.npz")):
-        write(path, settled(read(path)))
+        write(path, with_structure(read(path)))
 
 
-def settled(found: Measurements) -> Measurements:
+def with_structure(found: Measurements) -> Measurements:
     """Return the measurements with times that are longer for formats other than CSR and for dynamic partitions."""
     schedules = [SuperSchedule.from_json(text) for text in found.schedules]
     ratio = np.array([1.0 + 1.5 * (not one.format.is_csr) + 0.5 * (one.partition == "dynamic") for one in schedules])
@@ -40,7 +40,7 @@ def tiny_model(folder: Path, op: str, extractor: str = "statistics") -> str:
     data, run, models = (str(folder / name) for name in ("data", "run", "models"))
     assert cli.main(["collect", "--out", data, "--ops", op, "--patterns", "5", "--schedules", "8"]) == 0
     assert len(list(read_folder(folder / "data", op))) == 5
-    settle(folder / "data", op)
+    write_structure(folder / "data", op)
     train = ["train", "--data", data, "--op", op, "--extractor", extractor, "--epochs", "4", "--out", run]
     assert cli.main([*train, "--rate", "1e-3", "--threads", "1"]) == 0
     weights = str(folder / "run" / "weights.safetensors")

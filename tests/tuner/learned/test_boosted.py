@@ -25,7 +25,7 @@ from autosparse.core.problem import Problem
 from autosparse.core.target import Target
 from autosparse.tuning.learned import find_model
 from autosparse.tuning.problems import target_of
-from tests.tuner.learned.samples import settle
+from tests.tuner.learned.samples import write_structure
 
 needs_runtime = pytest.mark.skipif(not runtime_api.available, reason="the C runtime was not built")
 N_SKETCH, N_COLUMNS = 5, 4
@@ -144,8 +144,8 @@ def test_a_sketch_tells_rows_with_shared_columns_apart():
     three = scipy.sparse.kron(
         scipy.sparse.random_array((300, 300), density=0.03, random_state=np.random.default_rng(1)), np.ones((3, 3))
     ).tocsr()
-    twins = Pattern(*three.shape, three.indptr, three.indices)
-    assert sketch(twins)[-1] == float(runtime_api.available)
+    identical = Pattern(*three.shape, three.indptr, three.indices)
+    assert sketch(identical)[-1] == float(runtime_api.available)
     assert sketch(found)[-1] == 0.0
 
 
@@ -227,7 +227,7 @@ def test_from_measurements_to_a_product_without_torch(tmp_path):
 
     data, run, models = (str(tmp_path / name) for name in ("data", "run", "models"))
     assert cli.main(["collect", "--out", data, "--ops", "spmv", "--patterns", "5", "--schedules", "8"]) == 0
-    settle(tmp_path / "data", "spmv")
+    write_structure(tmp_path / "data", "spmv")
     train = ["train", "--data", data, "--op", "spmv", "--extractor", "boosted", "--trees", "20", "--out", run]
     assert cli.main(train) == 0
     (tmp_path / "run" / "spmv.safetensors").symlink_to(tmp_path / "run" / "weights.safetensors")

@@ -10,19 +10,34 @@ from pathlib import Path
 import numpy as np
 import pytest
 from autosparse.tuner.graph import ProgramGraph
-from autosparse.tuner.learned.embeddings import embed_programs
+from autosparse.tuner.learned.predict import PORTFOLIO, LearnedModel, RatioScale
+from autosparse.tuner.learned.safetensors import read_safetensors, write_safetensors
+from autosparse.tuner.learned.scorers import BOOSTED, n_inputs
+from autosparse.tuner.training.boosting import trees_of
 
 from tests.tuner.learned.test_learned import write_model_folder
 
 SCRIPT = Path(__file__).parents[3] / "benchmarks" / "search_compare.py"
 
 
+def write_boosted_folder(folder):
+    """Write a model of one tree, which reads nothing but the analytic model's ratio, and a portfolio."""
+    n_codes, first = write_model_folder(folder).codes.shape[1], n_inputs(2)
+    tensors, metadata = read_safetensors(folder / "spmv.safetensors")
+    trees = trees_of([[(first + n_codes, 0.0, 1, 2), (-1, -0.5, 0, 0), (-1, 0.5, 0, 0)]], 0.0, first)
+    tensors = {PORTFOLIO: tensors[PORTFOLIO], **trees.tensors()}
+    about = json.dumps({"scale": RatioScale(slope=1.0, anchor=None, anchor_log_ratio=0.0).to_data()})
+    write_safetensors(folder / "spmv.safetensors", tensors, {**metadata, "extractor": BOOSTED, "about": about})
+    return LearnedModel.read(folder, "spmv")
+
+
+@pytest.mark.parametrize("written", [write_model_folder, write_boosted_folder])
 @pytest.mark.skipif(not SCRIPT.exists(), reason="the benchmarks are not here")
-def test_strategies_are_compared_on_one_model(tmp_path, monkeypatch, capsys):
-    model = write_model_folder(tmp_path)
+def test_strategies_are_compared_on_one_model(written, tmp_path, monkeypatch, capsys):
+    model = written(tmp_path)
     n = len(model.codes)
     ring = ((np.arange(n)[:, None] + np.array([-3, -2, -1, 1, 2, 3])) % n).astype(np.int32)
-    points = embed_programs(model.codes, model.weights).astype(np.float16)
+    points = np.zeros((n, 1), np.float16)  # the walk does not read them
     entries = np.arange(0, n, 10, dtype=np.int32)
     ProgramGraph(model.weights.name, model.codes, points, ring, entries).save(tmp_path / "spmv.graph.safetensors")
     out = tmp_path / "found.jsonl"

@@ -17,7 +17,7 @@ MACHINE = Machine(
 
 
 def pattern(n_rows: int, n_cols: int, nnz: int, seed: int) -> Pattern:
-    """Return a random pattern with some empty rows and some crowded columns."""
+    """Return a random pattern with some empty rows and some columns with many entries."""
     rng = np.random.default_rng(seed)
     rows = rng.integers(0, n_rows, nnz)
     columns = (n_cols * rng.random(nnz) ** 2).astype(np.int64)
