@@ -123,10 +123,8 @@ MAX_RATIO: Final = 1e6
 
 def _integer(low: int, high: int) -> Callable[[Any], int]:
     def parse(value: Any) -> int:
-        if isinstance(value, bool):
-            raise ValueError
         number = int(value)
-        if not low <= number <= high or (isinstance(value, float) and value != number):
+        if isinstance(value, bool) or not low <= number <= high or (isinstance(value, float) and value != number):
             raise ValueError
         return number
 

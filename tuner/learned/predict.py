@@ -70,8 +70,7 @@ class RatioScale:
         except (KeyError, TypeError, ValueError) as error:
             raise RecordError.broken("cost model", reason=f"its scale cannot be read: {error!r}") from error
         if not (np.isfinite(slope) and slope > 0 and np.isfinite(log_ratio)):
-            reason = f"invalid scale: slope {slope}, anchor log ratio {log_ratio}; both must be finite, slope > 0"
-            raise RecordError.broken("cost model", reason=reason)
+            raise RecordError.broken("cost model", reason=f"slope {slope} and anchor log ratio {log_ratio} are invalid")
         return cls(slope=slope, anchor=anchor, anchor_log_ratio=log_ratio)
 
 

@@ -35,9 +35,7 @@ if TYPE_CHECKING:
 
 
 class TrialContext(Protocol):
-    """Interface of a context that builds kernels of one problem on one operand and prices them; see
-    `context.TuningContext`.
-    """
+    """Interface of a context that builds kernels of one problem and estimates costs, such as `TuningContext`."""
 
     problem: Problem
     stats: TuningStats
