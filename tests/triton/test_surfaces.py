@@ -77,7 +77,7 @@ import torch, autosparse as asp
 from autosparse._native.kernels import implementations
 from autosparse.cli import doctor
 from autosparse.cuda import device, matrix
-from autosparse.gpu.schedule import DeviceSchedule, Part
+from autosparse.gpu.schedule import DeviceSchedule, GpuPart
 device.DEVICES["cpu"] = device.HostDevice()
 B = torch.randn(9, 2)
 with warnings.catch_warnings(record=True) as caught, asp.options(runs=10**9, cache=False):
@@ -91,7 +91,7 @@ assert "libcuda is broken" in told[0] and "doctor" in told[0] and chr(10) not in
 assert "libcuda is broken" in A.explain()
 (found,) = doctor._gpu()
 assert "Triton" in found.value and "libcuda is broken" in found.value and found.hint, found
-schedule = DeviceSchedule(operation="spmv", parts=(Part(layout="rows"), Part(layout="fill", rows=8)), tile=0)
+schedule = DeviceSchedule(operation="spmv", parts=(GpuPart(layout="rows"), GpuPart(layout="fill", rows=8)), tile=0)
 assert implementations.supports("spmv", schedule) is None
 assert "not of matmul" in implementations.supports("matmul", schedule)
 sys.modules["triton"] = None
