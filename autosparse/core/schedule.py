@@ -139,9 +139,9 @@ _WORDS: Final = ("operation", "parallel", "partition", "implementation")
 def _check_types(values: dict[str, Any]) -> None:
     """Raise TypeError for fields of another type than the code needs: ``True`` and ``1.5`` are not thread counts."""
     splits = values["dense_splits"]
-    whole = [(name, values[name]) for name in _INTEGERS if name in values]
+    whole: list[tuple[str, Any]] = [(name, values[name]) for name in _INTEGERS if name in values]
     whole += [("dense_splits", size) for _, size in splits]
-    words = [(name, values[name]) for name in _WORDS if name in values]
+    words: list[tuple[str, Any]] = [(name, values[name]) for name in _WORDS if name in values]
     words += [("dense_splits", name) for name, _ in splits] + [("loop_order", name) for name in values["loop_order"]]
     for expected, fields in ((int, whole), (str, words)):
         for name, value in fields:
