@@ -31,7 +31,7 @@ REFUSED_TEXTS = {
     "half a number": (COORDINATE + b"3 2 2\n1 1 1\n2 2 1e", "middle of a number"),
     "a line too many without an end": (HEAD + b"array integer skew-symmetric\n3 3\n1\n2\n3\n1x", "too long"),
     "a value too many": (HEAD + b"array integer skew-symmetric\n3 3\n1\n2\n3\n4\n", "File too long"),
-    "a zero byte": (HEAD + b"coordinate integer general\n3 3 1\n1 2 184\x0077\n", "holds a byte 0"),
+    "a zero byte": (HEAD + b"coordinate integer general\n3 3 1\n1 2 184\x0077\n", "contains a NUL byte"),
     "negative extents": (HEAD + b"array real general\n-3 -2\n1\n", "negative"),
 }
 READ_TEXTS = {

@@ -62,7 +62,7 @@ def test_a_choice_that_could_not_race_is_no_default_kernel():
     assert outcomes([search, race]) == []
     text = report([*records("n"), search, race])
     assert "1 cases" in text
-    assert "Left out: 1 whose race" in text
+    assert "Left out: 1 cases" in text
 
 
 def test_a_stopped_run_has_seen_every_group_first(monkeypatch):

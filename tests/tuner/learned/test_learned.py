@@ -154,7 +154,7 @@ def test_scale_is_found_where_there_is_one():
     assert scale.slope == pytest.approx(0.5, rel=1e-4)
     assert str(scale.anchor.format) == "i1:U,k1:C"
     assert RatioScale.from_data(scale.to_data()) == scale
-    with pytest.raises(RecordError, match="learned nothing"):
+    with pytest.raises(RecordError, match="do not increase"):
         fit_scale(found, lambda one, _: -truth[id(one)])
     with pytest.raises(RecordError, match="patterns"):
         fit_scale(found[:2], lambda one, _: truth[id(one)])
