@@ -17,7 +17,7 @@ import numpy as np
 from autosparse._native import python_objects, runtime_api
 from autosparse.config import get_options
 from autosparse.operands.array_views import pointer_to, structure_sample
-from autosparse.operands.native_rows import BUILTIN, NATIVE, NativeRows, check_bounds, plain_codes
+from autosparse.operands.native_rows import BUILTIN, NATIVE, NativeRows, check_bounds, plain_codes, stored_codes
 from autosparse.operands.watched import DATA, INDICES, INDPTR, NEVER, NONE_YET, UNHASHED, AnyArray, WatchedArrays
 
 if TYPE_CHECKING:
@@ -193,6 +193,22 @@ class Operand(WatchedArrays):
         if takes_prints:
             self._fill_in_watch()
         return rows
+
+    def validate_stored(self) -> tuple[int, int] | None:
+        """Return value and index codes if kernels of dtype pairs accept the arrays, else None.
+
+        Raises StructureError (a ValueError) for a structure that a kernel would follow out of bounds.
+        """
+        self.fresh = False
+        if self._flat or not runtime_api.is_there():
+            return None
+        is_back = not self._handed_out or self._n_aliases() <= self._aliases_before
+        codes = stored_codes(*self._arrays)
+        if codes is not None:
+            check_bounds(*self._arrays, (self.n_major, self.n_minor), checked=self._checked)
+            if is_back:
+                self._checked, self._handed_out = True, False
+        return codes
 
     def _codes_and_prints(self) -> tuple[int, int] | None:
         """Return `_codes` and hash the structure; raise its version when it differs from the last look."""
