@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import scipy.sparse as sps
@@ -19,9 +19,6 @@ from autosparse.operands.native_rows import NATIVE, NativeRows
 AnyArray = NDArray[Any]  # Any: any dtype that SciPy takes
 ndarray = np.ndarray  # a global of this module: saves one look-up per product
 
-LARGE: Final = 1 << 14
-"""Minimum entries of a dense operand for which several threads convert it to the dtype of a product."""
-
 
 @functools.cache
 def _takes(dtype: np.dtype[Any], other: np.dtype[Any]) -> bool:
@@ -35,13 +32,18 @@ def _converted(B: AnyArray, dtype: np.dtype[Any]) -> AnyArray | None:
         return B
     if not _takes(dtype, B.dtype):
         return None
-    if B.size < LARGE:
-        return B.astype(dtype, order="C")
     try:
-        from autosparse.dispatch import pairs  # most programs have one dtype
+        return cast("AnyArray", _pairs().widened(B, dtype))
     except (ImportError, OSError):  # no file descriptor left, or another root directory
         return B.astype(dtype, order="C")
-    return pairs.widened(B, dtype)
+
+
+@functools.cache
+def _pairs() -> Any:
+    """Return the module of products of two dtypes, which most programs do not need."""
+    from autosparse.dispatch import pairs
+
+    return pairs
 
 
 class Products:
@@ -63,7 +65,7 @@ class Products:
                 if type(values) is ndarray and values.dtype.char not in NATIVE:  # no kernel: validate nothing
                     if 0 < len(shape) <= 2 and shape[0] == self._shape[-1]:
                         del values  # a further reference would count as an exported array
-                        return self._product_of_pair(None, other)
+                        return self._product_of_pair(other)
                     return super().__matmul__(other)  # type: ignore[misc]
                 del values  # a further reference would count as an exported array, to be checked for ever
                 if cell.few_ns < NOT_FEW_NS and cell.dispatcher is None:
@@ -116,35 +118,36 @@ class Products:
         native = None if rows.dtype is None else _converted(B, rows.dtype)
         if native is not None:
             return executor.matmul(self._cell, native, transposed=self._transposed)
-        return self._by_pair(rows, B)
+        return self._by_pair(B)
 
     def _product_of_mixed(self, rows: NativeRows, other: AnyArray) -> Any:
         """Return A @ B for an ndarray (k,) or (k, n) of another dtype, by the executor if B converts to A's dtype."""
         B = None if rows.dtype is None else _converted(other, rows.dtype)
         if B is None:
-            return self._product_of_pair(rows, other)
+            return self._product_of_pair(other)
         return executor.matmul(self._cell, B, transposed=self._transposed)
 
-    def _product_of_pair(self, rows: NativeRows | None, other: AnyArray) -> Any:
+    def _product_of_pair(self, other: AnyArray) -> Any:
         """Return A @ B for an ndarray (k,) or (k, n) where A's dtype has no kernels of its own or is not the product's.
 
         Products that our kernels of dtype pairs do not take are computed by SciPy, which does not check the operands
         again.
         """
-        C = self._by_pair(rows, other)
+        C = self._by_pair(other)
         if C is not None:
             return C
         as_scipys = plain.over(self._plain_class, self._shape, self._cell._arrays)
         is_vector = other.ndim == 1 and len(self._shape) == 2
         return as_scipys._matmul_vector(other) if is_vector else as_scipys._matmul_dispatch(other)
 
-    def _by_pair(self, rows: NativeRows | None, other: AnyArray) -> AnyArray | None:
+    def _by_pair(self, other: AnyArray) -> AnyArray | None:
         """Return A @ B by the kernels of dtype pairs; None where they do not take it."""
         try:
-            from autosparse.dispatch import pairs  # most programs have one dtype
+            pairs = _pairs()
         except (ImportError, OSError):  # no file descriptor left, or another root directory: SciPy needs no import
             return None
-        return pairs.multiply(self._cell, rows, other, transposed=self._transposed)
+        C: AnyArray | None = pairs.multiply(self._cell, other, transposed=self._transposed)
+        return C
 
     def _matmul_dispatch(self, other: Any, *args: Any) -> Any:
         try:

@@ -15,14 +15,18 @@ from scipy.sparse._sputils import upcast_char
 
 from autosparse._native import memory, runtime_api
 from autosparse.config import get_options
-from autosparse.operands.csr import DATA, INDICES, INDPTR, Operand
+from autosparse.operands.csr import DATA, Operand
 from autosparse.operands.dense import by_rows, row_step
-from autosparse.operands.native_rows import NativeRows, product_code, stored_code
+from autosparse.operands.native_rows import product_code, stored_code
 
 AnyArray = NDArray[Any]  # Any: any dtype that SciPy takes
 
 MIN_WORK: Final = 1 << 12
 """Minimum multiplications (entries x columns) for our kernels; below, SciPy takes no longer than our checks."""
+
+LARGE: Final = 1 << 14
+"""Minimum entries of a dense operand for which several threads convert it to the dtype of a product."""
+_CONTIGUOUS_ALIGNED: Final = 0x101  # NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED
 
 _ffi, _lib = runtime_api.ffi, runtime_api.lib
 _from_buffer: Any = _ffi.from_buffer if runtime_api.available else None  # unused without the runtime
@@ -38,10 +42,10 @@ def _result_of(dtype: np.dtype[Any], other: np.dtype[Any]) -> tuple[np.dtype[Any
     return None if code is None else (result, code)
 
 
-def multiply(operand: Operand, rows: NativeRows | None, B: AnyArray, *, transposed: bool) -> AnyArray | None:
+def multiply(operand: Operand, B: AnyArray, *, transposed: bool) -> AnyArray | None:
     """Compute C = M @ B, or Mᵀ @ B when `transposed`, in SciPy's dtype; None where SciPy computes it.
 
-    B is (k,) or (k, n) with any strides; `rows` are the operand's if its dtype has kernels of its own.
+    B is (k,) or (k, n) with any strides.
     """
     n_vecs = 1 if B.ndim == 1 else B.shape[1]
     values = operand.peek(DATA)
@@ -51,30 +55,32 @@ def multiply(operand: Operand, rows: NativeRows | None, B: AnyArray, *, transpos
     del values  # a further reference would count as an exported array
     if found is None:
         return None
-    is_native = rows is not None and rows.dtype is not None
-    codes = (rows.dtype_code, rows.index_code) if is_native and rows is not None else operand.validate_stored()
-    if codes is None:
+    rows = operand.rows or operand.validate()
+    if rows.dtype_code < 0:
         return None
     (dtype, code), options = found, get_options()
     runtime_api.hold(options.isa, options.wait)
     threads = options.threads or _lib.asp_max_threads()
     B = widened(B, dtype, threads=threads)
-    out = memory.empty_result(((operand.n_minor if transposed else operand.n_major), *B.shape[1:]), dtype)
-    ldb = 1 if B.ndim == 1 else row_step(B)
+    shape = rows.n_minor if transposed else rows.n_major, *B.shape[1:]
+    out = memory.empty_result(shape, dtype)
     status = (_lib.asp_csr_t_mm_widened if transposed else _lib.asp_csr_mm_widened)(
-        codes[0], code, codes[1], operand.n_major, operand.n_minor, _from_buffer(operand.peek(INDPTR)),
-        _from_buffer(operand.peek(INDICES)), _from_buffer(operand.peek(DATA)), runtime_api.pointer(B), ldb,
-        _from_buffer(out), n_vecs, n_vecs, threads, runtime_api.FLAG_DETERMINISTIC if options.deterministic else 0,
+        rows.dtype_code, code, rows.index_code, rows.n_major, rows.n_minor, rows.indptr[0], rows.indices[0],
+        rows.data[0], runtime_api.pointer(B), 1 if B.ndim == 1 else row_step(B), _from_buffer(out), n_vecs, n_vecs,
+        threads, runtime_api.FLAG_DETERMINISTIC if options.deterministic else 0,
     )  # fmt: skip
-    runtime_api.raise_for(status)
+    if status:
+        runtime_api.raise_for(status)
     return out
 
 
 def widened(B: AnyArray, dtype: np.dtype[Any], *, threads: int = 0) -> AnyArray:
     """Return the dense operand B in this dtype, which SciPy gives products with B, with rows of adjacent entries."""
     if B.dtype == dtype:
-        return by_rows(B, threads=threads) if B.ndim == 2 else np.ascontiguousarray(B)
-    if not B.flags.c_contiguous or not B.flags.aligned or not runtime_api.available:
+        if B.flags.num & _CONTIGUOUS_ALIGNED == _CONTIGUOUS_ALIGNED:
+            return B
+        return by_rows(B, threads=threads) if B.ndim == 2 else np.array(B, order="C")
+    if B.size < LARGE or B.flags.num & _CONTIGUOUS_ALIGNED != _CONTIGUOUS_ALIGNED or not runtime_api.available:
         return B.astype(dtype, order="C")
     stored, code = stored_code(B.dtype), product_code(dtype)
     if stored is not None and code is not None:

@@ -176,13 +176,14 @@ class Operand(WatchedArrays):
         # hashes.
         takes_prints = not self._checked and self._known_rows is not None and self._can_be_watched()
         codes = self._codes_and_prints() if takes_prints else self._codes()
-        if codes is None:
+        if codes is None or codes[0] not in runtime_api.DTYPE_CODES.values():
             self.few_ns = NOT_FEW_NS
+        if codes is None:
             return NativeRows(self.n_major, self.n_minor)
         is_back = not self._handed_out or self._n_aliases() <= self._aliases_before
         rows = self._known_rows
         if rows is None or (rows.dtype_code, rows.index_code) != codes:
-            rows = NativeRows(self.n_major, self.n_minor, BUILTIN[self._arrays[DATA].dtype.char], codes)
+            rows = NativeRows(self.n_major, self.n_minor, BUILTIN.get(self._arrays[DATA].dtype.char), codes)
             rows.indptr, rows.indices, rows.data = map(self._point, (INDPTR, INDICES, DATA))
             self._known_rows = rows  # assigned once it is complete, because another thread may use it
         # While another object holds an exported array of the structure, it is checked at every product.
@@ -193,22 +194,6 @@ class Operand(WatchedArrays):
         if takes_prints:
             self._fill_in_watch()
         return rows
-
-    def validate_stored(self) -> tuple[int, int] | None:
-        """Return value and index codes if kernels of dtype pairs accept the arrays, else None.
-
-        Raises StructureError (a ValueError) for a structure that a kernel would follow out of bounds.
-        """
-        self.fresh = False
-        if self._flat or not runtime_api.is_there():
-            return None
-        is_back = not self._handed_out or self._n_aliases() <= self._aliases_before
-        codes = stored_codes(*self._arrays)
-        if codes is not None:
-            check_bounds(*self._arrays, (self.n_major, self.n_minor), checked=self._checked)
-            if is_back:
-                self._checked, self._handed_out = True, False
-        return codes
 
     def _codes_and_prints(self) -> tuple[int, int] | None:
         """Return `_codes` and hash the structure; raise its version when it differs from the last look."""
@@ -228,15 +213,14 @@ class Operand(WatchedArrays):
     def _codes(self) -> tuple[int, int] | None:
         """Return dtype codes of arrays that kernels accept and that are within bounds; None where SciPy computes."""
         indptr, indices, data = self._arrays
-        if self._flat or not isinstance(data, np.ndarray) or data.dtype.char not in NATIVE:
+        if self._flat or not isinstance(data, np.ndarray) or not runtime_api.is_there():
             return None
-        if not runtime_api.is_there():
-            return None
-        if python_objects.look is not None:
+        is_native = data.dtype.char in NATIVE
+        if python_objects.look is not None and is_native:
             code = python_objects.look(self._arrays, self.n_major, self.n_minor, self._checked)
             if code >= 0:
                 return code & 3, code >> 2
-        codes = plain_codes(indptr, indices, data)
+        codes = (plain_codes if is_native else stored_codes)(indptr, indices, data)
         if codes is not None:
             check_bounds(indptr, indices, data, (self.n_major, self.n_minor), checked=self._checked)
         return codes

@@ -30,7 +30,11 @@ _CONTIGUOUS_ALIGNED: Final = 0x101  # NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED
 
 
 class NativeRows:
-    """Addresses, extents and dtype codes of an operand for C kernels. `dtype` None: no kernel, SciPy computes."""
+    """Addresses, extents and dtype codes of an operand for C kernels.
+
+    `dtype` is None where products of one dtype have no kernels. Kernels of dtype pairs may still read the values,
+    unless `dtype_code` is negative.
+    """
 
     __slots__ = ("data", "dtype", "dtype_code", "index_code", "indices", "indptr", "n_major", "n_minor")
 

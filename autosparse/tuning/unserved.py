@@ -25,7 +25,7 @@ def unserved_plan(operand: AnyOperand, operation: str) -> Plan:
         return planner.default_plan(
             f"the default kernel computes {operand.dtype}: others are generated for real values"
         )
-    if row.name == names.MATMUL and operand.validate_stored() is not None:
+    if row.name == names.MATMUL and (operand.rows or operand.validate()).dtype_code >= 0:
         return planner.default_plan(
             f"the default kernel of dtype pairs computes {operand.dtype}, large products on all threads: others are "
             "generated for real values"

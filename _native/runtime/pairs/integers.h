@@ -4,6 +4,9 @@
 
 #include "kernels.h"
 
+/* Number of products that SpMV adds up before it looks at the ends of rows; less than GIANT_LEAST. */
+enum { SUMS = 1024 };
+
 extern const asp_kernels asp_integers_base[5][2];
 extern const asp_kernels asp_integers_avx2[5][2];
 extern const asp_kernels asp_integers_avx512[5][2];

@@ -11,9 +11,15 @@
 #define TRUTH(V, x) ((V)((x) != 0) & 1)
 #define MULTIPLY_ADD(V, sum, a, b) ((sum) | ((a) & TRUTH(V, b)))
 #define FACTOR(x) ((E)((x) != 0))
+#define SUM uint64_t
+#define PRODUCT(a, b) (((a) != 0) & ((b) != 0))
+#define ROW_SUM(so_far, n) ((E)((so_far) | ((n) != 0)))
 #else
 #define MULTIPLY_ADD(V, sum, a, b) ((sum) + (a) * (b))
 #define FACTOR(x) (x)
+#define SUM E
+#define PRODUCT(a, b) (E)(1u * (a) * (b)) /* 1u: products of 16 bits do not fit into an int */
+#define ROW_SUM(so_far, sum) ((E)((so_far) + (sum)))
 #endif
 #define VECTOR_OF(bytes) NAME(v##bytes)
 
@@ -81,10 +87,10 @@
 #define FEW_CASES(kind, bytes) CASE(kind, bytes, 1) CASE(kind, bytes, 2)
 #define MANY_CASES(kind, bytes) FEW_CASES(kind, bytes) CASE(kind, bytes, 3) CASE(kind, bytes, 4) MORE_CASES(kind, bytes)
 #if VECTOR_BYTES == 64
-#define MOST_VECTORS 4
+#define MAX_VECTORS 4
 #define MORE_CASES(kind, bytes)
 #else
-#define MOST_VECTORS 8
+#define MAX_VECTORS 8
 #define MORE_CASES(kind, bytes) \
     CASE(kind, bytes, 5) CASE(kind, bytes, 6) CASE(kind, bytes, 7) CASE(kind, bytes, 8)
 #endif
@@ -111,7 +117,7 @@ TILES(1)
     if (width >= bytes) {                                                                                    \
         const int64_t lanes = bytes / EBYTES, n = (args->n_vecs + lanes - 1) / lanes;                        \
         int64_t left = n, j = 0;                                                                             \
-        for (int64_t passes = (n + MOST_VECTORS - 1) / MOST_VECTORS; passes > 0; passes--) {                 \
+        for (int64_t passes = (n + MAX_VECTORS - 1) / MAX_VECTORS; passes > 0; passes--) {                 \
             const int64_t nv = (left + passes - 1) / passes;                                                 \
             const int64_t gap = passes > 1 ? (nv - 1) * lanes : args->n_vecs - j - lanes;                    \
             switch (nv) { MANY_CASES(KIND, bytes) }                                                          \
@@ -167,31 +173,45 @@ static void NAME(spmm)(const asp_args *args, int64_t begin, int64_t end) { BY_WI
 static void NAME(scatter)(const asp_args *args, int64_t begin, int64_t end) { BY_WIDTH }
 #undef KIND
 
-/* Compute C[i] = A[i] B for one dense column with unit stride. */
+/* Compute C[i] = A[i] B for one dense column with unit stride.
+ *
+ * Sums of all products so far are written to `sums`, and the sum of a row is the difference of two of them, which is
+ * exact because integers wrap around. So no loop runs over the entries of one row: such loops spend most of their time
+ * on mispredicted branches where rows are short. Booleans are counted.
+ */
 static void NAME(spmv)(const asp_args *args, int64_t begin, int64_t end)
 {
     const I *indptr = args->indptr, *indices = args->indices;
     const E *data = args->data, *x = args->B;
     E *y = args->C;
-    for (int64_t i = begin; i < end; i++) {
-        const int64_t stop = indptr[i + 1];
-        E sum = args->accumulate ? y[i] : 0;
-        if (stop - indptr[i] > args->giant_length) {
-            asp_note_giant(args, i);
+    SUM sums[SUMS + 1], sum = 0, before = 0; /* before: the sum at the end of the row before `row` */
+    int64_t row = begin, k = indptr[begin];
+    const int64_t last = indptr[end];
+    while (row < end) {
+        if (indptr[row + 1] - indptr[row] > args->giant_length) {
+            asp_note_giant(args, row);
+            k = indptr[++row];
+            before = sum;
             continue;
         }
-        for (int64_t k = indptr[i]; k < stop; k++) {
-#if IS_BOOL
-            sum |= (data[k] != 0) & (x[indices[k]] != 0);
-#else
-            sum = (E)(sum + 1u * data[k] * x[indices[k]]); /* 1u: products of 16 bits do not fit into an int */
-#endif
+        const int64_t from = k, n = asp_min(SUMS, last - from);
+        sums[0] = sum;
+        for (int64_t at = 0; at < n; at++) {
+            sum += PRODUCT(data[from + at], x[indices[from + at]]);
+            sums[at + 1] = sum;
         }
-        y[i] = sum;
+        for (k = from + n; row < end && indptr[row + 1] <= k; row++) {
+            const SUM now = sums[indptr[row + 1] - from];
+            y[row] = ROW_SUM(args->accumulate ? y[row] : 0, now - before);
+            before = now;
+        }
     }
 }
 
 #undef TRUTH
+#undef SUM
+#undef PRODUCT
+#undef ROW_SUM
 #undef MULTIPLY_ADD
 #undef FACTOR
 #undef VECTOR_OF
@@ -200,7 +220,7 @@ static void NAME(spmv)(const asp_args *args, int64_t begin, int64_t end)
 #undef FEW_CASES
 #undef MANY_CASES
 #undef MORE_CASES
-#undef MOST_VECTORS
+#undef MAX_VECTORS
 #undef WIDE
 #undef NARROW
 #undef BY_WIDTH

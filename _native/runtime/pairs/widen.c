@@ -11,10 +11,14 @@
 #include "pool_api.h"
 
 enum { BLOCK_BYTES = 16 << 10 }; /* converted values of a block, bytes; half of a 32-KiB L1 cache */
+/* Maximum values of a block of a product with one column. The next block is fetched while the kernel computes this one,
+ * which more lines than a core can fetch at once would not be. At least GROUP_NONZEROS. */
+enum { COLUMN_BLOCK = 512 };
+enum { LINE_BYTES = 64 };
 /* Values behind the block that kernels may read without using them. */
 enum { PADDING = 64 };
-enum { MOST_BYTES = 16 };        /* bytes of the largest value */
-enum { CONVERT_LEAST = 1 << 14 }; /* minimum values of a range of asp_widen_values */
+enum { MAX_BYTES = 16 };        /* bytes of the largest value */
+enum { MIN_CONVERTED = 1 << 14 }; /* minimum values of a range of asp_widen_values */
 static const double CONVERT_NS = 0.5; /* estimated time per value, ns */
 
 #define WIDEN(T, S, VALUE)                                                  \
@@ -136,10 +140,16 @@ static void run_pieces(const asp_args *args, asp_kernel kernel, int itype, int64
     }
 }
 
+/* Fetch memory that is read next. */
+static void fetch(const char *from, int64_t bytes)
+{
+    for (int64_t at = 0; at < bytes; at += LINE_BYTES) __builtin_prefetch(from + at);
+}
+
 static void run(const asp_args *args, asp_kernel kernel, int itype, int64_t begin, int64_t end, int scatters)
 {
-    _Alignas(64) char buffer[BLOCK_BYTES + PADDING * MOST_BYTES];
-    const int64_t capacity = BLOCK_BYTES / args->element_bytes;
+    _Alignas(64) char buffer[BLOCK_BYTES + PADDING * MAX_BYTES];
+    const int64_t most = BLOCK_BYTES / args->element_bytes, capacity = args->n_vecs == 1 ? asp_min(COLUMN_BLOCK, most) : most;
     asp_args part = *args;
     for (int64_t row = begin, stop; row < end; row = stop) {
         const int64_t first = asp_index_at(itype, args->indptr, row);
@@ -147,6 +157,7 @@ static void run(const asp_args *args, asp_kernel kernel, int itype, int64_t begi
         if (stop > row) {
             const int64_t n = asp_index_at(itype, args->indptr, stop) - first;
             args->widen(buffer, (const char *)args->data + first * args->stored_bytes, n);
+            if (args->n_vecs == 1) fetch((const char *)args->data + (first + n) * args->stored_bytes, n * args->stored_bytes);
             part.data = shifted(buffer, first, args->element_bytes);
             kernel(&part, row, stop);
             continue;
@@ -190,7 +201,7 @@ int asp_widen_values(int stored, int dtype, int64_t n, const void *from, void *t
     if (!asp_find_widening(stored, dtype, &job.widen) || !job.widen) return ASP_BAD_CODE;
     job.from_bytes = asp_element_bytes(stored);
     job.to_bytes = asp_element_bytes(dtype);
-    asp_parallel(convert_task, &job, n, CONVERT_LEAST, asp_max(n, 1), n_threads, CONVERT_NS * (double)n);
+    asp_parallel(convert_task, &job, n, MIN_CONVERTED, asp_max(n, 1), n_threads, CONVERT_NS * (double)n);
     return ASP_OK;
 }
 
