@@ -60,7 +60,8 @@ WIDEN(u16, bool_, narrow[k] != 0) OF_8(u16)
 WIDEN(u32, bool_, narrow[k] != 0) OF_16(u32)
 WIDEN(u64, bool_, narrow[k] != 0) OF_32(u64)
 WIDEN(f32, bool_, narrow[k] != 0) OF_16(f32)
-WIDEN(f64, bool_, narrow[k] != 0) OF_32(f64) WIDEN(f64, u64, narrow[k]) WIDEN(f64, i64, narrow[k]) WIDEN(f64, f32, narrow[k])
+WIDEN(f64, bool_, narrow[k] != 0) OF_32(f64)
+WIDEN(f64, u64, narrow[k]) WIDEN(f64, i64, narrow[k]) WIDEN(f64, f32, narrow[k])
 
 #define REAL(T, R, S) WIDEN_COMPLEX(T, R, S, S, narrow[k], 0)
 #define REAL_OF_16(T, R) REAL(T, R, u8) REAL(T, R, i8) REAL(T, R, u16) REAL(T, R, i16) REAL(T, R, f32)
@@ -149,7 +150,8 @@ static void fetch(const char *from, int64_t bytes)
 static void run(const asp_args *args, asp_kernel kernel, int itype, int64_t begin, int64_t end, int scatters)
 {
     _Alignas(64) char buffer[BLOCK_BYTES + PADDING * MAX_BYTES];
-    const int64_t most = BLOCK_BYTES / args->element_bytes, capacity = args->n_vecs == 1 ? asp_min(COLUMN_BLOCK, most) : most;
+    const int64_t most = BLOCK_BYTES / args->element_bytes;
+    const int64_t capacity = args->n_vecs == 1 ? asp_min(COLUMN_BLOCK, most) : most;
     asp_args part = *args;
     for (int64_t row = begin, stop; row < end; row = stop) {
         const int64_t first = asp_index_at(itype, args->indptr, row);
@@ -157,13 +159,15 @@ static void run(const asp_args *args, asp_kernel kernel, int itype, int64_t begi
         if (stop > row) {
             const int64_t n = asp_index_at(itype, args->indptr, stop) - first;
             args->widen(buffer, (const char *)args->data + first * args->stored_bytes, n);
-            if (args->n_vecs == 1) fetch((const char *)args->data + (first + n) * args->stored_bytes, n * args->stored_bytes);
+            const char *next = (const char *)args->data + (first + n) * args->stored_bytes;
+            if (args->n_vecs == 1) fetch(next, n * args->stored_bytes);
             part.data = shifted(buffer, first, args->element_bytes);
             kernel(&part, row, stop);
             continue;
         }
         stop = row + 1;
-        if (!scatters && asp_index_at(itype, args->indptr, stop) - first > args->giant_length) asp_note_giant(args, row);
+        const int64_t length = asp_index_at(itype, args->indptr, stop) - first;
+        if (!scatters && length > args->giant_length) asp_note_giant(args, row);
         else run_pieces(args, kernel, itype, row, buffer, capacity, scatters);
     }
 }
