@@ -21,8 +21,11 @@ from autosparse.operands.native_rows import product_code, stored_code
 
 AnyArray = NDArray[Any]  # Any: any dtype that SciPy takes
 
-MIN_WORK: Final = 1 << 12
-"""Minimum multiplications (entries x columns) for our kernels; below, SciPy takes no longer than our checks."""
+MIN_WORK: Final = 1 << 14
+"""Minimum multiplications (entries x columns) for our kernels; SciPy takes less time for smaller products.
+
+`benchmarks/dtype_pairs.py --small` compares the two.
+"""
 
 LARGE: Final = 1 << 14
 """Minimum entries of a dense operand for which several threads convert it to the dtype of a product."""

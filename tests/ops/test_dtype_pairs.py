@@ -65,6 +65,12 @@ def largest(M, B):
         return float(np.max(abs(M.astype("c16")).astype("f8") @ np.abs(B.astype("c16")), initial=0.0))
 
 
+@pytest.fixture(autouse=True)
+def _any_size(monkeypatch):
+    """Let our kernels compute products of any size."""
+    monkeypatch.setattr(pairs, "MIN_WORK", 1)
+
+
 @pytest.fixture
 def ours(monkeypatch):
     """Fail where SciPy computes a product."""
@@ -162,6 +168,16 @@ def test_empty_matrices(shape):
     A = asp.csr(M, copy=True)
     for B in (np.ones(shape[1], "f4"), np.ones((shape[1], 3), "i8"), np.ones((shape[1], 0), "u1")):
         check(A @ B, M @ B)
+
+
+def test_small_products_are_left_to_scipy(monkeypatch):
+    monkeypatch.undo()
+    M = matrix("i4")
+    A, X = asp.csr(M, copy=True), values("f8", (SHAPE[1], 40))
+    assert M.nnz < pairs.MIN_WORK < M.nnz * 40
+    for B, is_ours in ((X[:, 0].copy(), False), (X, True)):
+        assert (pairs.multiply(A._cell, B, transposed=False) is not None) == is_ours
+        check(A @ B, M @ B, largest(M, B))
 
 
 def test_true_may_be_any_byte(ours):
