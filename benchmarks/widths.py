@@ -49,12 +49,37 @@ FEW: Final = range(2, 8)
 """Numbers of columns that are compared with as many products of one column."""
 VECTOR_BYTES: Final = {"baseline": 16, "avx2": 32, "avx512": 64}
 PEERS: Final[dict[str, dict[str, Callable[[Any], Any]]]] = {
-    "spmm": {"openmp": c_peers.openmp_plain, "torch": python_peers.torch_csr_out},
+    "spmm": {"openmp": c_peers.openmp_plain, "scalar": c_peers.openmp_scalar, "torch": python_peers.torch_csr_out},
     "transposed": {},
-    "sddmm": {"openmp": sampled_peers.openmp_sampled},
+    "sddmm": {"openmp": sampled_peers.openmp_sampled, "scalar": sampled_peers.openmp_scalar},
     "mttkrp": {"openmp": tensor_peers.openmp_csf},
 }
+MOST_SCALAR: Final = 16
+"""Maximum width for which the loop is also compiled without vector instructions; the faster of both counts."""
 AGAINST: Final = ("next", "vectors", "openmp", "torch")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """An operation on one matrix or tensor: as the peers hold it (transposed already), and in autosparse."""
+
+    operation: str
+    name: str
+    theirs: Any
+    ours: Any
+    isa: str
+
+    @property
+    def dtype(self) -> str:
+        """Return the name of the dtype."""
+        return str(self.theirs.dtype)
+
+    def case(self, width: int, threads: int) -> Case:
+        """Return the case of `width` columns."""
+        kind = "spmm" if self.operation == "transposed" else self.operation
+        text = "spmv" if kind == "spmm" and width == 1 else f"{kind}{width}"
+        operation = Operation.parse(text)
+        return Case.of(self.name, self.theirs, operation, threads=threads, effort="off", budget_s=0.0, seed=0)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,56 +121,52 @@ def next_multiple(width: int, dtype: str, isa: str) -> int:
     return -(-width // lanes) * lanes
 
 
-def product(case: Case, operation: str, A: Any) -> Callable[[], Any]:
+def product(problem: Problem, case: Case) -> Callable[[], Any]:
     """Return a call of our product that fills the result of the case."""
     import autosparse as asp
 
-    if operation == "sddmm":
+    A = problem.ours
+    if problem.operation == "sddmm":
         X, Y = case.B[0], case.B[1].T
         return lambda: asp.sddmm(A, X, Y, out=case.out)
-    if operation == "mttkrp":
+    if problem.operation == "mttkrp":
         return lambda: asp.mttkrp(A, case.B, case.operation.mode, out=case.out)
     return lambda: asp.matmul(A, case.B, out=case.out)
 
 
-def case_of(args: argparse.Namespace, name: str, operation: str, width: int, M: Any) -> Case:
-    """Return the case of an operation of `width` columns; for a transposed product `M` is transposed already."""
-    kind = "spmm" if operation == "transposed" else operation
-    text = "spmv" if kind == "spmm" and width == 1 else f"{kind}{width}"
-    return Case.of(name, M, Operation.parse(text), threads=args.threads, effort="off", budget_s=0.0, seed=0)
-
-
-def contenders(
-    args: argparse.Namespace, name: str, operation: str, width: int, M: Any, A: Any, isa: str
-) -> dict[str, Callable[[], Any]]:
+def contenders(args: argparse.Namespace, problem: Problem, width: int) -> dict[str, Callable[[], Any]]:
     """Return the calls to time."""
-    case = case_of(args, name, operation, width, M)
-    found = {"ours": product(case, operation, A)}
-    rounded = next_multiple(width, case.A.dtype.name, isa)
+    case = problem.case(width, args.threads)
+    found = {"ours": product(problem, case)}
+    rounded = next_multiple(width, problem.dtype, problem.isa)
     if rounded != width:
-        found["next"] = product(case_of(args, name, operation, rounded, M), operation, A)
-    if operation in ("spmm", "transposed") and width in FEW:
-        found["vectors"] = product(case_of(args, name, operation, 1, M), operation, A)
-    for peer, prepare in {} if args.own else PEERS[operation].items():
-        found[peer] = prepare(case).run
+        found["next"] = product(problem, problem.case(rounded, args.threads))
+    if problem.operation in ("spmm", "transposed") and width in FEW:
+        found["vectors"] = product(problem, problem.case(1, args.threads))
+    for peer, prepare in {} if args.own else PEERS[problem.operation].items():
+        if peer != "scalar" or width <= MOST_SCALAR:
+            found[peer] = prepare(case).run
     return found
 
 
-def row_of(args: argparse.Namespace, name: str, operation: str, width: int, M: Any, A: Any, isa: str) -> Row:
+def row_of(args: argparse.Namespace, problem: Problem, width: int) -> Row:
     """Measure one width."""
     protocol = Protocol(rounds=args.rounds, sample_s=args.sample_ms * 1e-3, warm_s=args.sample_ms * 5e-4, most_s=3.0)
     clock = time.thread_time if args.cpu_time else time.perf_counter
-    timed = take_turns(contenders(args, name, operation, width, M, A, isa), protocol, clock=clock)
-    ours_s = timed["ours"].median_s
+    timed = {
+        name: one.median_s for name, one in take_turns(contenders(args, problem, width), protocol, clock=clock).items()
+    }
+    ours_s, scalar_s = timed["ours"], timed.pop("scalar", float("inf"))
+    if "openmp" in timed:
+        timed["openmp"] = min(timed["openmp"], scalar_s)
     counts = {"vectors": width}
-    ratios = {one: ours_s / (counts.get(one, 1) * timed[one].median_s) for one in AGAINST if one in timed}
-    return Row(
-        operation=operation, matrix=name, dtype=str(M.dtype), width=width, us=round(ours_s * 1e6, 2), ratios=ratios
-    )
+    ratios = {one: ours_s / (counts.get(one, 1) * timed[one]) for one in AGAINST if one in timed}
+    us = round(ours_s * 1e6, 2)
+    return Row(operation=problem.operation, matrix=problem.name, dtype=problem.dtype, width=width, us=us, ratios=ratios)
 
 
-def operands(args: argparse.Namespace, operation: str) -> Iterator[tuple[str, Any, Any]]:
-    """Yield (name, sparse operand as SciPy or the benchmark holds it, sparse operand in autosparse)."""
+def problems(args: argparse.Namespace, operation: str, isa: str) -> Iterator[Problem]:
+    """Yield the selected matrices or tensors."""
     import autosparse as asp
 
     folder = args.matrices or matrices_folder()
@@ -157,16 +178,14 @@ def operands(args: argparse.Namespace, operation: str) -> Iterator[tuple[str, An
     files = (matrices.find_tensors if is_tensor else matrices.find_matrices)(folder, only=names)
     for file, dtype in itertools.product(files, args.dtypes.split(",")):
         if is_tensor:
-            T = matrices.load_tensor(file.path, dtype=dtype)
-            yield file.name, T, asp.tensor(T.coords, T.data, T.shape, copy=True)
-            continue
-        M = matrices.load(file.path, dtype=dtype)
-        A = asp.csr(M, copy=True)
-        yield (
-            file.name,
-            matrices.as_csr(M.T, dtype=dtype) if operation == "transposed" else M,
-            A.T if (operation == "transposed") else A,
-        )
+            M = matrices.load_tensor(file.path, dtype=dtype)
+            A = asp.tensor(M.coords, M.data, M.shape, copy=True)
+        else:
+            M = matrices.load(file.path, dtype=dtype)
+            A = asp.csr(M, copy=True)
+        if operation == "transposed":
+            M, A = matrices.as_csr(M.T, dtype=dtype), A.T
+        yield Problem(operation=operation, name=file.name, theirs=M, ours=A, isa=isa)
 
 
 def measure(args: argparse.Namespace, isa: str) -> Iterator[Row]:
@@ -174,9 +193,9 @@ def measure(args: argparse.Namespace, isa: str) -> Iterator[Row]:
     for operation in args.operations.split(","):
         widths = [int(text) for text in (args.widths or OPERATIONS[operation]).split(",")]
         widths = [w for w in widths if not args.quick or w in QUICK["widths"]]
-        for name, M, A in operands(args, operation):
+        for problem in problems(args, operation, isa):
             for width in widths:
-                yield row_of(args, name, operation, width, M, A, isa)
+                yield row_of(args, problem, width)
 
 
 def geomean(values: Sequence[float]) -> float:

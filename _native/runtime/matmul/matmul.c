@@ -260,7 +260,8 @@ static int product_of(int dtype, int itype, asp_args args, int n_threads)
     const int64_t element_bytes = asp_element_bytes(dtype), n_rows = args.n_rows, n_cols = args.n_cols;
     const asp_kernels *kernels = asp_kernels_for(dtype, itype, args.n_vecs * element_bytes);
     const int is_wide = args.n_vecs > 1 || args.places != NULL;
-    job.kernel = is_wide ? kernels->spmm : asp_gathers() ? kernels->spmv : kernels->spmv_by_loads;
+    const asp_kernel narrow = asp_narrow_kernel(dtype, itype, args.n_vecs);
+    job.kernel = narrow ? narrow : is_wide ? kernels->spmm : asp_gathers() ? kernels->spmv : kernels->spmv_by_loads;
     job.args.nnz = asp_index_at(itype, args.indptr, n_rows);
     job.total = n_rows + job.args.nnz - asp_index_at(itype, args.indptr, 0);
     job.args.has_twins = args.n_vecs > 1 && asp_has_twins(itype, n_rows, args.indptr, args.indices);
