@@ -7,14 +7,18 @@
 #define RBYTES 4
 #define TAG f32
 #define I int32_t
+#define IBYTES 4
 #define ITAG i32
 #include "narrow_each.h"
 #undef I
+#undef IBYTES
 #undef ITAG
 #define I int64_t
+#define IBYTES 8
 #define ITAG i64
 #include "narrow_each.h"
 #undef I
+#undef IBYTES
 #undef ITAG
 #undef R
 #undef RBYTES
@@ -24,24 +28,33 @@
 #define RBYTES 8
 #define TAG f64
 #define I int32_t
+#define IBYTES 4
 #define ITAG i32
 #include "narrow_each.h"
 #undef I
+#undef IBYTES
 #undef ITAG
 #define I int64_t
+#define IBYTES 8
 #define ITAG i64
 #include "narrow_each.h"
 #undef I
+#undef IBYTES
 #undef ITAG
 #undef R
 #undef RBYTES
 #undef TAG
 
-#define NARROW(tag, itag, n) NARROW_NAME(ISA, tag, itag, n, narrow)
-#define NARROW_F32(itag)                                                                                    \
-    {                                                                                                       \
-        NARROW(f32, itag, 2), NARROW(f32, itag, 3), NARROW(f32, itag, 4), NARROW(f32, itag, 5),             \
-            NARROW(f32, itag, 6), NARROW(f32, itag, 7)                                                      \
+#ifdef HAS_GATHERS
+#define SMALLEST gathering
+#else
+#define SMALLEST narrow
+#endif
+#define NARROW(tag, itag, n, name) NARROW_NAME(ISA, tag, itag, n, name)
+#define NARROW_F32(itag)                                                                                       \
+    {                                                                                                          \
+        NARROW(f32, itag, 2, SMALLEST), NARROW(f32, itag, 3, SMALLEST), NARROW(f32, itag, 4, SMALLEST),        \
+            NARROW(f32, itag, 5, narrow), NARROW(f32, itag, 6, narrow), NARROW(f32, itag, 7, narrow)           \
     }
-#define NARROW_F64(itag) {NARROW(f64, itag, 2), NARROW(f64, itag, 3)}
+#define NARROW_F64(itag) {NARROW(f64, itag, 2, SMALLEST), NARROW(f64, itag, 3, narrow)}
 #define NARROW_TABLE {{NARROW_F32(i32), NARROW_F32(i64)}, {NARROW_F64(i32), NARROW_F64(i64)}}
