@@ -262,8 +262,8 @@ static int product_of(int dtype, int itype, asp_args args, int n_threads)
     const int is_wide = args.n_vecs > 1 || args.places != NULL;
     job.args.nnz = asp_index_at(itype, args.indptr, n_rows);
     job.args.has_twins = args.n_vecs > 1 && asp_has_twins(itype, n_rows, args.indptr, args.indices);
-    /* Two columns of float32 are faster by gathers even if rows are identical. */
-    const int prefers_twins = job.args.has_twins && args.n_vecs * element_bytes > 8;
+    /* Tiles of identical rows have the results of the narrow kernels for rows of more than 16 bytes. */
+    const int prefers_twins = job.args.has_twins && args.n_vecs * element_bytes > 16;
     const asp_kernel narrow = prefers_twins ? NULL : asp_narrow_kernel(dtype, itype, args.n_vecs);
     job.kernel = narrow ? narrow : is_wide ? kernels->spmm : asp_gathers() ? kernels->spmv : kernels->spmv_by_loads;
     job.total = n_rows + job.args.nnz - asp_index_at(itype, args.indptr, 0);

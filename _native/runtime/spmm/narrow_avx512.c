@@ -8,8 +8,8 @@
 
 #include "target_avx512.h"
 
-/* Maximum mean entries per row for which the end of a row is gathered. For longer rows the mispredicted branch is
- * cheaper (cage10 with 13 entries per row: 0.8 times the speed with gathers; email-Enron with 10: 1.2 times). */
+/* Maximum number of entries of a row whose end is gathered, except for two columns of float32. For longer rows the
+ * mispredicted branch is cheaper (cage10 with 13 entries per row: 0.8 times the speed with gathers). */
 enum { GATHERED_ENTRIES = 11 };
 
 /* Return elements of 8 bytes at offsets `at` from B, in units of `scale` bytes; 0 where the mask is unset. */

@@ -1,5 +1,5 @@
 /* C[i, :] = A[i] B for rows of B that fit a vector of 16 or 32 bytes, for a number of columns known at compile time.
- * Four entries are computed at a time, with a sum each. */
+ * Four entries are computed at a time, with a sum each, in the order of spmm_tile_body.h: results are the same. */
 
 /* P: vector of a row of B; PUT and GET access the columns alone. */
 #if COLUMNS * RBYTES <= 16 && RBYTES == 4
@@ -67,7 +67,7 @@ static void NNAME(narrow)(const asp_args *args, int64_t begin, int64_t end)
             if (fetch) __builtin_prefetch(B + indices[k + ahead] * ldb);
             sum[0] = O(fmadd)(O(set1)(data[k]), GET(B + indices[k] * ldb), sum[0]);
         }
-        P total = O(add)(O(add)(sum[0], sum[1]), O(add)(sum[2], sum[3]));
+        P total = O(add)(O(add)(O(add)(sum[0], sum[1]), sum[2]), sum[3]);
         if (accumulate) total = O(add)(GET(c), total);
         PUT(c, total);
     }

@@ -2,7 +2,8 @@
  * gathered under a mask, because loops over them would cost a branch misprediction per row, which is half of the time
  * for short rows. A gathered element has 8 bytes: a row of two float32, or half a row.
  *
- * The results are the same, bit for bit, without gather instructions (narrow_avx512.c: asp_rows_of).
+ * The choice depends on the length of the row alone, so a row's result does not depend on the other rows. The results
+ * are the same, bit for bit, without gather instructions (narrow_avx512.c: asp_rows_of).
  */
 #define NNAME(x) NARROW_NAME(ISA, TAG, ITAG, COLUMNS, x)
 #define IS_PAIR (COLUMNS * RBYTES == 8)
@@ -103,11 +104,17 @@ ASP_INLINE void NNAME(rows)(const int gathers, const asp_args *args, int64_t beg
         VW wide = O512(setzero)();
         for (; IS_PAIR && k + AT_ONCE < stop; k += AT_ONCE)
             wide = NNAME(gathered)(gathers, data + k, indices + k, AT_ONCE, B, (int32_t)ldb, wide);
-        for (; k + AT_ONCE < stop; k += 4)
+        const int is_gathered = IS_PAIR || stop - k <= GATHERED_ENTRIES;
+        for (; is_gathered ? k + AT_ONCE < stop : k + 4 <= stop; k += 4)
             ASP_UNROLL for (int s = 0; s < 4; s++)
                 sum[s] = O(fmadd)(O(set1)(data[k + s]), GET(B + indices[k + s] * ldb), sum[s]);
-        wide = NNAME(gathered)(gathers, data + k, indices + k, stop - k, B, (int32_t)ldb, wide);
-        P total = O(add)(O(add)(O(add)(sum[0], sum[1]), O(add)(sum[2], sum[3])), NNAME(folded)(wide));
+        for (; !is_gathered && k < stop; k++)
+            sum[0] = O(fmadd)(O(set1)(data[k]), GET(B + indices[k] * ldb), sum[0]);
+        P total = O(add)(O(add)(O(add)(sum[0], sum[1]), sum[2]), sum[3]);
+        if (is_gathered) {
+            wide = NNAME(gathered)(gathers, data + k, indices + k, stop - k, B, (int32_t)ldb, wide);
+            total = O(add)(total, NNAME(folded)(wide));
+        }
         if (accumulate) total = O(add)(GET(c), total);
         PUT(c, total);
     }
@@ -116,8 +123,7 @@ ASP_INLINE void NNAME(rows)(const int gathers, const asp_args *args, int64_t beg
 static void NNAME(gathering)(const asp_args *args, int64_t begin, int64_t end)
 {
     const int is_near = args->n_cols * args->ldb <= INT32_MAX; /* offsets of 32 bits reach all rows of B */
-    const int is_long = !IS_PAIR && args->nnz > GATHERED_ENTRIES * args->n_rows;
-    if (is_long || !is_near) NNAME(narrow)(args, begin, end);
+    if (!is_near) NNAME(narrow)(args, begin, end);
     else if (asp_gathers()) NNAME(rows)(1, args, begin, end);
     else NNAME(rows)(0, args, begin, end);
 }

@@ -79,12 +79,7 @@ static void NAME(spmm)(const asp_args *args, int64_t begin, int64_t end)
     }
 #endif
     for (int64_t j = 0; j < width;) {
-#if TWIN_TILES
-        const int64_t most = args->has_twins && width % VL ? MASKED_TWINS_MOST : TILE_MOST;
-#else
-        const int64_t most = TILE_MOST;
-#endif
-        const int64_t left = (width - j + VL - 1) / VL, passes = (left + most - 1) / most;
+        const int64_t left = (width - j + VL - 1) / VL, passes = (left + TILE_MOST - 1) / TILE_MOST;
         const int nv = (int)((left + passes - 1) / passes);
         const int64_t covered = asp_min((int64_t)nv * VL, width - j);
         const int lanes = (int)(covered - (int64_t)(nv - 1) * VL);
@@ -94,7 +89,8 @@ static void NAME(spmm)(const asp_args *args, int64_t begin, int64_t end)
         if (nv == 1 && lanes == VL && args->stream && late && follows && v_can_join(late)) one = NAME(joined_1);
 #endif
 #if TWIN_TILES
-        if (args->has_twins) one = lanes == VL ? twin_tiles[nv - 1] : NAME(masked_twins)[nv - 1];
+        if (args->has_twins && lanes == VL) one = twin_tiles[nv - 1];
+        else if (args->has_twins && nv <= MASKED_TWINS_MOST) one = NAME(masked_twins)[nv - 1];
 #endif
         one(args, begin, end, j, lanes, 0);
         j += covered;
