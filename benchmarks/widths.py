@@ -54,7 +54,7 @@ PEERS: Final[dict[str, dict[str, Callable[[Any], Any]]]] = {
     "sddmm": {"openmp": sampled_peers.openmp_sampled, "scalar": sampled_peers.openmp_scalar},
     "mttkrp": {"openmp": tensor_peers.openmp_csf},
 }
-MOST_SCALAR: Final = 16
+MAX_SCALAR: Final = 16
 """Maximum width for which the loop is also compiled without vector instructions; the faster of both counts."""
 AGAINST: Final = ("next", "vectors", "openmp", "torch")
 
@@ -144,7 +144,7 @@ def contenders(args: argparse.Namespace, problem: Problem, width: int) -> dict[s
     if problem.operation in ("spmm", "transposed") and width in FEW:
         found["vectors"] = product(problem, problem.case(1, args.threads))
     for peer, prepare in {} if args.own else PEERS[problem.operation].items():
-        if peer != "scalar" or width <= MOST_SCALAR:
+        if peer != "scalar" or width <= MAX_SCALAR:
             found[peer] = prepare(case).run
     return found
 

@@ -14,7 +14,7 @@ static const int32_t narrow_lanes[16] = {-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0
 #define ISA asp_avx2
 #include "narrow_all.h"
 
-const asp_kernel asp_narrow_avx2[2][2][NARROW_MOST - 1] = NARROW_TABLE;
+const asp_kernel asp_narrow_avx2[2][2][MAX_NARROW - 1] = NARROW_TABLE;
 
 #include "target_end.h"
 #endif

@@ -30,7 +30,7 @@ ASP_INLINE __m512d asp_rows_of(const int gathers, __mmask8 mask, __m256i at, con
 #define HAS_GATHERS
 #include "narrow_all.h"
 
-const asp_kernel asp_narrow_avx512[2][2][NARROW_MOST - 1] = NARROW_TABLE;
+const asp_kernel asp_narrow_avx512[2][2][MAX_NARROW - 1] = NARROW_TABLE;
 
 #include "target_end.h"
 #endif
