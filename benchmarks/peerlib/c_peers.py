@@ -102,8 +102,8 @@ def openmp_plain(case: Case) -> Prepared:
 
 
 def openmp_scalar(case: Case) -> Prepared:
-    """Prepare the plain loop of SpMM without vector instructions, which is faster for a few columns."""
-    return _own(case, "plain_spmm", extra=SCALAR)
+    """Prepare the plain loop without vector instructions, which is faster for a few columns."""
+    return _own(case, "plain_spmv" if case.operation.is_vector else "plain_spmm", extra=SCALAR)
 
 
 def openmp_tiled(case: Case) -> Prepared:
