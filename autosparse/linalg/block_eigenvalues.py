@@ -284,7 +284,7 @@ class _Lobpcg:
         for i, j in known:
             of_B[i, j] = np.eye(blocks[i][0].shape[1], blocks[j][0].shape[1], dtype=dtype) * (i == j)
         of_A.setdefault((0, 0), np.diag(self.values).astype(dtype))
-        return tuple(self._hermitian(one, count) for one in (of_A, of_B))  # type: ignore[return-value]
+        return self._hermitian(of_A, count), self._hermitian(of_B, count)
 
     def _hermitian(self, blocks: dict[tuple[int, int], NDArray[Any]], count: int) -> NDArray[Any]:
         """Return the Hermitian matrix whose upper triangle of blocks is given."""
