@@ -9,9 +9,9 @@ default kernel stays.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from functools import partial
-from typing import Final
+from typing import Final, TypeAlias
 
 from autosparse.core.numbers import median
 from autosparse.core.values import dataclass, field
@@ -220,3 +220,37 @@ def timed_s(
     for _ in range(n_runs):
         run()
     return (clock() - start) / n_runs
+
+
+Turns: TypeAlias = Generator[int, "float | None", Race]
+
+
+def turns(race: Race) -> Turns:
+    """Yield the number of the entrant to time next, and expect its seconds; return the finished race.
+
+    The answer None disqualifies an entrant that failed; the race ends if it was the holder. Every planner times its
+    candidates by this function: `run_race` drives it in a row, and a search spreads it over a user's products.
+    """
+    while (turn := race.next_entrant()) is not None:
+        seconds = yield turn
+        if seconds is not None:
+            race.add(seconds)
+        elif turn == 0:
+            break
+        else:
+            race.disqualify(turn)
+    return race
+
+
+def run_race(n_entrants: int, measure: Callable[[int], float | None], *, rule: RaceRule | None = None) -> Race:
+    """Time entrants 0 (the holder) to ``n_entrants - 1`` in rounds by ``measure(entrant)`` and return the race."""
+    steps = turns(Race(n_entrants, rule or RaceRule()))
+    answer: float | None = None
+    try:
+        turn = next(steps)
+        while True:
+            answer = measure(turn)
+            turn = steps.send(answer)
+    except StopIteration as end:
+        race: Race = end.value
+        return race
