@@ -145,11 +145,14 @@ def plan(made: PlannedProduct, structure: CudaPattern, device: Device, run: Run,
         if record is not None and satisfies(Effort(record["effort"]), options.effort):
             _adopt(made, problem, record)
             return
-        found = _selector(problem, device, run, vendor).select(candidates(problem, options.effort))
+        reason = TRITON.applicable(problem)
+        offered = candidates(problem, options.effort) if reason is None else []
+        found = _selector(problem, device, run, vendor).select(offered)
     except contained() as err:
         made.give_up(err)
         return
-    made.choice, made.launch, made.considered, made.why = found.choice, found.bound, found.considered, _why(found)
+    made.choice, made.launch, made.considered = found.choice, found.bound, found.considered
+    made.why = _why(found) if reason is None else f"torch's own path: {reason}"
     store.save("device_plan", key.stable_hash(), _record(made, key))
     event("plan", made.why, schedule="torch" if made.schedule is None else made.schedule.to_json())
 

@@ -3,6 +3,7 @@
 # mypy: allow-untyped-calls
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -63,7 +64,9 @@ class TritonSolver:
 
     def applicable(self, problem: DeviceProblem) -> str | None:
         """Return why Triton cannot compute `problem`, or None."""
-        return implementations.supports(problem.kind.operation, DeviceSchedule(operation=problem.kind.operation))
+        if importlib.util.find_spec("triton") is None:
+            return "Triton is not installed"
+        return None if problem.kind.dtype in model.ITEM_BYTES else f"no Triton kernel computes {problem.kind.dtype}"
 
     def knobs(self, problem: DeviceProblem) -> Iterable[DeviceSchedule]:
         """Return the schedules that the cost model ranks, best first."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import math
+import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -336,3 +337,19 @@ def test_copies_exceed_the_second_cache_and_come_in_turn() -> None:
     assert addresses[: copies.n] == addresses[copies.n :]
     torch.testing.assert_close(copies.next(1), B)
     assert products.Rotation(B[:1, :1], l2_bytes=2**30).n == products.MAX_COPIES
+
+
+def test_a_plan_of_less_effort_does_not_stand_for_a_search() -> None:
+    with tempfile.TemporaryDirectory() as folder, asp.options(cache_dir=folder, runs=10**9):
+        efforts = []
+        for effort in ("estimate", "measure", "estimate"):
+            A, B = matrix.csr(matrix_of()), torch.randn(23, 8)
+            with asp.options(effort=effort), replaced(solvers, "launch_of", lambda *given, A=A: StandIn(A)):
+                A @ B
+            (made,) = A.structure.choices.values()
+            A.structure.known.choices.clear()
+            efforts.append((made.effort.value, len(made.measured_s)))
+    assert efforts[0] == ("estimate", 2)
+    assert efforts[1][0] == "measure"
+    assert efforts[1][1] > 2, "it was searched anew"
+    assert efforts[2] == ("measure", 0), "the stored plan of more effort serves"
