@@ -12,7 +12,9 @@ import pytest
 import torch
 
 import autosparse as asp
-from autosparse.cuda import choice, device, fibers, matrix, products
+from autosparse.config import Effort
+from autosparse.core.solver import Choice
+from autosparse.cuda import choice, device, fibers, matrix, products, solvers
 from autosparse.cuda.structure import structure_of
 from autosparse.errors import InputTypeError, ShapeError, StructureError
 from tests.triton import patterns
@@ -26,7 +28,7 @@ def matrix_of(dtype: torch.dtype = torch.float32, pattern: str = "mixed") -> tor
     )
 
 
-def finished(A: matrix.CudaCsr, B: torch.Tensor, **options: Any) -> choice.LaunchChoice:
+def finished(A: matrix.CudaCsr, B: torch.Tensor, **options: Any) -> choice.PlannedProduct:
     """Run a product with many expected runs; return its choice, after checking that kernels of ours were timed."""
     with asp.options(runs=10**9, **options):
         A @ B
@@ -41,10 +43,10 @@ def use_ours(A: matrix.CudaCsr, B: torch.Tensor) -> None:
     """Let the model's first candidate serve, for the interpreter never wins a race against torch."""
     A @ B
     made = next(iter(A.structure.choices.values()))
-    made.is_finished = True
     target = choice.target_of("NVIDIA H100")
-    made.schedule = choice.candidates(A.structure, made.kind, target, deterministic=True)[0][1]
-    made.launch = choice.launch_of(A.structure, made.kind, made.schedule)
+    schedule = solvers.ranked(A.structure, made.kind, target, deterministic=True)[0][1]
+    made.effort, made.choice = Effort.FULL, Choice(solvers.TRITON.name, schedule)
+    made.launch = solvers.launch_of(A.structure, made.kind, schedule)
 
 
 def test_torch_serves_first() -> None:
@@ -135,7 +137,7 @@ def test_failure_leaves_torch() -> None:
     def broken(*given: Any) -> Any:
         raise RuntimeError("no ptxas here")
 
-    original, choice.launch_of = choice.launch_of, broken
+    original, solvers.launch_of = solvers.launch_of, broken
     try:
         A, B = matrix.csr(matrix_of(pattern="dense blocks")), torch.randn(18, 4)
         with asp.options(runs=10**9, cache=False):
@@ -144,7 +146,7 @@ def test_failure_leaves_torch() -> None:
         (made,) = A.structure.choices.values()
         assert "no ptxas here" in made.why
     finally:
-        choice.launch_of = original
+        solvers.launch_of = original
 
 
 def test_a_cache_that_cannot_be_opened_leaves_torch() -> None:
@@ -189,8 +191,8 @@ def test_infinity_stays_in_its_rows() -> None:
     for rows in (8, 16):
         parts = (GpuPart(layout="windows", rows=rows, step=16), GpuPart(layout="fill", rows=8))
         schedule = DeviceSchedule(operation="matmul", parts=parts, tile=16)
-        kind = choice.ProductKind(operation="matmul", transposed=False, n_dense_cols=16, dtype="float32", vector=1)
-        launch = choice.launch_of(structure, kind, schedule)
+        kind = solvers.ProductKind(operation="matmul", transposed=False, n_dense_cols=16, dtype="float32", vector=1)
+        launch = solvers.launch_of(structure, kind, schedule)
         found = launch.matmul(stored.values(), B, torch.empty(19, 16))
         wanted = torch.sparse.mm(stored, B)
         torch.testing.assert_close(found, wanted, equal_nan=True)
