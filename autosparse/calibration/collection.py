@@ -22,8 +22,8 @@ from autosparse.errors import BuildError
 from autosparse.operands.csr import DATA, INDICES, INDPTR, Operand
 from autosparse.operands.packed_copies import PackedCopyCache
 from autosparse.operands.unfolding import AnyOperand, TensorEntries, Unfolding
-from autosparse.tuner.collect.operations import Op
-from autosparse.tuner.generators.coordinates import Coordinates
+from autosparse.tuner.research.collect.operations import Op
+from autosparse.tuner.research.generators.coordinates import Coordinates
 from autosparse.tuner.search.trial import Trial
 from autosparse.tuner.space.families import space_signature
 from autosparse.tuning.learned import LearnedProposer, calibrated_folder, known_rates, proposer_of

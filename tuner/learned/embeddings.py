@@ -1,4 +1,4 @@
-"""Embeddings of programs and patterns by trained weights, as defined in `tuner.networks`.
+"""Embeddings of programs and patterns by trained weights, as defined in `tuner.research.networks`.
 
 The runtime computes WACONet's convolutions; the remaining small dense layers use NumPy.
 """

@@ -7,7 +7,7 @@ are log ratios already.
 
 A model comes with a *portfolio* of about a hundred programs, the best of which is nearly as fast as the best of
 thousands on every pattern, and scores all of it. WACO section 4.2.2 searches a graph of thousands instead:
-`tuner/graph`, `benchmarks/search_compare.py`.
+`tuner/research/graph`, `benchmarks/search_compare.py`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """File of a trained cost model as NumPy arrays, for inference without torch.
 
-`tuner.training.weights` writes these files; docs/training.md describes them.
+`tuner.research.training.weights` writes these files; docs/training.md describes them.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Any, Final
 
 import numpy as np
 from autosparse.tuner.learned.safetensors import read_safetensors
+from autosparse.tuner.research.space.waco import waco_space
 from autosparse.tuner.space.joint import ABSENT, JointSpace
 from autosparse.tuner.space.own import own_space
 from autosparse.tuner.space.template import Categorical, Parameter, Permutation, TemplateSpace
-from autosparse.tuner.space.waco import waco_space
 from numpy.typing import NDArray
 
 from autosparse.core.values import dataclass, field
