@@ -98,7 +98,8 @@ def measure(n: int, path: Path, seed: int) -> None:
     """Measure the patterns among `n` that `path` lacks; store the results after every pattern."""
     from autosparse.tuner.analytic.models import statistics_model
 
-    from autosparse.calibration.collection import context_for, machine_facts
+    from autosparse.calibration.collection import context_for
+    from autosparse.tuning.memory.machine_facts import machine_facts
 
     done = read_merged(path) if path.exists() else []
     known = {one.recipe for one in done}

@@ -19,7 +19,7 @@ from autosparse.core.schedule import SuperSchedule
 from autosparse.errors import RecordError
 from autosparse.tuner.analytic.models import predicted_ratios
 from autosparse.tuner.features.setting import MachineRates, RunSetting
-from autosparse.tuner.learned.embeddings import code_rows
+from autosparse.tuner.learned.codes import code_rows
 from autosparse.tuner.learned.predict import PORTFOLIO, RatioScale
 from autosparse.tuner.learned.safetensors import read_safetensors, write_safetensors
 from autosparse.tuner.learned.scorers import BOOSTED, Scorer, guess_column, inputs, scorer_of

@@ -179,11 +179,12 @@ def _costs(out: Path) -> None:
 def _measured(arguments: argparse.Namespace, out: Path, ops: list[str]) -> Path:
     """Measure all operations into a folder beside the models, where an interrupted run continues."""
     from autosparse._native import supports
-    from autosparse.calibration.collection import context_for, machine_facts
+    from autosparse.calibration.collection import context_for
     from autosparse.tuner.analytic.models import statistics_model
     from autosparse.tuner.research.collect.collector import Collector, Order
     from autosparse.tuner.research.collect.operations import OPS
     from autosparse.tuner.research.collect.recipes import recipes_in_turn
+    from autosparse.tuning.memory.machine_facts import machine_facts
 
     dims = {OPS[op].n_dims for op in ops}
     order = Order(

@@ -158,10 +158,11 @@ def _merge(source: Path, target: Path, ops: list[str]) -> int:
 
 def _collect(arguments: argparse.Namespace, ops: list[Any]) -> int:
     from autosparse._native import supports
-    from autosparse.calibration.collection import build_ahead, context_for, machine_facts
+    from autosparse.calibration.collection import build_ahead, context_for
     from autosparse.tuner.analytic.models import statistics_model
     from autosparse.tuner.research.collect.collector import Collector
     from autosparse.tuner.research.collect.recipes import recipes_in_turn
+    from autosparse.tuning.memory.machine_facts import machine_facts
 
     order = _order(arguments, ops)
     collector = Collector(

@@ -231,7 +231,8 @@ def test_from_measurements_to_a_product_without_torch(tmp_path):
     train = ["train", "--data", data, "--op", "spmv", "--extractor", "boosted", "--trees", "20", "--out", run]
     assert cli.main(train) == 0
     (tmp_path / "run" / "spmv.safetensors").symlink_to(tmp_path / "run" / "weights.safetensors")
-    assert LearnedModel.read(tmp_path / "run", "spmv"), "tuning reads it as it is"
+    trained = LearnedModel.read(tmp_path / "run", "spmv")  # tuning reads it as it is
+    assert [one.name for one in trained.weights.space.spaces] == ["own-spmv"]
     calibrate = ["calibrate", "--ops", "spmv", "--weights", str(tmp_path / "run" / "weights.safetensors")]
     assert cli.main([*calibrate, "--data", data, "--out", models]) == 0
     with options(models=models, effort="measure", cache_dir=str(tmp_path / "cache")):

@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse
-from autosparse.tuner.learned.embeddings import embed_pattern
 from autosparse.tuner.learned.names import op_of
 from autosparse.tuner.learned.predict import suits
-from autosparse.tuner.learned.tensors import rows_first, tensor_cells
+from autosparse.tuner.learned.tensors import rows_first
 from autosparse.tuner.learned.weights import LearnedWeights
 from autosparse.tuner.research.generators.base import generate
 from autosparse.tuner.research.generators.coordinates import Coordinates
+from autosparse.tuner.research.inference.cells import tensor_cells
+from autosparse.tuner.research.inference.embeddings import embed_pattern
 from autosparse.tuner.space.own import own_space
 
 import autosparse as asp

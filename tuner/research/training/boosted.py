@@ -10,10 +10,10 @@ import json
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from autosparse.tuner.analytic.models import predicted_ratios
@@ -21,6 +21,7 @@ from autosparse.tuner.features.sketch import sketch
 from autosparse.tuner.learned.names import is_wide
 from autosparse.tuner.learned.predict import PORTFOLIO, RatioScale
 from autosparse.tuner.learned.scorers import BOOSTED, guess_column, inputs, n_inputs
+from autosparse.tuner.learned.trees import Trees
 from autosparse.tuner.research.collect.recipes import Recipe
 from autosparse.tuner.research.training.boosting import (
     Boosted,
@@ -35,6 +36,7 @@ from autosparse.tuner.research.training.data import UNSEEN, DataSet, TrainingCas
 from autosparse.tuner.research.training.meaning import Meaning, write_model
 from autosparse.tuner.research.training.portfolio import Pool
 from autosparse.tuner.research.training.ranking import Ranking
+from autosparse.tuner.research.training.restriction import is_joint, own_columns, own_only, restricted
 from numpy.typing import NDArray
 
 from autosparse.core.pattern import Pattern, TensorPattern
@@ -88,21 +90,24 @@ class BoostedRun:
             "scale": RatioScale().to_data(),
         }
         about["validation"] = asdict(known["validation"]) if "validation" in known else None
-        meaning = Meaning(
-            op=self.data.op,
-            extractor=BOOSTED,
-            dimension=self.data.dimension,
-            parameters=self.data.space.parameters,
-            about=about,
-        )
         out.mkdir(parents=True, exist_ok=True)
-        portfolio = pool.chosen(fitted.trees)
-        write_model(out / WEIGHTS, {**fitted.trees.tensors(), PORTFOLIO: portfolio}, meaning)
+        self._write(out / WEIGHTS, fitted.trees, pool.chosen(fitted.trees), about)
         write_curve(out / CURVE, curve)
         facts = {split: asdict(ranking) if ranking else None for split, ranking in ranked.items()}
         text = json.dumps({"run": identity, "epoch": self.settings.n_trees, **facts}, indent=1)
         (out / RANKING).write_text(text, encoding="utf-8")
         return curve, known
+
+    def _write(self, path: Path, trees: Trees, portfolio: NDArray[np.int16], about: Mapping[str, Any]) -> None:
+        """Write the model file that products read: trees and portfolio over this library's space, if it is a part."""
+        space = self.data.space
+        if is_joint(space):
+            trees, portfolio = restricted(trees, space), portfolio[:, own_columns(space)]
+            space = own_only(space)
+        meaning = Meaning(
+            op=self.data.op, extractor=BOOSTED, dimension=self.data.dimension, parameters=space.parameters, about=about,
+        )  # fmt: skip
+        write_model(path, {**trees.tensors(), PORTFOLIO: portfolio}, meaning)
 
     def _seen(self, pool: Pool, progress: Callable[[float, str], object]) -> Seen:
         """Return the trees' inputs of every case, and show the cases to `pool`; each pattern is made once."""

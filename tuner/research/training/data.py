@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 from autosparse.tuner.features.setting import RunSetting
-from autosparse.tuner.learned.embeddings import code_rows
+from autosparse.tuner.learned.codes import code_rows
 from autosparse.tuner.learned.training_domain import TrainingDomain
 from autosparse.tuner.research.collect.files import CENSORED, REFUSED, Measurements, read_folder
 from autosparse.tuner.research.collect.operations import OPS, taught_by

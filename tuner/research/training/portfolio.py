@@ -18,6 +18,7 @@ from autosparse.tuner.learned.predict import suits
 from autosparse.tuner.learned.scorers import guess_column
 from autosparse.tuner.learned.trees import Trees
 from autosparse.tuner.research.training.data import DataSet, TrainingCase
+from autosparse.tuner.research.training.restriction import is_own
 from numpy.typing import NDArray
 
 from autosparse.core.problem import Problem
@@ -47,13 +48,18 @@ class Pool:
 
     @classmethod
     def of(cls, data: DataSet, cases: Sequence[TrainingCase], n_pool: int = N_POOL) -> Pool:
-        """Build the pool from the schedules of `cases` that came nearest to the best of their pattern."""
+        """Build the pool from the schedules of `cases` that came nearest to the best of their pattern.
+
+        Where the data have several spaces, only programs of this library's space are taken.
+        """
         loss: dict[SuperSchedule, float] = {}
         codes: dict[SuperSchedule, NDArray[np.int16]] = {}
         for case in cases:
-            for one, code, ratio in zip(case.schedules, case.codes, case.ratios / case.ratios.min(), strict=True):
-                loss[one] = min(loss.get(one, np.inf), float(ratio))
-                codes[one] = code
+            ratios = case.ratios / case.ratios.min()
+            for at in np.flatnonzero(is_own(case.codes, data.space)).tolist():
+                one = case.schedules[at]
+                loss[one] = min(loss.get(one, np.inf), float(ratios[at]))
+                codes[one] = case.codes[at]
         nearest = sorted(loss, key=lambda one: (loss[one], one.to_json()))
         kept = list(itertools.islice(nearest, n_pool))
         return cls(kept, np.stack([codes[one] for one in kept]), max(1, len(cases) // N_PATTERNS))

@@ -12,14 +12,14 @@ from typing import Final
 import numpy as np
 from autosparse._native import runtime_api
 from autosparse._native.inference.waconet import ConvolutionWeights, pooled_means
-from autosparse.tuner.features.panels import panel_spans
 from autosparse.tuner.features.pattern_vector import matrix_vector, tensor_vector
-from autosparse.tuner.learned.tensors import tensor_cells
+from autosparse.tuner.learned.codes import Structure, width
 from autosparse.tuner.learned.weights import LearnedWeights, Weights, linear, rectified
-from autosparse.tuner.space.template import Categorical, Code, Parameter, Permutation
+from autosparse.tuner.research.inference.cells import looked_at_cells, tensor_cells
+from autosparse.tuner.space.template import Permutation
 from numpy.typing import NDArray
 
-from autosparse.core.pattern import Pattern, TensorPattern
+from autosparse.core.pattern import TensorPattern
 
 Floats = NDArray[np.float32]
 
@@ -27,33 +27,12 @@ Floats = NDArray[np.float32]
 # -- programs -------------------------------------------------------------------------------------------------------
 
 
-def code_rows(codes: Sequence[Code], parameters: Sequence[Parameter]) -> NDArray[np.int16]:
-    """Return codes as rows of integers: one per categorical parameter, one per position of a permutation."""
-    rows = [[n for one in code for n in (one if isinstance(one, tuple) else (one,))] for code in codes]
-    return np.array(rows, np.int16).reshape(len(rows), sum(map(_width, parameters)))
-
-
-def code_of(row: NDArray[np.int16], parameters: Sequence[Parameter]) -> Code:
-    """Return the code of one row of `code_rows`."""
-    parts: list[int | tuple[int, ...]] = []
-    at = 0
-    for parameter in parameters:
-        values = row[at : at + _width(parameter)].tolist()
-        parts.append(values[0] if isinstance(parameter, Categorical) else tuple(values))
-        at += _width(parameter)
-    return tuple(parts)
-
-
-def _width(parameter: Parameter) -> int:
-    return 1 if isinstance(parameter, Categorical) else len(parameter.items)
-
-
 def embed_programs(rows: NDArray[np.int16], weights: LearnedWeights) -> Floats:
     """Return embeddings of programs, (n, 128), from `code_rows`."""
     parts, at = [], 0
     for parameter in weights.space.parameters:
-        columns = rows[:, at : at + _width(parameter)].astype(np.int64)
-        at += _width(parameter)
+        columns = rows[:, at : at + width(parameter)].astype(np.int64)
+        at += width(parameter)
         if isinstance(parameter, Permutation):
             parts.append(_permutations(columns, parameter, weights.tensors))
         else:
@@ -75,25 +54,9 @@ def _permutations(columns: NDArray[np.int64], parameter: Permutation, tensors: W
 # -- patterns -------------------------------------------------------------------------------------------------------
 
 
-def looked_at_cells(pattern: Pattern, limit: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Return sorted distinct (rows, columns) of the entries that `panels` samples; O(limit + rows / panels)."""
-    spans = panel_spans(pattern.indptr, limit)
-    places = np.concatenate([np.arange(start, stop) for start, stop in spans.tolist()])
-    columns = pattern.indices[places].astype(np.int64)
-    rows = np.searchsorted(pattern.indptr, places, side="right") - 1
-    keys = rows * (pattern.n_cols + 1) + columns
-    if np.any(keys[1:] <= keys[:-1]):  # columns are unsorted or repeated
-        keys = np.unique(keys)
-        rows, columns = np.divmod(keys, pattern.n_cols + 1)
-    return rows.astype(np.int32), columns.astype(np.int32)
-
-
 def shape_facts(numbers: Sequence[int]) -> Floats:
     """Return log2(1 + x) / 8 - 2 for each of `numbers`: the extents and the number of nonzeros."""
     return np.array([math.log2(1 + number) / 8 - 2 for number in numbers], np.float32)
-
-
-Structure = Pattern | TensorPattern
 
 
 def _waconet(pattern: Structure, weights: LearnedWeights) -> Floats:
