@@ -2,7 +2,7 @@
 
     python benchmarks/search_compare.py --models FOLDER --op spmv [--matrices FOLDER] [--trials 400] [--out FILE]
 
-FOLDER holds a model (`train`, `calibrate --out FOLDER`) and beside it the graph of `tuner.graph.build`,
+FOLDER holds a model (`train`, `calibrate --out FOLDER`) and beside it the graph of `tuner.research.graph.build`,
 OP.graph.safetensors. Every strategy evaluates the same model on the same patterns, one schedule at a time; only the
 graph search uses batches, as in the library. Costs are predicted ratios to the default kernel. HyperOpt (TPE) and
 OpenTuner take part if they are installed.
@@ -28,14 +28,14 @@ from typing import Any
 
 import numpy as np
 from autosparse.tuner.analytic.models import predicted_ratios
-from autosparse.tuner.collect.operations import OPS
-from autosparse.tuner.collect.recipes import Recipe, real_files
 from autosparse.tuner.features.setting import RunSetting
-from autosparse.tuner.generators.base import FAMILIES, generate
-from autosparse.tuner.graph import ProgramGraph, best_first, exhaustive
 from autosparse.tuner.learned.predict import LearnedModel, RatioScale
 from autosparse.tuner.learned.scorers import guess_column, scorer_of
 from autosparse.tuner.learned.weights import LearnedWeights
+from autosparse.tuner.research.collect.operations import OPS
+from autosparse.tuner.research.collect.recipes import Recipe, real_files
+from autosparse.tuner.research.generators.base import FAMILIES, generate
+from autosparse.tuner.research.graph import ProgramGraph, best_first, exhaustive
 from autosparse.tuner.space.template import Categorical, Code, TemplateSpace
 
 from autosparse import _native
@@ -282,7 +282,7 @@ def problem_of(op: str, pattern: Pattern) -> Problem:
 
 
 def read(folder: Path, op: str) -> tuple[LearnedModel, ProgramGraph]:
-    """Read the model of `op` in `folder`, with the programs of the graph beside it (`tuner.graph.build`)."""
+    """Read the model of `op` in `folder`, with the programs of the graph beside it (`tuner.research.graph.build`)."""
     weights = LearnedWeights.read(folder / f"{op}.safetensors")
     graph = ProgramGraph.load(folder / f"{op}.graph.safetensors")
     if graph.model != weights.name:
