@@ -127,8 +127,7 @@ class Model:
     """Cost model of one target: predictions of the source platforms, corrected by samples of the target.
 
     The correction is boosted trees (`corrected`) where scikit-learn is installed and samples of enough matrices are
-    given,
-    else an additive residual.
+    given, else an additive residual.
     """
 
     target: Accelerator
@@ -169,10 +168,9 @@ def transfer(
     """Fit a cost model of `target` from ``measured[matrix name][number of a configuration] = time``.
 
     `matrices` holds the matrices by the same names. Times may have any unit: only ratios on one matrix are used.
-    Without
-    samples the source models are used alone (zero-shot). With samples of `FEWEST` matrices or more, trees are fitted if
-    scikit-learn is installed (extra `train`); otherwise an additive residual is fitted by NumPy.
-    Raises RecordError for times <= 0 or an operation without a source model, InputError for a matrix that is not given.
+    Without samples the source models are used alone (zero-shot). With samples of `FEWEST` matrices or more, trees are
+    fitted if scikit-learn is installed (extra `train`); otherwise an additive residual is fitted by NumPy. Raises
+    RecordError for times <= 0 or an operation without a source model, InputError for a matrix that is not given.
     """  # fmt: skip
     missing = sorted(set(measured) - set(matrices))
     if missing:
