@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 import traceback
 from collections.abc import Callable
@@ -228,12 +229,22 @@ def test_structures_that_point_outside_are_found_before_anything_is_planned() ->
         fibers.fibers_of(coords, (2, 5, 1), 0).facts(False)
 
 
+def test_no_module_of_the_laboratory_is_imported() -> None:
+    """Check the modules that this process has imported; the check runs after all others."""
+    laboratory = ("autosparse.tuner.research", "autosparse.calibration", "autosparse.accelerators")
+    assert "autosparse.tuner.gpu.model" in sys.modules, "nothing was planned"
+    assert not [name for name in sys.modules if name.startswith(laboratory)]
+
+
 def tests() -> dict[str, Callable[[], None]]:
     """Return every check by name."""
     from tests.triton import choosing, composites, factors, overridden, surfaces
 
     homes = (surfaces, choosing, composites, overridden, factors)
-    return {name: law for home in homes for name, law in vars(home).items() if name.startswith("test_")}
+    found = {name: law for home in homes for name, law in vars(home).items() if name.startswith("test_")}
+    last = test_no_module_of_the_laboratory_is_imported.__name__
+    law = found.pop(last)
+    return {**found, last: law}
 
 
 HOST_ONLY = (
@@ -250,7 +261,6 @@ def main() -> None:
     """Print a line for each check, or for those named in the arguments; after ``cuda``, on a GPU."""
     device.DEVICES["cpu"] = device.HostDevice()
     torch.set_num_threads(1)
-    import sys
 
     from tests.triton.places import is_on_gpu
 

@@ -43,7 +43,7 @@ LAWS = (
     "test_composites_are_scipys_products", "test_composites_are_offered_where_they_are_wanted",
     "test_composites_of_large_matrices_are_offered_when_the_model_likes_them",
     "test_composites_are_explained_by_their_parts", "test_composites_that_were_found_are_remembered_and_serve",
-    "test_an_operation_that_is_registered_late_has_kernels",
+    "test_an_operation_that_is_registered_late_has_kernels", "test_no_module_of_the_laboratory_is_imported",
 )  # fmt: skip
 
 
