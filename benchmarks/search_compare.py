@@ -28,7 +28,7 @@ import autosparse.tuner
 import numpy as np
 from autosparse.tuner.analytic.models import predicted_ratios
 from autosparse.tuner.features.setting import RunSetting
-from autosparse.tuner.learned.embeddings import code_rows, embed_programs
+from autosparse.tuner.learned.codes import code_rows
 from autosparse.tuner.learned.predict import LearnedModel, RatioScale
 from autosparse.tuner.learned.scorers import guess_column, scorer_of
 from autosparse.tuner.learned.weights import LearnedWeights
@@ -37,6 +37,7 @@ from autosparse.tuner.research.collect.recipes import Recipe, real_files
 from autosparse.tuner.research.generators.base import FAMILIES, generate
 from autosparse.tuner.research.graph import ProgramGraph, best_first, exhaustive
 from autosparse.tuner.research.graph.build import build_graph
+from autosparse.tuner.research.inference.embeddings import embed_programs
 from peerlib.archives import output
 from peerlib.table import markdown
 from searchlib import strategies
