@@ -150,8 +150,8 @@ STRATEGIES: dict[str, tuple[str | None, Strategy]] = {
     ),
     "exhaustive": (None, _on_graph(lambda score, graph, n: exhaustive(len(graph), score))),
     "random": (None, _on_points(strategies.random)),
-    "tpe": ("optuna", _on_points(strategies.tpe)),
     "bandit": (None, _on_points(strategies.bandit)),
+    "tpe": ("optuna", _on_points(strategies.tpe)),
 }
 """Module that a strategy needs, and the strategy, by name; `exhaustive` scores all programs whatever the budget."""
 
@@ -257,12 +257,12 @@ def main(given: Sequence[str] | None = None) -> None:
     out.parent.mkdir(parents=True, exist_ok=True)
     outcomes = [Outcome(**json.loads(line)) for line in out.read_text("utf-8").splitlines()] if out.exists() else []
     known = {(one.strategy, one.pattern) for one in outcomes}
-    for name, pattern in patterns(args.matrices, args.patterns):
-        features = model.features(pattern)
-        for strategy, (module, run) in STRATEGIES.items():
-            if module is not None and importlib.util.find_spec(module) is None:
-                print(f"{strategy} is not run: {module} is not installed", flush=True)
-                continue
+    chosen = [(name, one, model.features(one)) for name, one in patterns(args.matrices, args.patterns)]
+    for strategy, (module, run) in STRATEGIES.items():
+        if module is not None and importlib.util.find_spec(module) is None:
+            print(f"{strategy} is not run: {module} is not installed", flush=True)
+            continue
+        for name, pattern, features in chosen:
             if (strategy, name) in known:
                 continue
             objective = Objective(model, graph, problem_of(op, pattern), features)
