@@ -14,6 +14,7 @@ from autosparse import log
 from autosparse.cli import show
 from autosparse.cli.operands import at_least, read_seconds
 from autosparse.cli.show import CommandError
+from autosparse.errors import RecordError
 from autosparse.ops import MATMUL
 from autosparse.tuner.features.panels import FEATURE_LIMIT
 
@@ -173,7 +174,26 @@ def _train(arguments: argparse.Namespace) -> int:
         write_curve(arguments.out / CURVE, trainer.history)
     if trainer.history:
         _finish(trainer, observe, arguments.out)
+        _complete(arguments)
     return 0
+
+
+def _complete(arguments: argparse.Namespace) -> None:
+    """Add the scale and the portfolio that tuning needs to the best weights; print why where that is not possible."""
+    from autosparse.calibration.finishing import finish
+    from autosparse.tuner.research.collect.files import read_folder
+    from autosparse.tuner.research.collect.operations import taught_by
+    from autosparse.tuner.research.training.curves import WEIGHTS
+
+    found = [one for folder in arguments.data for name in taught_by(arguments.op) for one in read_folder(folder, name)]
+    try:
+        n_patterns = finish(arguments.out / WEIGHTS, found, arguments.matrices)
+    except RecordError as error:
+        print(f"tuning cannot use these weights yet: {error}")
+        return
+    print(
+        f"scale and portfolio from {n_patterns} patterns: link the file as FOLDER/OP.safetensors and set models=FOLDER"
+    )
 
 
 def _trainer(arguments: argparse.Namespace) -> Trainer:

@@ -56,7 +56,7 @@ def test_only_the_registry_names_the_laboratory() -> None:
 
 
 def test_names_of_the_laboratory_are_recognised() -> None:
-    for name in ("tuner.research.graph.search.best_first", "accelerators", "calibration.models", "dask.collecting"):
+    for name in ("tuner.research.graph.search.best_first", "accelerators", "calibration.finishing", "dask.collecting"):
         assert LABORATORY.match(f"autosparse.{name}")
         assert SOME_NAME.search(name)
     assert not LABORATORY.match("autosparse.tuner.learned.scorers")

@@ -90,7 +90,9 @@ class LearnedModel:
         """Read ``<name>.safetensors`` in `folder`; raise FileNotFoundError, or RecordError for a broken file."""
         weights = LearnedWeights.read(folder / f"{name}{MODEL_SUFFIX}")
         if PORTFOLIO not in weights.tensors:
-            raise RecordError.broken(f"cost model {name}", reason="it has no portfolio: `calibrate` gives it one")
+            raise RecordError.broken(
+                f"cost model {name}", reason="it has no portfolio: `train` adds one to a trained model"
+            )
         codes = np.asarray(weights.tensors[PORTFOLIO], np.int16)
         scale = RatioScale.from_data(weights.about.get("scale", {}))
         return cls(weights, codes, scale, scorer_of(weights), rates)

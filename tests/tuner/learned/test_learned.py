@@ -351,9 +351,9 @@ def test_tuning_measures_what_the_model_proposes(tmp_path):
 
 @pytest.mark.full  # trees take the same path in test_boosted.py
 def test_from_measurements_to_a_product(tmp_path, capsys):
-    """Run collect, train, calibrate and tune with real kernels, and check a product."""
+    """Run collect, train and tune with real kernels, and check a product."""
     models = tiny_model(tmp_path, "spmv")
-    assert "scale of a network" in capsys.readouterr().out
+    assert "scale and portfolio from" in capsys.readouterr().out
     found = generate("stencil", nnz=30_000, seed=9)
     theirs = scipy.sparse.coo_array((np.ones(found.nnz, np.float32), found.indices), shape=found.shape).tocsr()
     A = asp.csr(theirs.copy())
