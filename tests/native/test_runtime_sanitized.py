@@ -134,8 +134,8 @@ def test_no_sanitizer_speaks_up(tmp_path: Path, sanitizer: str) -> None:
     assert done.returncode != 0
     assert b"in asp_block_fill" in done.stderr, done.stderr[-2000:]
     command = [sys.executable, "-c", SANITIZED_TESTS, str(tree), "-x", "-q", "-p", "no:cacheprovider"]
-    # beyond_32_bits: 13 GB, and shadow memory would be written. many_rows: threads wait for each other at thousands of
-    # stages, which takes minutes with the race detector.
+    # beyond_32_bits: 13 GB, and shadow memory would be written. many_rows: threads that wait for each other at every
+    # stage take minutes with the race detector.
     left_out = "not beyond_32_bits and not many_rows" if sanitizer == "thread" else "not beyond_32_bits"
     command += ["-p", "no:faulthandler", "-k", left_out]
 
