@@ -7,8 +7,13 @@ from typing import Final
 
 import pytest
 
-HEAVY: Final = r"::Test(CSR|CSC)Matrix(NonCanonical)?::test_(slicing_3|add_sub|setdiag_comprehensive|sum|le|lt|ge|gt)\b"
-"""Regular expression for the longest tests of methods that arrays and matrices share; `make test` tests arrays."""
+HEAVY: Final = (
+    r"::Test(CSR|CSC)Matrix(NonCanonical::|::test_(slicing_3|add_sub|setdiag_comprehensive|sum|le|lt|ge|gt)\b)"
+)
+"""Regular expression for tests of matrices that run in `make test-full` only.
+
+They are the non-canonical ones, and the longest ones of methods that matrices share with arrays.
+"""
 
 
 def pytest_configure(config: pytest.Config) -> None:
