@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from peerlib.archives import output, read_bytes
+from peerlib.pictures import save
 from peerlib.records import ResultFile
 from peerlib.summary import Distribution
 from peerlib.table import markdown
@@ -243,7 +244,7 @@ def draw(out: Path) -> list[str]:
         axes.set(**labels)
         axes.grid(alpha=0.3)
         axes.legend()
-        figure.savefig(out / f"{name}.png")
+        save(figure, out / f"{name}.png")
     return sorted(curves)
 
 
