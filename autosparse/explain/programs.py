@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
+
+from scipy.sparse import issparse
 
 from autosparse.contraction.choice import ProgramChoice, choose, is_computable
 from autosparse.contraction.expressions.request import EinsumRequest
@@ -13,7 +16,7 @@ from autosparse.contraction.lower.plan import EinsumPlan
 from autosparse.contraction.operands import Operand, Sparse, prepare
 from autosparse.contraction.path import is_short
 from autosparse.contraction.remembered import RememberedProgram, peek
-from autosparse.contraction.routes.existing import Route
+from autosparse.contraction.routes.existing import PRODUCT, Route, ours
 from autosparse.contraction.routes.paid import COMPILE_S, ExpressionCalls
 from autosparse.contraction.routes.triangles import triangles
 from autosparse.contraction.serving import account_of, takes
@@ -21,6 +24,7 @@ from autosparse.contraction.subscripts import Subscripts, interleaved
 from autosparse.contraction.surface import loops
 from autosparse.explain.program_explanation import ProgramExplanation
 from autosparse.explain.section import Section
+from autosparse.explain.sparse_products import solvers_of
 from autosparse.explain.units import seconds
 from autosparse.ops import EINSUM
 
@@ -69,7 +73,8 @@ def _of_product(request: EinsumRequest) -> ProgramExplanation:
         if takes(known.direct, given):
             account = account_of(known.direct, given, known.subscripts)
             if not route.begins or not account.prefers_kernel:
-                return ProgramExplanation(title, (_section(title, facts + _calls(route, account), route.says),))
+                section = _section(title, facts + _calls(route, account), route.says)
+                return ProgramExplanation(title, (section, *_solvers(route, given)))
             begun = f"{route.says}, at first"
     prepared = prepare(request.operands, known.subscripts, known.dtype)
     subscripts = known.subscripts
@@ -88,6 +93,14 @@ def _of_product(request: EinsumRequest) -> ProgramExplanation:
     if not is_computable(prepared):
         return ProgramExplanation(title, (_section(title, facts, "joins of two operands at a time in NumPy"),))
     return _of_programs(title, facts, subscripts, prepared, is_dense=known.format == "dense")
+
+
+def _solvers(route: Route, given: Sequence[Any]) -> list[Section]:
+    """Return the section on the solvers of a product of two sparse matrices."""
+    if route is not PRODUCT or not all(map(issparse, given)):
+        return []
+    solvers = solvers_of(*map(ours, given))
+    return [] if solvers is None else [solvers]
 
 
 def _calls(route: Route, account: ExpressionCalls) -> list[tuple[str, str]]:

@@ -1,4 +1,5 @@
-/* Sparse times sparse matrix by Gustavson's row algorithm, in one numeric pass on several threads.
+/* Sparse times sparse matrix by rows, in one numeric pass on several threads. Three ways to accumulate a row compete
+ * (spgemm_costs.c); they give the same entries in the same order.
  *
  * SciPy computes the sizes of all rows in a first pass, which takes a third of the product's time. Here each thread
  * appends rows to chunks of its own memory, and rows are copied to their final positions when all sizes are known.

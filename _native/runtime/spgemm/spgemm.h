@@ -84,9 +84,10 @@ struct sg_job {
 
 extern const sg_kind sg_kinds[4][2]; /* [dtype][itype] */
 
-/* Values of `b_same` and `b_order` (SG_REPEATED: equal columns follow each other, SG_DESCENDING: one is smaller than that before)
- * ; SG_UNKNOWN means not compared yet. */
-enum { SG_UNKNOWN = 0, SG_SAME = 1, SG_OTHER = 2, SG_ASCENDING = 1, SG_DESCENDING = 2, SG_REPEATED = 3 };
+/* Values of `b_same` and `b_order`; SG_UNKNOWN means not compared yet. */
+enum { SG_UNKNOWN = 0, SG_SAME = 1, SG_OTHER = 2 };
+/* SG_REPEATED: sorted, with equal columns beside each other. SG_DESCENDING: not sorted. */
+enum { SG_ASCENDING = 1, SG_DESCENDING = 2, SG_REPEATED = 3 };
 
 /* Return the segment to which row `row` is appended, in a chunk with room for n entries; NULL without memory. */
 sg_segment *sg_open(const sg_job *job, sg_space *space, int64_t row, int64_t n);
