@@ -65,6 +65,9 @@ typedef struct {
     void (*extent)(const void *indices, int64_t n, int64_t *low, int64_t *high);
 } asp_kernels;
 
+/* Maximum number of vectors of a tile of identical rows with a partial last vector. */
+enum { MASKED_TWINS_MAX = 8 };
+
 enum { N_ISAS = 3 };
 /* Tables by [dtype][itype]. */
 extern const asp_kernels asp_kernels_base[4][2];
@@ -75,6 +78,9 @@ extern const asp_kernels asp_kernels_avx512[4][2];
 const asp_kernels *asp_kernels_for(int dtype, int itype, int64_t row_bytes);
 /* Variant of `scatter` for one dense column with unit strides, the same for every instruction set; [dtype][itype]. */
 extern const asp_kernel asp_scatter_vector[4][2];
+
+/* Return the kernel of C[i, :] = A[i] B for 2 to 7 columns of fewer than 32 bytes in all, or NULL. */
+asp_kernel asp_narrow_kernel(int dtype, int itype, int64_t n_vecs);
 
 /* Return the bytes of one element, and of a vector of the instruction set in use. */
 ASP_INLINE int64_t asp_element_bytes(int dtype) { return dtype == ASP_F32 ? 4 : dtype == ASP_C128 ? 16 : 8; }

@@ -260,10 +260,13 @@ static int product_of(int dtype, int itype, asp_args args, int n_threads)
     const int64_t element_bytes = asp_element_bytes(dtype), n_rows = args.n_rows, n_cols = args.n_cols;
     const asp_kernels *kernels = asp_kernels_for(dtype, itype, args.n_vecs * element_bytes);
     const int is_wide = args.n_vecs > 1 || args.places != NULL;
-    job.kernel = is_wide ? kernels->spmm : asp_gathers() ? kernels->spmv : kernels->spmv_by_loads;
     job.args.nnz = asp_index_at(itype, args.indptr, n_rows);
-    job.total = n_rows + job.args.nnz - asp_index_at(itype, args.indptr, 0);
     job.args.has_identical_rows = args.n_vecs > 1 && asp_has_identical_rows(itype, n_rows, args.indptr, args.indices);
+    /* Tiles of identical rows have the results of the narrow kernels for rows of more than 16 bytes. */
+    const int prefers_twins = job.args.has_identical_rows && args.n_vecs * element_bytes > 16;
+    const asp_kernel narrow = prefers_twins ? NULL : asp_narrow_kernel(dtype, itype, args.n_vecs);
+    job.kernel = narrow ? narrow : is_wide ? kernels->spmm : asp_gathers() ? kernels->spmv : kernels->spmv_by_loads;
+    job.total = n_rows + job.args.nnz - asp_index_at(itype, args.indptr, 0);
     if (is_wide) return multiply_panels(&job, n_threads);
     asp_column x = {NULL, NULL}, y = {NULL, NULL};
     int status = asp_column_in(&x, args.B, n_cols, args.ldb, element_bytes);
