@@ -1,6 +1,6 @@
 """Time products of every width against the next multiple of the vector length, single columns, and other libraries.
 
-    python benchmarks/widths.py --out benchmarks/results/widths.jsonl
+    python benchmarks/widths.py --out build/benchmarks/widths.jsonl
     python benchmarks/widths.py --quick
 
 Operations: ``A @ B`` ("spmm"), ``A.T @ B`` ("transposed"), SDDMM and MTTKRP, all untuned. Each case alternates

@@ -13,8 +13,11 @@
 #define CASE(nv) KIND_OF_IDENTICAL(nv, whole, WHOLE)
 TILE_CASES(CASE)
 #undef CASE
-/* The same for tiles with a partial last vector, by their number of vectors; compiled in masked_twins_*.c. */
-extern void (*const NAME(masked_twins)[MASKED_TWINS_MAX])(TILE_ARGUMENTS);
+#if IBYTES == 4
+/* The same for tiles with a partial last vector, by their number of vectors; compiled in identical_masked_*.c. With
+ * indices of 64 bits these tiles do not search for identical rows: they would double the time of compilation. */
+extern void (*const NAME(identical_masked)[MAX_IDENTICAL_MASKED])(TILE_ARGUMENTS);
+#endif
 #endif
 #define CASE(nv) KIND(nv, whole, WHOLE) KIND(nv, masked, MASKED)
 TILE_CASES(CASE)
@@ -90,7 +93,9 @@ static void NAME(spmm)(const asp_args *args, int64_t begin, int64_t end)
 #endif
 #if IDENTICAL_TILES
         if (args->has_identical_rows && lanes == VL) one = identical_tiles[nv - 1];
-        else if (args->has_identical_rows && nv <= MASKED_TWINS_MAX) one = NAME(masked_twins)[nv - 1];
+#if IBYTES == 4
+        else if (args->has_identical_rows && nv <= MAX_IDENTICAL_MASKED) one = NAME(identical_masked)[nv - 1];
+#endif
 #endif
         one(args, begin, end, j, lanes, 0);
         j += covered;

@@ -13,7 +13,7 @@ static const int32_t asp_lane_masks[16] = {-1, -1, -1, -1, -1, -1, -1, -1, 0, 0,
 #define ISA asp_avx2
 #define VEC_HEADER "vec_avx2.h"
 #define IDENTICAL_REGISTERS 16
-#include "masked_twins_both.h"
+#include "identical_masked_both.h"
 
 #include "target_end.h"
 #endif

@@ -1,16 +1,16 @@
 /* Tiles of identical rows with a partial last vector, by their number of vectors. */
 #include "spmm_tile_body.h"
 
-extern void (*const NAME(masked_twins)[MASKED_TWINS_MAX])(TILE_ARGUMENTS);
+extern void (*const NAME(identical_masked)[MAX_IDENTICAL_MASKED])(TILE_ARGUMENTS);
 #define CASE(nv)                                                                 \
-    static ASP_NOINLINE void NAME(masked_twins_##nv)(TILE_ARGUMENTS)             \
+    static ASP_NOINLINE void NAME(identical_masked_##nv)(TILE_ARGUMENTS)             \
     {                                                                            \
         NAME(tile)(nv, MASKED, 1, args, begin, end, j, lanes, lead);             \
     }
 CASES_8(CASE)
 #undef CASE
-#define CASE(nv) NAME(masked_twins_##nv),
-void (*const NAME(masked_twins)[MASKED_TWINS_MAX])(TILE_ARGUMENTS) = {CASES_8(CASE)};
+#define CASE(nv) NAME(identical_masked_##nv),
+void (*const NAME(identical_masked)[MAX_IDENTICAL_MASKED])(TILE_ARGUMENTS) = {CASES_8(CASE)};
 #undef CASE
 #undef IDENTICAL_MAX
 #undef IDENTICAL_TILES

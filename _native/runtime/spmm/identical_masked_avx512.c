@@ -11,7 +11,7 @@
 #define ISA asp_avx512
 #define VEC_HEADER "vec_avx512.h"
 #define IDENTICAL_REGISTERS 32
-#include "masked_twins_both.h"
+#include "identical_masked_both.h"
 
 #include "target_end.h"
 #endif
