@@ -36,7 +36,7 @@
         for (int64_t i = begin; i < end; i++) {                                                                    \
             const int64_t stop = indptr[i + 1];                                                                    \
             E *c = (E *)args->C + i * args->ldc + j;                                                               \
-            V sum[8] = {{0}}, x;                                                                                   \
+            V sum[MAX_VECTORS] = {{0}}, x;                                                                                   \
             if (stop - indptr[i] > args->long_row_length) {                                                           \
                 if (j == 0) asp_note_long_row(args, i);                                                               \
                 continue;                                                                                          \
@@ -66,7 +66,7 @@
         const E *data = args->data;                                                                                \
         for (int64_t i = begin; i < end; i++) {                                                                    \
             const E *b = (const E *)args->B + i * args->ldb + j;                                                   \
-            V row[8], x[8];                                                                                        \
+            V row[MAX_VECTORS], x[MAX_VECTORS];                                                                                        \
             ASP_UNROLL for (int v = 0; v < nv; v++) memcpy(&row[v], b + (v < nv - 1 ? v * lanes : gap), sizeof(V)); \
             for (int64_t k = indptr[i], stop = indptr[i + 1]; k < stop; k++) {                                     \
                 E *c = (E *)args->C + (int64_t)indices[k] * ldc + j;                                               \
@@ -85,15 +85,8 @@
 #define CASE(kind, bytes, n) \
     case n: NAME(kind##_tile_##bytes)(n, args, begin, end, j, gap); break;
 #define FEW_CASES(kind, bytes) CASE(kind, bytes, 1) CASE(kind, bytes, 2)
-#define MANY_CASES(kind, bytes) FEW_CASES(kind, bytes) CASE(kind, bytes, 3) CASE(kind, bytes, 4) MORE_CASES(kind, bytes)
-#if VECTOR_BYTES == 64
+#define MANY_CASES(kind, bytes) FEW_CASES(kind, bytes) CASE(kind, bytes, 3) CASE(kind, bytes, 4)
 #define MAX_VECTORS 4
-#define MORE_CASES(kind, bytes)
-#else
-#define MAX_VECTORS 8
-#define MORE_CASES(kind, bytes) \
-    CASE(kind, bytes, 5) CASE(kind, bytes, 6) CASE(kind, bytes, 7) CASE(kind, bytes, 8)
-#endif
 
 TILES(16)
 #if VECTOR_BYTES >= 32
@@ -219,7 +212,6 @@ static void NAME(spmv)(const asp_args *args, int64_t begin, int64_t end)
 #undef CASE
 #undef FEW_CASES
 #undef MANY_CASES
-#undef MORE_CASES
 #undef MAX_VECTORS
 #undef WIDE
 #undef NARROW
