@@ -4,7 +4,7 @@
 
 The benchmark replays committed measurements, as benchmarks/kinds.py does. Trees are fitted to all other kinds. Then,
 N_DRAWS times, a few training patterns of the left-out kind, from distinct groups, play the role of a user's
-measurements, and `tuner.calibration.choose` selects an adjustment.
+measurements, and `tuner.research.calibration.choose` selects an adjustment.
 
 The score "top 1" is the share of the best measured speed that the first predicted schedule reaches, on the kind's
 validation and open held-out patterns. The default kernel counts among the best. The table shows it before calibration,
@@ -25,10 +25,10 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from autosparse.tuner.calibration.adjustments import ADJUSTMENTS, Adjustment
-from autosparse.tuner.calibration.choice import choose
-from autosparse.tuner.calibration.examples import Example
 from autosparse.tuner.learned.scorers import n_inputs
+from autosparse.tuner.research.calibration.adjustments import ADJUSTMENTS, Adjustment
+from autosparse.tuner.research.calibration.choice import choose
+from autosparse.tuner.research.calibration.examples import Example
 from kinds import FEWEST, SPLITS, WAYS, Seen, data_folders, default_share, fitted, prepared, share
 from peerlib.environment import matrices_folder
 from peerlib.table import markdown

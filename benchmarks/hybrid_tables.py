@@ -67,8 +67,8 @@ def costs_for(n_columns: int, columns: int) -> Any:
 def plans(A: Any, columns: int) -> tuple[dict[str, Any], dict[str, float]]:
     """Return greedy plans and their search seconds by name: the default (r = 1.2), ablations, and single families."""
     from autosparse.tuner.hybrid.costs import Operator
-    from autosparse.tuner.hybrid.greedy import GreedyOptions, plan_tiles
     from autosparse.tuner.hybrid.tiles import block_operators
+    from autosparse.tuner.research.hybrid.greedy import GreedyOptions, plan_tiles
 
     from autosparse import _native
     from autosparse.core.pattern import Pattern

@@ -18,21 +18,21 @@ from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
 from autosparse.errors import RecordError
 from autosparse.tuner.analytic.models import predicted_ratios
-from autosparse.tuner.calibration.adjustments import Adjustment
-from autosparse.tuner.calibration.choice import FEWEST_GROUPS, CalibrationChoice, choose
-from autosparse.tuner.calibration.examples import Example
-from autosparse.tuner.calibration.store import ModelStore
-from autosparse.tuner.collect.files import CENSORED, REFUSED, Measurements
-from autosparse.tuner.collect.operations import OPS
 from autosparse.tuner.features.setting import MachineRates, RunSetting
-from autosparse.tuner.learned.embeddings import code_rows
+from autosparse.tuner.learned.codes import code_rows
 from autosparse.tuner.learned.predict import PORTFOLIO, RatioScale
 from autosparse.tuner.learned.safetensors import read_safetensors, write_safetensors
-from autosparse.tuner.learned.scale import fit_scale
 from autosparse.tuner.learned.scorers import BOOSTED, Scorer, guess_column, inputs, scorer_of
 from autosparse.tuner.learned.training_domain import TrainingDomain
 from autosparse.tuner.learned.trees import Trees
 from autosparse.tuner.learned.weights import LearnedWeights
+from autosparse.tuner.research.calibration.adjustments import Adjustment
+from autosparse.tuner.research.calibration.choice import FEWEST_GROUPS, CalibrationChoice, choose
+from autosparse.tuner.research.calibration.examples import Example
+from autosparse.tuner.research.calibration.store import ModelStore
+from autosparse.tuner.research.collect.files import CENSORED, REFUSED, Measurements
+from autosparse.tuner.research.collect.operations import OPS
+from autosparse.tuner.research.training.scale import fit_scale
 
 N_PORTFOLIO: Final = 128
 """Number of schedules in the portfolio of a model that has none, such as a newly trained network."""

@@ -67,7 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _operations(arguments: argparse.Namespace) -> list[str]:
-    from autosparse.tuner.collect.operations import MODELS
+    from autosparse.tuner.research.collect.operations import MODELS
 
     ops = [name.strip() for name in arguments.ops.split(",") if name.strip()]
     if arguments.ops and not ops:
@@ -117,14 +117,14 @@ def _weights(arguments: argparse.Namespace, ops: list[str]) -> dict[str, Path]:
 
 def _say_what_is_missing() -> None:
     """Print which optional packages are missing, before anything is measured."""
-    from autosparse.tuner.calibration.adjustments import missing
+    from autosparse.tuner.research.calibration.adjustments import missing
 
     for way, module in missing().items():
         print(f"without {module} (pip install 'autosparse[train]') {way!r} does not compete; the other ways do")
 
 
 def _undo(out: Path, ops: list[str]) -> int:
-    from autosparse.tuner.calibration.store import ModelStore
+    from autosparse.tuner.research.calibration.store import ModelStore
     from autosparse.tuning.memory.cost_table import COSTS
 
     taken_back = ModelStore(out).undo(ops)
@@ -179,11 +179,12 @@ def _costs(out: Path) -> None:
 def _measured(arguments: argparse.Namespace, out: Path, ops: list[str]) -> Path:
     """Measure all operations into a folder beside the models, where an interrupted run continues."""
     from autosparse._native import supports
-    from autosparse.calibration.collection import context_for, machine_facts
+    from autosparse.calibration.collection import context_for
     from autosparse.tuner.analytic.models import statistics_model
-    from autosparse.tuner.collect.collector import Collector, Order
-    from autosparse.tuner.collect.operations import OPS
-    from autosparse.tuner.collect.recipes import recipes_in_turn
+    from autosparse.tuner.research.collect.collector import Collector, Order
+    from autosparse.tuner.research.collect.operations import OPS
+    from autosparse.tuner.research.collect.recipes import recipes_in_turn
+    from autosparse.tuning.memory.machine_facts import machine_facts
 
     dims = {OPS[op].n_dims for op in ops}
     order = Order(
@@ -217,9 +218,9 @@ def _fit(
 ) -> tuple[str, ...] | None:
     """Fit the model of operation `op` from `weights`; return its table row, or None if nothing was measured."""
     from autosparse.calibration.models import calibrate
-    from autosparse.tuner.calibration.store import ModelStore
-    from autosparse.tuner.collect.files import read_folder
-    from autosparse.tuner.collect.operations import taught_by
+    from autosparse.tuner.research.calibration.store import ModelStore
+    from autosparse.tuner.research.collect.files import read_folder
+    from autosparse.tuner.research.collect.operations import taught_by
 
     found = [one for folder in folders for name in taught_by(op) for one in read_folder(folder, name)]
     if not found:

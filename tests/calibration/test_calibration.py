@@ -8,12 +8,12 @@ import sys
 
 import numpy as np
 import pytest
-from autosparse.tuner.calibration import adjustments, choice
-from autosparse.tuner.calibration.adjustments import ADJUSTMENTS, left_over
-from autosparse.tuner.calibration.choice import choose
-from autosparse.tuner.calibration.examples import Example
-from autosparse.tuner.calibration.store import ModelStore
-from autosparse.tuner.training.boosting import clipped_logs, trees_of
+from autosparse.tuner.research.calibration import adjustments, choice
+from autosparse.tuner.research.calibration.adjustments import ADJUSTMENTS, left_over
+from autosparse.tuner.research.calibration.choice import choose
+from autosparse.tuner.research.calibration.examples import Example
+from autosparse.tuner.research.calibration.store import ModelStore
+from autosparse.tuner.research.training.boosting import clipped_logs, trees_of
 
 N_SKETCH, N_COLUMNS, N_PROGRAMS = 4, 3, 40
 
@@ -154,7 +154,7 @@ def test_a_calibration_is_taken_back_to_what_was_there_before(tmp_path):
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from autosparse.tuner.calibration import store as module
+from autosparse.tuner.research.calibration import store as module
 folder, at = Path(sys.argv[1]), int(sys.argv[2])
 steps = 0
 def counted(real):

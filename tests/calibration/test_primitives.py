@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from autosparse.tuner.hybrid.costs import REFERENCE, PrimitiveCosts, Rate
-from autosparse.tuner.hybrid.greedy import plan_tiles
 from autosparse.tuner.hybrid.partitions import DEFAULT_COSTS, partitions
 from autosparse.tuner.hybrid.tiles import block_operators
+from autosparse.tuner.research.hybrid.greedy import plan_tiles
 
 import autosparse as asp
 from autosparse import _native

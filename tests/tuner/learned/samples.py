@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from autosparse.tuner.collect.files import Measurements, read, read_folder, write
+from autosparse.tuner.research.collect.files import Measurements, read, read_folder, write
 
 from autosparse import cli
 from autosparse.core.schedule import SuperSchedule
