@@ -82,7 +82,7 @@ def multiply(operand: Operand, B: AnyArray, *, transposed: bool) -> AnyArray | N
 
 
 def _by_scipy(operand: Operand, B: AnyArray, dtype: np.dtype[Any], *, transposed: bool) -> AnyArray | None:
-    """Compute C = M @ B, or Mᵀ @ B when `transposed`, by SciPy's compiled loops, without the checks of SciPy's ``@``."""
+    """Compute C = M @ B, or Mᵀ @ B when `transposed`, by SciPy's compiled loops, without the checks of its ``@``."""
     if operand._flat:
         return None
     n_rows, n_columns = operand.n_major, operand.n_minor

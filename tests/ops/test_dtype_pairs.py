@@ -183,7 +183,9 @@ def test_small_products_are_computed_by_scipys_loops(monkeypatch):
         assert bool(calls) == is_small
 
 
-@pytest.mark.parametrize("pair", ["? ?", "? f4", "i1 i1", "i1 i8", "u8 ?", "u8 f4", "f4 i8", "f4 c16", "c8 i8", "c8 c16"])
+@pytest.mark.parametrize(
+    "pair", ["? ?", "? f4", "i1 i1", "i1 i8", "u8 ?", "u8 f4", "f4 i8", "f4 c16", "c8 i8", "c8 c16"]
+)
 @pytest.mark.parametrize("fmt", ["csr", "csc"])
 def test_small_products_have_scipys_bits(monkeypatch, fmt, pair):
     """Products that SciPy's loops compute have SciPy's order of additions, for any layout of B."""
