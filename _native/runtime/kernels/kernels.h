@@ -85,7 +85,7 @@ const asp_kernels *asp_kernels_for(int dtype, int itype, int64_t row_bytes);
 /* Variant of `scatter` for one dense column with unit strides, the same for every instruction set; [dtype][itype]. */
 extern const asp_kernel asp_scatter_vector[4][2];
 
-/* Return the kernel of C[i, :] = A[i] B for 2 to 7 columns of fewer than 32 bytes in all, or NULL. */
+/* Return the kernel of C[i, :] = A[i] B for rows of B of so few bytes that tiles are slow, or NULL: use tiles. */
 asp_kernel asp_narrow_kernel(int dtype, int itype, int64_t n_vecs);
 
 /* Return the bytes of one element of any type that values may be stored in. */

@@ -276,9 +276,7 @@ static int product_of(int dtype, int itype, asp_args args, int n_threads)
     const int is_wide = args.n_vecs > 1 || args.places != NULL;
     job.args.nnz = asp_index_at(itype, args.indptr, n_rows);
     job.args.has_identical_rows = args.n_vecs > 1 && asp_has_identical_rows(itype, n_rows, args.indptr, args.indices);
-    /* Tiles of identical rows have the results of the narrow kernels for rows of more than 16 bytes. */
-    const int has_tiles = job.args.has_identical_rows && itype == ASP_I32 && args.n_vecs * element_bytes > 16;
-    const asp_kernel narrow = has_tiles ? NULL : asp_narrow_kernel(dtype, itype, args.n_vecs);
+    const asp_kernel narrow = asp_narrow_kernel(dtype, itype, args.n_vecs);
     job.kernel = narrow ? narrow : is_wide ? kernels->spmm : asp_gathers() ? kernels->spmv : kernels->spmv_by_loads;
     job.total = n_rows + job.args.nnz - asp_index_at(itype, args.indptr, 0);
     if (is_wide) return multiply_panels(&job, n_threads);
