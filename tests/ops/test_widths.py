@@ -18,7 +18,7 @@ WIDTHS = (*range(1, 41), 50, 64, 100, 130)
 SAMPLE = (1, 2, 3, 5, 7, 10, 17, 33, 130)
 DTYPES = ("float32", "float64")
 LEVELS = range(runtime_api.lib.asp_best_isa() + 1 if runtime_api.available else 1)
-pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the compiled runtime is not there: SciPy serves")
+pytestmark = pytest.mark.skipif(not runtime_api.available, reason="needs the C runtime")
 
 
 @pytest.fixture(params=LEVELS)
