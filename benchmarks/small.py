@@ -33,6 +33,10 @@ from peerlib.timing import Protocol, Timing, take_turns
 
 RATIO: Final = 1.3
 MORE_S: Final = 2e-6
+MAX_LINES: Final = 40
+"""Maximum number of operations of which the table shows all."""
+NEAR: Final = 1.05
+"""Ratio to SciPy's time up to which longer tables leave an operation out."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,16 +129,27 @@ def _row(operation: Operation, n: int, dtype: str, multiplied: bool, found: dict
 
 
 def table(rows: Sequence[Row]) -> list[list[str]]:
-    """Return a line per operation and state; for each size it shows the dtype that is farthest from the target."""
+    """Return a line per operation and state; for each size it shows the dtype that is farthest from the target.
+
+    Of more than `MAX_LINES` operations, only those with a ratio above `NEAR` at some size have a line; the last line
+    counts the others.
+    """
     sizes = sorted({row.n for row in rows})
     lines = [["", *(f"n = {n}: SciPy" if show == "" else show for n in sizes for show in ("", "ratio", "more"))]]
-    for name in dict.fromkeys(row.name for row in rows):
+    names, slower = dict.fromkeys(row.name for row in rows), {row.name for row in rows if row.ratio > NEAR}
+    is_long = len(names) > MAX_LINES
+    for name in names:
+        if is_long and name not in slower:
+            continue
         line = [name]
         for n in sizes:
             found = [row for row in rows if row.name == name and row.n == n]
             worst = max(found, key=lambda row: (row.misses, min(row.ratio / RATIO, row.more_s / MORE_S)), default=None)
             line += ["-"] * 3 if worst is None else _cells(worst)
         lines.append(line)
+    if is_long:
+        text = f"{len(names) - len(slower)} other operations: at most {NEAR} at every size"
+        lines.append([text, *["-"] * (len(lines[0]) - 1)])
     return lines
 
 

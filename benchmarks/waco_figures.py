@@ -17,7 +17,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from peerlib.archives import output
+from peerlib.archives import output, read_bytes
+from peerlib.pictures import save
 from peerlib.records import ResultFile
 from peerlib.summary import Distribution
 from peerlib.table import markdown
@@ -116,10 +117,9 @@ def figure_15(folder: Path) -> dict[str, list[tuple[float, float]]]:
     """Return (epoch, validation loss) by extractor."""
     found = {}
     for name in EXTRACTORS:
-        path = folder / f"spmm32-{name}.csv"
-        if path.exists():
-            with path.open(newline="", encoding="utf-8") as file:
-                found[name] = [(float(row["epoch"]), float(row["validation_loss"])) for row in csv.DictReader(file)]
+        if (content := read_bytes(folder / f"spmm32-{name}.csv")) is not None:
+            rows = csv.DictReader(content.decode().splitlines())
+            found[name] = [(float(row["epoch"]), float(row["validation_loss"])) for row in rows]
     return found
 
 
@@ -244,7 +244,7 @@ def draw(out: Path) -> list[str]:
         axes.set(**labels)
         axes.grid(alpha=0.3)
         axes.legend()
-        figure.savefig(out / f"{name}.png")
+        save(figure, out / f"{name}.png")
     return sorted(curves)
 
 

@@ -21,9 +21,10 @@ CHAOS = pytest.StashKey[str]()
 
 # No time limits, and the same examples everywhere: a busy machine or another seed must not make a test fail.
 settings.register_profile(
-    "repeatable", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+    "full", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )
-settings.load_profile("repeatable")
+settings.register_profile("usual", settings.get_profile("full"), max_examples=25)
+settings.load_profile("usual")
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
@@ -39,6 +40,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.add_cleanup(folder.cleanup)
     base = os.environ.get("AUTOSPARSE_CACHE_DIR", folder.name)
     config.pluginmanager.register(SkipCount(config), "skips")
+    if config.getoption("--full"):
+        settings.load_profile("full")  # 100 examples of each property that names no number
     if (seed := config.getoption("--chaos")) is not None:
         config.stash[CHAOS] = chaos.begin(seed)
     os.environ.setdefault("AUTOSPARSE_STRICT", "1")  # programming errors of the tuner fail the test that meets them

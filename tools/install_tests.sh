@@ -2,8 +2,8 @@
 # install_tests.sh PYTHON AUTOSPARSE [PIN...]: install autosparse and the packages that its tests need. AUTOSPARSE is a
 # folder (editable installation) or a wheel. PyTorch is installed as its CPU build, because pip would otherwise take the
 # build with 2.6 GB of CUDA. A folder of wheels that pip was given (PIP_FIND_LINKS) is tried before PyTorch's index of
-# CPU builds. The runtime, hnswlib and the other packages take minutes to compile and unpack, so they are installed
-# concurrently.
+# CPU builds. The runtime and hnswlib take minutes to compile, and PyTorch and the other packages minutes to unpack, so all
+# four are installed concurrently; pip itself uses one core. PyTorch's own requirements come last.
 set -eu
 python=$1
 source=$2
@@ -24,8 +24,14 @@ quick_hnswlib() {
     CC="$work/c++" CXX="$work/c++" wheel_of_hnswlib --no-cache-dir
 }
 from_folder() { install --no-index --no-deps torch==2.13.0; }
-from_index() { install --index-url "$cpu" --retries 1 --timeout 30 torch==2.13.0; }
-from_index_any() { install --index-url "$cpu" --retries 1 --timeout 30 'torch>=2.9'; }
+from_index() { install --index-url "$cpu" --retries 1 --timeout 30 --no-deps torch==2.13.0; }
+from_index_any() { install --index-url "$cpu" --retries 1 --timeout 30 --no-deps 'torch>=2.9'; }
+torch_of_any_kind() {
+    for way in "has torch" from_folder from_index from_index_any; do
+        if $way; then return 0; fi
+    done
+    return 1
+}
 
 if [ -d "$source" ]; then way=-e; else way=; fi
 install --no-deps $way "$source" >"$work/autosparse.log" 2>&1 &
@@ -34,16 +40,8 @@ autosparse=$!
 { has hnswlib || kept_hnswlib || quick_hnswlib; } >"$work/hnswlib.log" 2>&1 &
 hnswlib=$!
 
-for way in "has torch" from_folder from_index from_index_any missing; do
-    if [ "$way" = missing ]; then
-        tail -n 3 "$work/torch.log" >&2
-        echo "no CPU build of PyTorch could be installed: its tests are skipped, and fail where CI is set" >&2
-        echo "  Hint: $python -m pip install torch --index-url $cpu" >&2
-    elif $way >>"$work/torch.log" 2>&1; then
-        echo 'torch>=2.9' >>"$work/requirements.txt" # installs torch's own requirements
-        break
-    fi
-done
+torch_of_any_kind >"$work/torch.log" 2>&1 &
+torch=$!
 
 "$python" - "$source" "$@" >>"$work/requirements.txt" <<'END'
 """Print the pins and the requirements of autosparse with its extra `test`, which is not installed yet."""
@@ -74,6 +72,14 @@ for one in map(Requirement, needed):
         print(one)
 END
 install -r "$work/requirements.txt" && required=0 || required=$?
+
+if wait $torch; then
+    install -r "$work/requirements.txt" 'torch>=2.9' || required=$? # what PyTorch requires, within the pins
+else
+    tail -n 3 "$work/torch.log" >&2
+    echo "no CPU build of PyTorch could be installed: its tests are skipped, and fail where CI is set" >&2
+    echo "  Hint: $python -m pip install torch --index-url $cpu" >&2
+fi
 
 if ! wait $autosparse; then
     cat "$work/autosparse.log" >&2

@@ -2,8 +2,10 @@
 
     python tools/shipped_kernels.py
 
-There is one file per instruction set, dtype and kind of format. A declaration that several kernels of a file share is
-written once. Names whose meaning differs between kernels get the kernel's number as a suffix.
+There is one `.c` file per instruction set, dtype, index dtype and kind of format. The two index dtypes share the text
+of the kernels in `*_body.h`, in which `POSITION` is the type of row pointers. Declarations that all files of an
+instruction set and dtype share are in `*_common.h`. Names whose meaning differs between kernels of a file get the
+kernel's number as a suffix.
 """
 
 from __future__ import annotations
@@ -39,6 +41,7 @@ HEAD = """/* Generated kernels for x86-64 with {what}, written by tools/shipped_
 #endif
 
 """
+NOTE = "/* Generated kernels, written by tools/shipped_kernels.py: do not edit. */\n"
 TAIL = """
 #ifdef __clang__
 #pragma clang attribute pop
@@ -67,11 +70,30 @@ def tables(isa: str) -> Iterator[tuple[str, list[KernelSpec]]]:
 
 def sources() -> dict[str, str]:
     """Return the text of every file by its name."""
-    return {f"shipped_{name}.c": source(isa, name, group) for isa in ISAS for name, group in tables(isa)}
+    found: dict[str, str] = {}
+    for isa in ISAS:
+        files = {name: source(group) for name, group in tables(isa)}
+        for name, (text, rows) in files.items():
+            narrow, value = name.replace("_i64", ""), "_".join(name.split("_")[:2])
+            alike = [one for other, (one, _) in files.items() if other.startswith(f"{value}_")]
+            body = [block for block in text if not all(block in one for one in alike)]
+            common = [block for block in text if block not in body]
+            for file, lines in ((f"{value}_common", common), (f"{narrow}_body", body)):
+                written = f"{NOTE}{''.join(lines)}"
+                if found.setdefault(f"shipped_{file}.h", written) != written:
+                    raise ValueError(f"the kernels of {name} differ from those of {narrow} by more than their types")
+            includes = "".join(f'#include "shipped_{file}.h"\n' for file in (f"{value}_common", f"{narrow}_body"))
+            position = f"#define POSITION {'int32_t' if name == narrow else 'int64_t'}\n"
+            table = f"\nconst asp_shipped asp_shipped_{name}[] = {{\n{''.join(rows)}    {{NULL, NULL}},\n}};\n"
+            head = HEAD.format(
+                what={"avx2": "AVX2 and FMA", "avx512": "AVX-512 (F, VL, DQ, BW)"}[isa], target=TARGETS[isa]
+            )
+            found[f"shipped_{name}.c"] = head + position + includes + table + TAIL
+    return found
 
 
-def source(isa: str, name: str, group: Iterable[KernelSpec]) -> str:
-    """Return the text of one file: its kernels and the table of them."""
+def source(group: Iterable[KernelSpec]) -> tuple[list[str], list[str]]:
+    """Return the declarations and functions of one file, and the rows of its table."""
     known: dict[str, None] = {}
     numbers: dict[str, int] = {}  # kernels with equal text share a number: block formats ignore `gathers`
     rows = []
@@ -80,15 +102,23 @@ def source(isa: str, name: str, group: Iterable[KernelSpec]) -> str:
         number = numbers.setdefault(text, len(numbers))
         for block in blocks(text):
             own = OWN.sub(rf"\1_{number}", block)
-            known.setdefault(own.replace(f"int asp_kernel_{number}", f"static int asp_kernel_{number}"))
+            own = own.replace(f"int asp_kernel_{number}", f"static int asp_kernel_{number}")
+            known.setdefault(without_type(own, spec.index_dtype))
         rows.append(f'    {{"{spec.key()}", (void (*)(void))asp_kernel_{number}}},\n')
-    table = f"\nconst asp_shipped asp_shipped_{name}[] = {{\n{''.join(rows)}    {{NULL, NULL}},\n}};\n"
-    what = {"avx2": "AVX2 and FMA", "avx512": "AVX-512 (F, VL, DQ, BW)"}[isa]
-    return HEAD.format(what=what, target=TARGETS[isa]) + "".join(known) + table + TAIL
+    return list(known), rows
+
+
+def without_type(block: str, index_dtype: str) -> str:
+    """Return `block` with `POSITION` for the type of row pointers, and without its name in comments."""
+    block = re.sub(rf"\bconst {index_dtype}_t (\*pos|\*weights|\*restrict \w+_pos)\b", r"const POSITION \1", block)
+    return block.replace(f", indices {index_dtype},", ",")
 
 
 def blocks(text: str) -> list[str]:
-    """Split C text into declarations and functions, each with the comment before it; leave out `#include` lines."""
+    """Split C text into its heading, declarations and functions, each with the comment before it.
+
+    Lines with `#include` are left out.
+    """
     found: list[str] = []
     lines: list[str] = []
     depth = 0
@@ -99,7 +129,8 @@ def blocks(text: str) -> list[str]:
         code = re.sub(r"/\*.*?\*/", "", line)
         depth += code.count("{") - code.count("}")
         is_comment = line.startswith(("/*", " *"))
-        if depth == 0 and not is_comment and code.rstrip().endswith((";", "}")):
+        is_heading = lines[0].startswith("/* autosparse kernel") and line.endswith("*/\n")
+        if is_heading or (depth == 0 and not is_comment and code.rstrip().endswith((";", "}"))):
             found.append("".join(lines).lstrip("\n"))
             lines = []
     return found

@@ -35,10 +35,9 @@ Written by `python benchmarks/transfer.py` from `transfer.jsonl`. Cycles are tho
 entries, 64 form the pool of samples (34 groups) and 108 the test set (72 groups). Each draw samples k matrices of the
 pool, 100 distinct configurations each. Speedups are geometric means over the default configuration, medians (quartiles)
 over draws; "share" is top 1 and top 5 over the exhaustive optimum. Networks: CPU source, 60 patterns of
-`benchmarks/data`
-for 30 epochs (the paper: 100 for 100), 1,024 entries seen, the featurizer frozen on the target; ablations share the
-whole network's featurizer. "The paper's settings": rate 1e-4, batches of 32, all layers for 100 epochs on the target,
-50 epochs on the source.
+`benchmarks/data` for 30 epochs (the paper: 100 for 100), 1,024 entries seen, the featurizer frozen on the target;
+ablations share the whole network's featurizer. "The paper's settings": rate 1e-4, batches of 32, all layers for 100
+epochs on the target, 50 epochs on the source.
 """
 SCRATCH: Final = "DASH, no transfer"
 """Row of the network that is trained on the target alone."""

@@ -79,7 +79,7 @@ def test_there_are_many_kinds_of_write() -> None:
     assert len(WRITES) >= 30
 
 
-@pytest.mark.parametrize("n_sequences", [1400, pytest.param(4200, marks=pytest.mark.full)])
+@pytest.mark.parametrize("n_sequences", [700, pytest.param(4200, marks=pytest.mark.full)])
 def test_no_product_of_a_packed_copy_is_stale(n_sequences: int, packed: PackedCopies) -> None:
     n_products, stale = stale_products(n_sequences)
     assert not stale, stale[:5]
@@ -88,7 +88,7 @@ def test_no_product_of_a_packed_copy_is_stale(n_sequences: int, packed: PackedCo
 
 
 @pytest.mark.skipif(shutil.which("cc") is None and shutil.which("gcc") is None, reason="no C compiler")
-@pytest.mark.parametrize("n_sequences", [250, pytest.param(2100, marks=pytest.mark.full)])
+@pytest.mark.parametrize("n_sequences", [120, pytest.param(2100, marks=pytest.mark.full)])
 @pytest.mark.parametrize("name", ["blocks", "columns"])
 def test_no_product_of_a_tuned_kernel_is_stale(
     name: str, n_sequences: int, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch

@@ -33,6 +33,7 @@ def records(path: Path) -> list[dict[str, object]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
+@pytest.mark.full
 def test_peers_measures_once_and_resumes(folder: Path) -> None:
     out = folder / "out.jsonl"
     given = ("--matrices", folder, "--min-nnz", 1, "--ops", "spmv,spmm3", "--peers", "scipy", "--rounds", 3)

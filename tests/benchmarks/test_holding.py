@@ -45,6 +45,7 @@ def test_at_least_twenty_usage_patterns_include_those_on_the_page() -> None:
     assert not any(way.owns and way.writes for way in found.values())
 
 
+@pytest.mark.full
 def test_the_script_makes_a_table(tmp_path: Path) -> None:
     out = tmp_path / "holding.jsonl"
     given = ["--quick", "--only", "owned,set all,anew", "--columns", "1,2", "--dtypes", "float32", "--out", str(out)]

@@ -37,6 +37,7 @@ def test_the_report_names_each_fault(found: Outcome, words: list[str]) -> None:
     assert second_run.report(found).count("\n|") == len(found.runs) + 4
 
 
+@pytest.mark.full
 def test_the_script_runs() -> None:
     command = [sys.executable, second_run.__file__, "--quick"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)

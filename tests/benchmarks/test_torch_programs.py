@@ -44,6 +44,7 @@ def test_every_way_gives_the_answer_of_pytorch(name: str, dtype: str) -> None:
         assert compare(name, [want], [got], 1e-4 if dtype == "float32" else 1e-10) >= 0
 
 
+@pytest.mark.full
 def test_the_quick_script_runs_a_program_and_writes_what_it_found(tmp_path: Path) -> None:
     out = tmp_path / "torch_programs.jsonl"
     chosen = ["--quick", "--only", "cg", "--dtypes", "float64", "--threads", "1"]

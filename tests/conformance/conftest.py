@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
 import pytest
+
+HEAVY: Final = (
+    r"::Test(CSR|CSC)Matrix(NonCanonical::|::test_(slicing_3|add_sub|setdiag_comprehensive|sum|le|lt|ge|gt)\b)"
+)
+"""Regular expression for tests of matrices that run in `make test-full` only.
+
+They are the non-canonical ones, and the longest ones of methods that matrices share with arrays.
+"""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -15,3 +26,10 @@ def pytest_configure(config: pytest.Config) -> None:
         "fail_slow(n)",
     ):
         config.addinivalue_line("markers", f"{marker}: used by SciPy's tests")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests of `HEAVY`, which run in `make test-full` only."""
+    for item in items:
+        if "conformance" in item.nodeid and re.search(HEAVY, item.nodeid):
+            item.add_marker(pytest.mark.full)

@@ -131,8 +131,7 @@ def test_background_tuning_finishes_and_its_plan_is_cached(paid: None) -> None:
             close(other @ B, wanted)
 
 
-@pytest.mark.parametrize("columns", [1, 16])
-@pytest.mark.parametrize("transposed", [False, True])
+@in_turn("columns", "transposed", first=[1, 16], second=[False, True])
 def test_tuned_plan_computes_the_same_and_is_remembered(columns: int, transposed: bool) -> None:
     plain = make(900, 1100)
     A = asp.csr(plain, copy=True)

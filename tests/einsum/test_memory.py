@@ -112,7 +112,7 @@ def test_tuning_a_matrix_of_huge_extents_ends():
     assert A.nnz == m.nnz
 
 
-@pytest.mark.parametrize("n_operands", [4, 5])
+@pytest.mark.parametrize("n_operands", [4, pytest.param(5, marks=pytest.mark.full)])
 def test_more_than_26_indices(call, n_operands):  # noqa: F811
     letters = [string.ascii_letters[8 * n : 8 * n + 8] for n in range(n_operands)]
     dense = [np.random.default_rng(n).integers(0, 2, (2,) * 8).astype(float) for n in range(n_operands)]

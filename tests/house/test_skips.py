@@ -63,7 +63,7 @@ def test_done(): pass
 """
 
 
-@pytest.mark.parametrize(("is_ci", "workers"), [(True, "2"), (False, "0")], ids=["ci", "elsewhere"])
+@pytest.mark.parametrize(("is_ci", "workers"), [(True, "1"), (False, "0")], ids=["ci", "elsewhere"])
 def test_a_missing_extra_fails_in_continuous_integration_only(tmp_path: Path, is_ci: bool, workers: str):
     (tmp_path / "conftest.py").write_text(
         f"import sys; sys.path.insert(0, {str(REPOSITORY)!r})\nfrom tests.skips import SkipCount\n"

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 import autosparse as asp
 from autosparse.linalg import block_eigenvalues, eigenvalues, tall
+from tests.covering import in_turn
 from tests.native.hooks import on_several_threads
 
 needs_runtime = pytest.mark.skipif(not runtime_api.available, reason="needs the C runtime")
@@ -131,9 +132,8 @@ def problem(code: str, **asked: Any) -> tuple[Any, Any, dict[str, Any]]:
 
 
 @needs_runtime
-@pytest.mark.parametrize("asked", PROBLEMS)
-@pytest.mark.parametrize("code", "fdFD")
-def test_lobpcg_equals_scipys(code: str, asked: dict[str, Any]) -> None:
+@in_turn("asked", "code", first=PROBLEMS, second="dDfF")
+def test_lobpcg_equals_scipys(asked: dict[str, Any], code: str) -> None:
     S, X, how = problem(code, **asked)
     histories = {"retLambdaHistory": True, "retResidualNormsHistory": True}
     with warnings.catch_warnings():

@@ -315,9 +315,8 @@ def test_structures_out_of_bounds_are_refused() -> None:
         asp.linalg.spsolve_triangular(A, np.ones(5))
 
 
-def test_a_trace_says_in_which_order_rows_are_eliminated(
-    patterns: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_trace_says_in_which_order_rows_are_eliminated(monkeypatch: pytest.MonkeyPatch) -> None:
+    patterns = shared_patterns(30_000, 2)
     monkeypatch.setattr(triangle, "MAX_SHARE", np.inf)
     A, b = asp.csr(patterns["chain"]), np.ones(patterns["chain"].shape[0])
     with asp.linalg.trace() as solves, asp.options(threads=2):

@@ -95,7 +95,9 @@ def test_kernel_interpreter_and_rounded_reference_agree(kind: str, isa: str, tur
         np.testing.assert_array_equal(run(cases.kernel(spec), packed, B), expected)
 
 
-@pytest.mark.parametrize("kind", STORED_VALUES)
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=[pytest.mark.full] * (n > 0)) for n, kind in enumerate(STORED_VALUES)]
+)
 def test_numba_computes_the_same(kind: str) -> None:
     pytest.importorskip("numba", reason="the extra numba is not installed")
     made, taken = made_of(kind)[3], sample_of(7)

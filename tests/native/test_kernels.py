@@ -46,7 +46,7 @@ def check(made: SuperSchedule, taken: cases.Sample, *, transposed: bool, seed: i
 
 
 @in_turn("made", "types", first=cases.FAMILY, second=TYPES, label=cases.label)
-@settings(max_examples=7)
+@settings(max_examples=4)
 @given(data=st.data(), transposed=st.booleans(), seed=st.integers(0, 999))
 def test_kernel_equals_interpreter_equals_scipy(
     made: SuperSchedule, types: tuple[str, str], data: st.DataObject, transposed: bool, seed: int
@@ -75,7 +75,7 @@ def random_cases(n: int, seed: int) -> None:
 
 
 def test_any_level_order_and_loop_order_agrees() -> None:
-    random_cases(16, seed=7)
+    random_cases(8, seed=7)
 
 
 @pytest.mark.full
@@ -87,7 +87,7 @@ def test_many_random_schedules_agree() -> None:
 def test_padding_never_hides_or_invents_non_finite_values(made: SuperSchedule) -> None:
     """Check that results that a kernel reports as exact equal SciPy's, NaN and infinity included."""
     vouched = 0
-    for seed, (bad, place) in enumerate(itertools.product((np.inf, -np.inf, np.nan), range(4))):
+    for seed, (bad, place) in enumerate(itertools.product((np.inf, -np.inf, np.nan), range(2))):
         taken = cases.sample(11, 9, [0, 3, 1, 2, 0, 4, 1, 1, 2, 0, 3], seed=seed)
         B = np.random.default_rng(seed).integers(-3, 4, (9, 5 if made.dense_split("j") else 1)).astype(np.float32)
         if place:
@@ -112,12 +112,13 @@ def test_padding_never_hides_or_invents_non_finite_values(made: SuperSchedule) -
 
 def test_real_values_agree_within_rounding() -> None:
     rng = np.random.default_rng(3)
-    for made, dtype in itertools.product(cases.FAMILY, ("float32", "float64")):
-        taken = cases.sample(40, 50, [6] * 40, seed=2, dtype=dtype)
+    for n, made in enumerate(cases.FAMILY):
+        dtype, index_dtype = TYPES[n % 2]  # those of the first test: their kernels are compiled
+        taken = cases.sample(40, 50, [6] * 40, seed=2, dtype=dtype, index_dtype=index_dtype)
         taken.data[:] = rng.standard_normal(taken.data.size)
         B = rng.standard_normal((50, 37 if made.dense_split("j") else 1)).astype(dtype)
         packed = _native.pack(taken.pattern, taken.data, made.format, transposed=False)
-        C, _ = cases.run(cases.spec(made, dtype), packed, B, 2)
+        C, _ = cases.run(cases.spec(made, dtype, index_dtype), packed, B, 2)
         np.testing.assert_allclose(C, taken.matrix @ B, rtol=40 * np.finfo(dtype).eps, atol=40 * np.finfo(dtype).eps)
 
 

@@ -57,11 +57,15 @@ def product(of, packed, B, *, late=0, threads=2):
 
 
 @covering(isa=isas(), dtype=["float32", "float64"], name=patterns())
-def test_precompiled_kernels_compute_their_schedule(isa, dtype, name):
+def test_precompiled_kernels_compute_their_schedule(isa, dtype, name, pytestconfig):
+    """Check with small integers; without --full each pattern meets half of the widths with each instruction set."""
+    place = list(patterns()).index(name) + isas().index(isa)
     pattern, expected = patterns()[name], {}
     for order, made in (WHOLE | AHEAD | BOTH).items():
         A, packed = operand(pattern, dtype, made)  # A is the same for each order
         for at, columns in enumerate(COLUMNS):
+            if (at + place) % 2 and not pytestconfig.getoption("--full"):
+                continue
             if columns not in expected:
                 B = np.random.default_rng(at).integers(-3, 4, (A.shape[1], columns)).astype(dtype)
                 expected[columns] = B, A @ B

@@ -144,7 +144,7 @@ print(os.waitpid(child, 0)[1])
     ("before", "inside"),
     [
         ("import autosparse.torch as asp; asp.install()", ""),
-        ("import autosparse.torch as asp", "asp.install()"),
+        pytest.param("import autosparse.torch as asp", "asp.install()", marks=pytest.mark.full),
         ("", "import autosparse.torch as asp; asp.install()"),
     ],
     ids=["registered before the fork", "registered in the child", "imported in the child"],
@@ -174,8 +174,19 @@ print(all(float(row[3]) == 20 for row in rows), len(rows))
     assert run(code) == "True 4"
 
 
-@pytest.mark.parametrize("variables", [{"OMP_NUM_THREADS": "1"}, {"OMP_THREAD_LIMIT": "1"}, {"OMP_DYNAMIC": "true"},
-                                       {"OMP_MAX_ACTIVE_LEVELS": "4"}, {"OMP_PROC_BIND": "true"}], ids=str)  # fmt: skip
+OPENMP = {
+    "OMP_NUM_THREADS": "1", "OMP_PROC_BIND": "true", "OMP_THREAD_LIMIT": "1", "OMP_DYNAMIC": "true",
+    "OMP_MAX_ACTIVE_LEVELS": "4",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        pytest.param({name: value}, id=f"{name}={value}", marks=[pytest.mark.full] * (n > 1))
+        for n, (name, value) in enumerate(OPENMP.items())
+    ],
+)
 def test_settings_of_openmp_change_no_product(variables):
     assert run(PRODUCTS + "asp.install(); products(); print('done')", variables) == "done"
 

@@ -68,6 +68,7 @@ def test_parts_that_are_left_out_are_not_read():
         model(parts=("sketch",))
 
 
+@pytest.mark.full
 def test_training_orders_programs():
     made = model()
     given = cases(made)
@@ -101,6 +102,7 @@ def test_no_sample_is_zero_shot_and_seeds_repeat():
     assert all(torch.equal(a, b) for a, b in zip(one.state_dict().values(), other.state_dict().values(), strict=True))
 
 
+@pytest.mark.full
 def test_an_autoencoder_tells_categories_apart():
     known = list(itertools.product((0, 1), ("a", "b", "c"), (8, 16)))
     encoder = trained_autoencoder(known, epochs=300)
