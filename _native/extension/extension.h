@@ -71,13 +71,20 @@ typedef struct asp_watch {
     long long n_looks, look_ns, smoothed_look_ns, total_look_ns;
 } asp_watch;
 
-/* operand.c, watch.c and fast_call.c: types, created by the functions below; 0 means success. */
+/* operand.c, watch_type.c and fast_call.c: types, created by the functions below; 0 means success. */
 extern PyTypeObject *fields_type, *watch_type;
 int asp_add_fields(PyObject *module);
 int asp_add_watch(PyObject *module);
 int asp_add_fast_call(PyObject *module);
 PyObject *asp_make_field(PyObject *module, PyObject *args);
 
+/* watch.c. Return the number of chunks of an array that are hashed. */
+static inline int64_t asp_watch_chunks(const asp_watched *one)
+{
+    return (one->n_bytes + ASP_LOOK_CHUNK - 1) / ASP_LOOK_CHUNK;
+}
+/* Check the structure and set the operand's rows if possible; return whether it is unchanged. */
+int asp_watch_validates(asp_watch *watch, asp_fields *operand, int n_threads);
 /* Return whether the arrays are the objects for which the watch was filled in, unchanged in address and extent. */
 int asp_watch_is_same(const asp_watch *watch, const asp_fields *operand);
 /* Check all arrays but those that a look has validated for this product; return 0 if Python must check. */
