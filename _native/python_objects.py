@@ -23,6 +23,9 @@ if TYPE_CHECKING or _extension is None:
             "structure_version", "unvalidated", "values_version",
         )  # fmt: skip
 
+        def retain(self, array: object) -> None:
+            """Keep an array until no fast call computes that may read it; nothing to do without fast calls."""
+
 else:
     OperandFields = _extension.OperandFields  # attributes of the same names
 

@@ -45,8 +45,10 @@ typedef struct asp_fields {
     PyObject *arrays, *rows, *checked, *exported, *aliases_before, *unvalidated, *structure_version, *values_version;
     PyObject *invalidated[3], *clean[3];
     PyObject *watch;
+    PyObject *retained;   /* list of arrays that were replaced while a product was reading them, or NULL */
+    Py_ssize_t n_running; /* fast calls that are computing now */
 } asp_fields;
-enum { ASP_FIELDS = (sizeof(asp_fields) - offsetof(asp_fields, arrays)) / sizeof(PyObject *) };
+enum { ASP_FIELDS = (offsetof(asp_fields, n_running) - offsetof(asp_fields, arrays)) / sizeof(PyObject *) };
 
 /* State by which writes to the arrays of an operand are detected (autosparse/operands/watch.py): one array. */
 typedef struct asp_watched {

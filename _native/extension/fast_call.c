@@ -131,12 +131,15 @@ static int serves(fast_call *call, PyObject *const *args)
     char *to = PyArray_BYTES(out);
     int status = -1;
     call->n_running += 1; /* also during the check: what the kernel reads stays */
+    operand->n_running += 1;
     if (!call->kernel || is_current(call, operand)) {
         Py_BEGIN_ALLOW_THREADS;
         status = product(call, transposed, from, to, arrays);
         Py_END_ALLOW_THREADS;
     }
     call->n_running -= 1;
+    operand->n_running -= 1;
+    if (operand->retained && !operand->n_running) Py_CLEAR(operand->retained);
     if (status) return 0;
     call->n_calls += 1;
     call->product_ns += asp_now_ns() - start_ns;

@@ -47,8 +47,24 @@ static void fields_dealloc(PyObject *self)
     Py_DECREF(type);
 }
 
+static PyObject *fields_retain(PyObject *self, PyObject *array)
+{
+    asp_fields *operand = (asp_fields *)self;
+    if (operand->n_running > 0) {
+        if (!operand->retained && !(operand->retained = PyList_New(0))) return NULL;
+        if (PyList_Append(operand->retained, array)) return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef fields_methods[] = {
+    {"retain", fields_retain, METH_O, "Keep an array until no fast call computes that may read it."},
+    {NULL, NULL, 0, NULL},
+};
+
 static PyType_Slot fields_slots[] = {
     {Py_tp_doc, "Attributes of an operand that C reads."},
+    {Py_tp_methods, fields_methods},
     {Py_tp_members, fields_members},
     {Py_tp_traverse, fields_traverse},
     {Py_tp_clear, fields_clear},

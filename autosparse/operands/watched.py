@@ -112,6 +112,7 @@ class WatchedArrays(python_objects.OperandFields):
             for invalidated in INVALIDATED:
                 setattr(self, invalidated, None)
         self.copied_bytes = self.rows = None
+        self.retain(old)
         self._arrays[field] = value
         for kept in (self._leased, self._anchors, self._prints):
             if kept is not NONE_YET:

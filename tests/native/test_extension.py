@@ -286,38 +286,69 @@ def test_a_fast_call_refuses_the_operand_of_another_matrix() -> None:
     assert not A._cell.fast_path(other._cell, x, y, decisive_options(), False)
 
 
+def in_threads(n: int, call: Callable[[], None], disturb: Callable[[], None]) -> None:
+    """Run `call` in n threads, and `disturb` repeatedly in this one until they end."""
+    faults: list[BaseException] = []
+
+    def contained() -> None:
+        try:
+            call()
+        except BaseException as err:  # noqa: BLE001  # it is raised below
+            faults.append(err)
+
+    threads = [threading.Thread(target=contained) for _ in range(n)]
+    for one in threads:
+        one.start()
+    while any(one.is_alive() for one in threads):
+        disturb()
+    if faults:
+        raise faults[0]
+
+
 @pytest.mark.parametrize("is_packed", [False, True])
-def test_threads_that_write_and_multiply_get_right_products(is_packed: bool) -> None:
-    """Several threads multiply one matrix while another reads its arrays, replaces fast calls and triggers checks."""
+def test_threads_multiply_while_another_reads_and_checks_the_arrays(is_packed: bool) -> None:
     plain = make(300, 200)
     A, B = asp.csr(plain, copy=True), dense(plain, 8)
     if is_packed:
         force(A, schedule_of("blocks", 8), columns=8)
-    expected, faults, stop = plain @ B, [], threading.Event()
+    expected = plain @ B
 
     def multiply() -> None:
         out = np.empty((300, 8), np.float32)
         for _ in range(300):
-            asp.matmul(A, B, out=out)
-            if not np.allclose(out, expected, rtol=1e-4, atol=1e-4):
-                faults.append(1)
+            close(asp.matmul(A, B, out=out), expected)
 
     def disturb() -> None:
-        while not stop.is_set():
-            held = A.data
-            A.data = held.copy()
-            A.indices  # noqa: B018
-            A._cell.refresh()
+        held = A.data
+        held[:3] = plain.data[:3]
+        A.indices  # noqa: B018
+        A._cell.refresh()
 
-    others = [threading.Thread(target=multiply) for _ in range(3)]
-    reader = threading.Thread(target=disturb)
-    for one in (reader, *others):
-        one.start()
-    for one in others:
-        one.join()
-    stop.set()
-    reader.join()
-    assert not faults
+    in_threads(3, multiply, disturb)
+
+
+def test_arrays_that_are_replaced_during_a_fast_call_live_until_it_ends() -> None:
+    plain = make(4000, 2000)
+    A, B = asp.csr(plain, copy=True), dense(plain, 8)
+    operand, options, expected = A._cell, decisive_options(), plain @ B
+
+    def multiply() -> None:
+        out = np.empty((4000, 8), np.float32)
+        for _ in range(2000):
+            run = operand.fast_path
+            if run is not None and run(operand, B, out, options, False):
+                close(out, expected)
+
+    def replace() -> None:
+        for _ in range(4):
+            close(A @ B, expected)
+        A.data = operand.peek(2).copy()
+
+    in_threads(2, multiply, replace)
+    A.data = A.data.copy()
+    old = weakref.ref(operand.peek(2))
+    A.data = operand.peek(2).copy()
+    assert old() is None, "no product is running"
 
 
 PYTHON_ONLY = """
