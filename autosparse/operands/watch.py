@@ -1,4 +1,4 @@
-"""Watches: the mutation guard of one operand in C, which answers without Python while only values were written.
+"""Watch: the mutation guard of one operand in C. A check runs no Python code while only values were written.
 
 `_extension.Watch` (``_native/extension/watch.c``) reads the attributes of the operand, its array objects with the
 expected references, and the hashes of the last look. `operands.watched` fills it in after each look in Python. There is
@@ -51,7 +51,7 @@ def fill_in(
 
 
 def can_watch(arrays: list[Any]) -> bool:
-    """Return whether C can look at these arrays."""
+    """Return whether the guard in C can check these arrays: contiguous, aligned, one-dimensional ndarrays."""
     return make is not None and all(
         type(array) is np.ndarray and array.ndim == 1 and array.flags.num & _PLAIN == _PLAIN for array in arrays
     )

@@ -205,7 +205,7 @@ class WatchedArrays(python_objects.OperandFields):
 
     @property
     def watch(self) -> Any:
-        """Structure by which C looks at the arrays; None where only Python can."""
+        """Watch by which C checks the arrays for writes; None if only Python can check them."""
         return self._native_watch
 
     def refresh(self) -> None:
@@ -328,7 +328,7 @@ class WatchedArrays(python_objects.OperandFields):
         return n - own
 
     def _can_be_watched(self) -> bool:
-        """Return whether C can look at the arrays as they are."""
+        """Return whether the guard in C can check the present arrays."""
         return watch.can_watch(self._arrays)
 
     def _fill_in_watch(self) -> None:
