@@ -227,8 +227,7 @@ def thinned(trace: Sequence[tuple[int, float, float]]) -> list[tuple[int, float,
 def text(outcomes: Sequence[Outcome], op: str) -> str:
     """Return the page: geometric means over the patterns of the best ratio found, by strategy and number of trials."""
     names = [name for name in STRATEGIES if any(one.strategy == name for one in outcomes)]
-    n_patterns = len({one.pattern for one in outcomes})
-    rows = [["strategy", *(f"{n:,}" for n in MARKS), "all", "trials", "seconds", "in the model"]]
+    rows = [["strategy", "patterns", *(f"{n:,}" for n in MARKS), "all", "trials", "seconds", "in the model"]]
     for name in names:
         mine = [one for one in outcomes if one.strategy == name]
         best = [statistics.geometric_mean(best_at(one.trace, n) for one in mine) for n in MARKS]
@@ -236,12 +235,12 @@ def text(outcomes: Sequence[Outcome], op: str) -> str:
         share = statistics.median(one.model_s / one.seconds for one in mine)
         n_trials, seconds = (statistics.median(getattr(one, key) for one in mine) for key in ("n_trials", "seconds"))
         cells = [f"{ratio:.3f}" for ratio in (*best, last)]
-        rows.append([name, *cells, f"{n_trials:,.0f}", f"{seconds:.3g}", f"{share:.0%}"])
+        rows.append([name, str(len(mine)), *cells, f"{n_trials:,.0f}", f"{seconds:.3g}", f"{share:.0%}"])
     lines = [
         f"# Searches on the cost model `{op}`",
         "",
         "Written by `python benchmarks/search_compare.py`, whose docstring explains the strategies. Best predicted",
-        f"ratio to the default kernel after so many trials, geometric mean over {n_patterns} patterns; less is better.",
+        "ratio to the default kernel after so many trials, geometric mean over the patterns; less is better.",
         "",
     ]
     return "\n".join(lines) + markdown(rows) + "\n"
