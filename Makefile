@@ -22,7 +22,8 @@ DECISIONS := tests/tuning tests/dispatch tests/explain
 PY := $(VENV)/bin/python
 PIP := $(PY) -m pip --quiet --disable-pip-version-check
 PROJECT := pyproject.toml setup.py
-RUNTIME := $(wildcard _native/runtime/*/*.c _native/runtime/*/*.h _native/runtime/*.h _native/runtime/build_runtime.py)
+RUNTIME := $(wildcard _native/runtime/*/*.c _native/runtime/*/*.h _native/runtime/*.h _native/runtime/build_runtime.py \
+  _native/extension/*.[ch] _native/extension/build_extension.py)
 LINTERS := 'ruff==0.17.*' 'mypy>=1.14' 'check-jsonschema==0.39.*' 'zizmor==1.32.*' 'pre-commit-hooks==6.*'
 
 .PHONY: help demo dev test chaos test-full test-oldest test-nightly test-wheel bench transfer lint types wheel wheels docs clean
@@ -167,5 +168,5 @@ test-wheel:
 	  venv/bin/python -m pytest -q -n $(PROCESSES) --dist worksteal $(PYTEST_ARGS)
 
 clean:
-	@rm -rf $(BUILD) dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis _native/_runtime*.so _native/_runtime.py $(VENV)/.base
+	@rm -rf $(BUILD) dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis _native/_runtime*.so _native/_runtime.py _native/_extension*.so $(VENV)/.base
 	@find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +

@@ -4,6 +4,9 @@ There are three outcomes, best first. The cffi extension `_runtime` is built. If
 python3-dev), the same C is built as a plain library behind a generated `_runtime.py` (cffi ABI mode, 0.4 us more per
 call). If no C compiler works, nothing is built: SciPy computes every product, and `python -m autosparse doctor` reports
 it.
+
+The extension module `_extension` is built beside the cffi extension (`_native/extension`). Without it, Python code
+reads arrays.
 """
 
 from __future__ import annotations
@@ -18,12 +21,13 @@ from pathlib import Path
 from subprocess import SubprocessError
 from typing import Any
 
-from setuptools import setup
+from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 from setuptools.errors import BaseError, CCompilerError
 
 HERE = Path(__file__).resolve().parent
 RUNTIME = "_native/runtime/build_runtime.py"
+EXTENSION = "_native/extension/build_extension.py"
 LIBRARY = "_runtime_plain.so"
 FAULT = "_runtime_fault.txt"  # reason why the runtime is missing, for the warning and `doctor`
 OPEN_LIBRARY = f"""
@@ -47,6 +51,26 @@ class OptionalBuildExt(build_ext):
 
     def build_extension(self, ext: Any) -> None:
         ext.optional = True  # setuptools then accepts that the file is missing
+        if ext.name.endswith("._extension"):
+            self.build_module(ext)
+        else:
+            self.build_runtime(ext)
+
+    def build_module(self, ext: Any) -> None:
+        """Build the extension module for this version of Python, or report why there is none."""
+        folder = Path(self.get_ext_fullpath(ext.name)).parent
+        for place in (folder, HERE / "_native") if self.editable_mode else (folder,):
+            (place / f"_extension{sysconfig.get_config_var('EXT_SUFFIX')}").unlink(missing_ok=True)
+        try:
+            if self.editable_mode:
+                runpy.run_path(str(HERE / EXTENSION))["build_into"](HERE / "_native")
+            else:
+                super().build_extension(ext)
+        except FAILURES as error:
+            sys.stderr.write(f"autosparse: no extension module, Python code reads arrays: {error}\n")
+
+    def build_runtime(self, ext: Any) -> None:
+        """Build the C runtime in the first of the ways above that works."""
         ext.depends = [*(ext.depends or []), *map(str, sorted((HERE / RUNTIME).parent.rglob("*.[ch]")))]
         if "-g" not in ext.extra_compile_args:  # Python's flags contain -g: six times the size
             ext.extra_compile_args = [*ext.extra_compile_args, "-g0"]
@@ -113,13 +137,28 @@ def _forget_builds(folder: Path) -> None:
         old.unlink(missing_ok=True)
 
 
-def _wheel_options() -> dict[str, str]:
-    """Return options for one wheel for Python 3.10 and later; free-threaded builds lack the stable ABI."""
-    return {} if sysconfig.get_config_var("Py_GIL_DISABLED") else {"py_limited_api": "cp310"}
+def _extension_module() -> list[Extension]:
+    """Return the extension module, or no module where it cannot be built."""
+    if not (HERE / EXTENSION).exists():
+        return []
+    build = runpy.run_path(str(HERE / EXTENSION))
+    if missing := build["unavailable"]():
+        sys.stderr.write(f"autosparse: no extension module, Python code reads arrays: {missing}\n")
+        return []
+    return [
+        Extension(
+            build["MODULE"],
+            sources=[str(path.relative_to(HERE)) for path in build["sources"]()],
+            depends=[str(path.relative_to(HERE)) for path in build["depends"]()],
+            include_dirs=build["include_dirs"](),
+            extra_compile_args=[*build["compile_flags"](), "-g0"],
+        )
+    ]
 
 
+# The runtime uses the stable ABI. Wheels are for one version of Python all the same, because of the extension module.
 setup(
     cffi_modules=[f"{RUNTIME}:ffibuilder"] if (HERE / RUNTIME).exists() else [],
+    ext_modules=_extension_module(),
     cmdclass={"build_ext": OptionalBuildExt},
-    options={"bdist_wheel": _wheel_options()},
 )

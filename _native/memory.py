@@ -2,21 +2,20 @@
 
 A fresh large array costs a page fault per page, which takes as long as a product that writes it once. NumPy allows an
 array to have its own allocator (NEP 49); this one (`dense/output.c`) is active only while `empty_output` allocates.
-Where it is unavailable (no extension, another NumPy ABI, a free-threaded interpreter), ``numpy.empty`` is used.
+Without the extension module, ``numpy.empty`` is used.
 """
 
 from __future__ import annotations
 
-import ctypes
 import math
 import os
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
 import numpy as np
-from autosparse._native.runtime_api import address_of, available, ffi, lib
+from autosparse._native import python_objects
+from autosparse._native.runtime_api import address_of, available, lib
 from numpy.typing import NDArray
 
 from autosparse import forking
@@ -25,73 +24,18 @@ from autosparse.config import get_options
 RECYCLED_FROM_BYTES: Final = 1 << 17  # smaller results come from malloc, which maps fresh pages from this size on
 _LARGEST_DEFAULT_BYTES: Final = 512 << 20
 
-# Slots of NumPy's C API table, unchanged since 1.22; NumPy only appends to the table.
-_FEATURE_VERSION_SLOT: Final = 211
-_SET_HANDLER_SLOT: Final = 304
-_FIRST_FEATURE_VERSION: Final = 0x0F  # NumPy 1.22
-_CAPSULE_NAME: Final = b"mem_handler"  # PyCapsule_New stores the address: the object must live as long as the capsule
+_allocate: Final = python_objects.empty
+_limit_bytes = -1  # limit that the allocator has; -1: none was set
 
 
-class _Handler:
-    """NumPy's interface to allocators: `swap(capsule)` activates one in this context and returns the previous one."""
-
-    def __init__(self) -> None:
-        umath = sys.modules.get("numpy._core._multiarray_umath") or sys.modules["numpy.core._multiarray_umath"]
-        get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
-        get_pointer.restype, get_pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-        table = ctypes.cast(get_pointer(umath._ARRAY_API, None), ctypes.POINTER(ctypes.c_void_p))
-        feature_version = ctypes.PYFUNCTYPE(ctypes.c_uint)(table[_FEATURE_VERSION_SLOT] or 0)()
-        if feature_version < _FIRST_FEATURE_VERSION:
-            raise RuntimeError("this NumPy has no memory handlers")
-        new_capsule = ctypes.pythonapi.PyCapsule_New
-        new_capsule.restype = ctypes.py_object
-        new_capsule.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
-        handlers = [int(ffi.cast("uintptr_t", lib.asp_output_handler(is_scratch))) for is_scratch in (0, 1)]
-        self.capsules: tuple[Any, Any] = tuple(new_capsule(one, _CAPSULE_NAME, None) for one in handlers)
-        self.swap: Any = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object)(table[_SET_HANDLER_SLOT] or 0)
-        self.limit_bytes = -1
-
-    def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], *, is_scratch: bool = False) -> NDArray[Any]:
-        """Return ``np.empty(shape, dtype)``, allocated by this allocator."""
-        before = self.swap(self.capsules[is_scratch])
-        try:
-            return np.empty(shape, dtype)
-        finally:
-            self.swap(before)
-
-    def limit(self, wanted_bytes: int | None) -> int:
-        """Apply the setting `output_pool_bytes` and return the limit that now holds."""
-        limit_bytes = default_pool_bytes() if wanted_bytes is None else wanted_bytes
-        if limit_bytes != self.limit_bytes:
-            lib.asp_output_limit(limit_bytes)
-            self.limit_bytes = limit_bytes
-        return limit_bytes
-
-
-_handler: _Handler | None = None
-_tried = False
-
-
-def _get_handler() -> _Handler | None:
-    """Return the allocator, or None if NumPy does not report it as the handler of an array made with it."""
-    global _handler, _tried
-    if _tried:
-        return _handler
-    _tried = True
-    gil_enabled = getattr(sys, "_is_gil_enabled", lambda: True)()
-    if available and gil_enabled and sys.implementation.name == "cpython":
-        try:
-            candidate = _Handler()
-            name_of = _multiarray().get_handler_name
-            if name_of(candidate.empty((3,), np.dtype(np.float32))) == "autosparse_output":
-                _handler = candidate
-        except (AttributeError, KeyError, OSError, RuntimeError, ValueError):
-            _handler = None  # another NumPy: numpy.empty is used
-    return _handler
-
-
-def _multiarray() -> Any:
-    return sys.modules.get("numpy._core.multiarray") or sys.modules["numpy.core.multiarray"]
+def _limit(wanted_bytes: int | None) -> int:
+    """Apply the setting `output_pool_bytes` and return the limit that now holds."""
+    global _limit_bytes
+    limit_bytes = default_pool_bytes() if wanted_bytes is None else wanted_bytes
+    if limit_bytes != _limit_bytes:
+        lib.asp_output_limit(limit_bytes)
+        _limit_bytes = limit_bytes
+    return limit_bytes
 
 
 _default_pool_bytes: int | None = None
@@ -111,9 +55,9 @@ def default_pool_bytes() -> int:
 
 def release_kept() -> None:
     """Return the pages of freed results, which are kept for reuse, to the system."""
-    if _handler is not None and _handler.limit_bytes > 0:
+    if _limit_bytes > 0:
         lib.asp_output_limit(0)
-        lib.asp_output_limit(_handler.limit_bytes)
+        lib.asp_output_limit(_limit_bytes)
 
 
 def empty_output(shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
@@ -123,10 +67,10 @@ def empty_output(shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
     """
     if math.prod(shape) * dtype.itemsize < RECYCLED_FROM_BYTES:
         return np.empty(shape, dtype)
-    handler = _handler if _tried else _get_handler()
-    if handler is None or handler.limit(get_options().output_pool_bytes) == 0:
+    if _allocate is None or _limit(get_options().output_pool_bytes) == 0:
         return np.empty(shape, dtype)
-    return handler.empty(shape, dtype)
+    array: NDArray[Any] = _allocate(shape, dtype, False)
+    return array
 
 
 def empty_scratch(shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
@@ -135,8 +79,7 @@ def empty_scratch(shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
     """
     if math.prod(shape) * dtype.itemsize < RECYCLED_FROM_BYTES:
         return np.empty(shape, dtype)
-    handler = _handler if _tried else _get_handler()
-    return np.empty(shape, dtype) if handler is None else handler.empty(shape, dtype, is_scratch=True)
+    return np.empty(shape, dtype) if _allocate is None else _allocate(shape, dtype, True)
 
 
 class ScratchPool:

@@ -24,7 +24,7 @@ ALLOWED: Final[Mapping[str, str]] = {
     r"^pyarrow is": "a reader of files that nothing else here needs",
     r"^no (baseline|avx2|avx512) here|^this machine has no|^no model is shipped|^needs a GPU": "processors",
     r"fork|POSIX|Windows|/proc|not tell|address space|address sanitizer|libasan|OpenMP|reference counts": "systems",
-    r"^no descriptors here|^this interpreter has no (way past|fast call)": "interpreters with another object layout",
+    r"^no descriptors here|^this interpreter has no (way past|fast call)": "interpreters without the extension module",
     r"^this SciPy|^unconditional skip|^no such kernel": "versions, and combinations that there are not",
     r"^chaos: ": "tests of several processes on a machine that one process pretends to be",
     r"^the machine was so busy": "other programs on the machine",
@@ -32,7 +32,7 @@ ALLOWED: Final[Mapping[str, str]] = {
 }
 """Regular expression for a skip reason -> why such tests may be skipped anywhere."""
 
-REFUSED: Final = r"is not installed|could not import|C runtime|no C compiler|Python's headers"
+REFUSED: Final = r"is not installed|could not import|C runtime|no C compiler|Python's headers|the extension module"
 """Regular expression for reasons of tests that would run in a complete installation."""
 
 

@@ -204,7 +204,7 @@ class BoundSampledComposite:
             )
         return True
 
-    def enter(self, state: Any) -> None:  # Any: cffi asp_entry *
+    def enter(self, state: Any) -> None:  # Any: a FastCall
         """Raise NotImplementedError: the fast call does not support composites."""
         raise NotImplementedError
 
@@ -257,7 +257,7 @@ class BoundComposite:
             *self._parts, B_address, ldb, C_address, ldc, n_cols, n_threads, size, n_reads, serial_ns
         )
 
-    def enter(self, state: Any) -> None:  # Any: cffi asp_entry *
+    def enter(self, state: Any) -> None:  # Any: a FastCall
         """Raise NotImplementedError: the fast call does not support composites."""
         raise NotImplementedError
 
@@ -294,7 +294,7 @@ class BoundFused:
         dense = (B_address, ldb, C_address, ldc, n_cols, n_threads, self._n_reads)
         return not runtime_api.lib.asp_run_blocks(*self._leading, *dense)
 
-    def enter(self, state: Any) -> None:  # Any: cffi asp_entry *
+    def enter(self, state: Any) -> None:  # Any: a FastCall
         """Raise NotImplementedError: the fast call does not support composites."""
         raise NotImplementedError
 
@@ -338,7 +338,7 @@ class BoundSwept:
         dense = (B_address, ldb, C_address, ldc, n_cols, n_threads, self._n_reads)
         return not runtime_api.lib.asp_run_sweep(*self._leading, *dense)
 
-    def enter(self, state: Any) -> None:  # Any: cffi asp_entry *
+    def enter(self, state: Any) -> None:  # Any: a FastCall
         """Raise NotImplementedError: the fast call does not support composites."""
         raise NotImplementedError
 

@@ -94,7 +94,7 @@ class _ReadyKernel:
         self._address = kernel.address
         self._call = getattr(runtime_api.lib, call)
 
-    def enter(self, state: Any) -> None:  # Any: cffi asp_entry *
+    def enter(self, state: Any) -> None:  # Any: a FastCall
         """Raise NotImplementedError: the fast call supports products of matrices only."""
         raise NotImplementedError
 
@@ -127,9 +127,10 @@ class BoundKernel(_ReadyKernel):
             self._value_bytes, self._n_reads,
         )  # fmt: skip
 
-    def enter(self, state: Any) -> None:  # Any: cffi asp_entry *
-        """Write the arguments of `run` into an entry of the fast call (`dispatch.fast_path`)."""
-        state.kernel, state.operand = self._address, runtime_api.ffi.cast("void *", self._operand)
+    def enter(self, state: Any) -> None:  # Any: a FastCall
+        """Write the arguments of `run` into a fast call (`dispatch.fast_path`)."""
+        state.kernel = self._address
+        state.kernel_operand = int(runtime_api.ffi.cast("uintptr_t", self._operand))
         state.chunk, state.most_threads = self._chunk, self._most_threads
         state.value_bytes, state.n_reads = self._value_bytes, self._n_reads
 

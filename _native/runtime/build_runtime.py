@@ -5,7 +5,8 @@ To add functions, put them into a `.c` file in one of the folders here, and thei
 preprocessor) into a header named `*_api.h`. Both are found by name, and a header is included by its name alone.
 Without a working `-fopenmp` the runtime is built without OpenMP.
 
-`make dev` compiles what has changed, into the source tree. By hand, also into another folder:
+`make dev` compiles what has changed, into the source tree, and the extension module (../extension/build_extension.py).
+By hand, also into another folder:
   python _native/runtime/build_runtime.py [FOLDER]
 
 With sanitizers:  AUTOSPARSE_SANITIZE=address,undefined python _native/runtime/build_runtime.py (or thread; then run
@@ -23,6 +24,7 @@ import functools
 import hashlib
 import os  # build time: nothing of autosparse can be imported yet
 import re
+import runpy
 import shlex
 import subprocess
 import sys
@@ -38,6 +40,7 @@ from cffi import FFI
 FOLDER = Path(__file__).resolve().parent
 INCLUDED = [FOLDER, *sorted(path for path in FOLDER.iterdir() if path.is_dir() and any(path.glob("*.h")))]
 MODULE = "autosparse._native._runtime"
+EXTENSION = runpy.run_path(str(FOLDER.parent / "extension" / "build_extension.py"))
 HOOKED = __name__ == "__main__" or any(map(os.environ.get, ("AUTOSPARSE_HOOKS", "AUTOSPARSE_SANITIZE")))
 
 
@@ -107,6 +110,7 @@ IDENTITY = """
 #define __VERSION__ "a compiler without a version"
 #endif
 const char *asp_identity(void) { return "DIGEST " __VERSION__; }
+const char *asp_headers(void) { return "HEADERS"; }
 """
 
 
@@ -135,7 +139,7 @@ def _make_builder(identity: str) -> FFI:
 
 
 def _identity() -> str:
-    return IDENTITY.replace("DIGEST", _digest(_flags()[0]))
+    return IDENTITY.replace("DIGEST", _digest(_flags()[0])).replace("HEADERS", EXTENSION["headers_digest"]())
 
 
 ffibuilder = _make_builder(_identity())
@@ -210,4 +214,6 @@ def build_into(destination: Path, first: Sequence[str] = ()) -> Path:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(f"{build_into(Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER.parent)}\n")
+    destination = Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER.parent
+    sys.stdout.write(f"{build_into(destination)}\n")
+    sys.stdout.write(f"{EXTENSION['unavailable']() or EXTENSION['build_into'](destination)}\n")

@@ -386,7 +386,7 @@ class coo_matrix(_Coordinates, sps.coo_matrix):  # type: ignore[misc]  # noqa: D
     _plain_class = sps.coo_matrix
 
 
-fields.hasten(AutoSparseMatrix, lambda: object.__new__(csr_array))
+fields.hasten(AutoSparseMatrix)
 csr_array._twin, csc_array._twin = csc_array, csr_array
 csr_matrix._twin, csc_matrix._twin = csc_matrix, csr_matrix
 

@@ -1,23 +1,21 @@
 """Properties `data`, `indices` and `indptr` over an operand's arrays, as fast as attributes in the common case.
 
 Handing an array out is recorded (`Operand.fetch`), and so is assigning another one (`Operand.rebind`). In Python that
-costs 0.2 us per access, ten times an attribute. The runtime's descriptor (`runtime/python/fields_python.h`) answers
-directly where the record exists already or where the arrays have not been validated. Otherwise it calls the same
-Python functions.
+costs 0.2 us per access, ten times an attribute. The extension module's descriptor (`_native/extension/operand.c`)
+answers directly where the record exists already or where the arrays have not been validated. Otherwise it calls the
+same Python functions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Final
 
-from autosparse._native import python_objects, runtime_api
-from autosparse.operands.csr import DATA, Operand
-from autosparse.operands.watch import INVALIDATED
+from autosparse._native import python_objects
+from autosparse.operands.csr import Operand
 
 NAMES: Final = ("indptr", "indices", "data")
 _OF_EXAMPLE: Final = ("array([0, 1, 2], dtype=int32)", "array([1, 0], dtype=int32)", "array([2., 3.])")
-_KEPT: Final[list[Any]] = []  # structures that the descriptors read, kept alive for the life of the process
 
 Fetch = Callable[[Any], Any]
 Put = Callable[[Any, Any], None]
@@ -48,33 +46,10 @@ def _doc(field: int) -> str:
     """
 
 
-def hasten(owner: type, probe: Callable[[], Any]) -> None:
-    """Replace the properties indptr, indices and data of class `owner` by descriptors in C, where available.
-
-    `probe` returns an instance of `owner`, in which the offset of `_cell` is found.
-    """
-    make = python_objects.maker("asp_field_maker")
-    of_object = python_objects.slot_offsets(probe, ("_cell",))
-    slots = ("_arrays", "rows", "unvalidated", "_exported", *INVALIDATED)
-    of_operand = python_objects.slot_offsets(Operand, slots)
-    if make is None or of_object is None or of_operand is None:
+def hasten(owner: type) -> None:
+    """Replace the properties indptr, indices and data of class `owner` by descriptors in C, where available."""
+    make = python_objects.make_field
+    if make is None:
         return
     for field, name in enumerate(NAMES):
-        about = _about(field, of_object["_cell"], of_operand)
-        _KEPT.append(about)
-        spec = (python_objects.address_of(about), name, _doc(field), *_functions(field))
-        setattr(owner, name, make(owner, spec))
-
-
-def _about(field: int, cell_at: int, of_operand: Mapping[str, int]) -> Any:
-    """Return the C structure asp_field of array number `field`: offsets of `_cell` and of the operand's slots."""
-    is_data = field == DATA
-    about = runtime_api.ffi.new("asp_field *")
-    about.cell_at, about.cell_type = cell_at, runtime_api.ffi.cast("void *", id(Operand))
-    about.arrays_at, about.rows_at, about.unvalidated_at = (
-        of_operand[name] for name in ("_arrays", "rows", "unvalidated")
-    )
-    about.invalidated_at = of_operand[INVALIDATED[field]]
-    about.exported_at = 0 if is_data else of_operand["_exported"]
-    about.position = field
-    return about
+        setattr(owner, name, make(owner, Operand, vars(owner)["_cell"], field, name, _doc(field), *_functions(field)))

@@ -36,7 +36,9 @@ def matmul(A: Any, B: Any, *, out: AnyArray | None = None) -> Any:
         cell = A._cell
         enter = cell.fast_path
         turned = A._transposed
-        if enter is not None and (enter(B, out, decisive_options(), turned) or executor.enters(cell, B, out, turned)):
+        if enter is not None and (
+            enter(cell, B, out, decisive_options(), turned) or executor.enters(cell, B, out, turned)
+        ):
             return out
         if _is_plain(A, B, out):
             executor.matmul(cell, B, transposed=A._transposed, out=out)

@@ -82,12 +82,23 @@ def _machine() -> Iterator[Finding]:
     yield Finding("caches L1, L2, L3", caches)
 
 
+def _extension_module() -> Finding:
+    from autosparse._native import reinstalling, runtime_api
+
+    if not runtime_api.extension_fault:
+        return Finding("extension module", "built")
+    missing = f"missing: Python code reads arrays, some us more per product ({runtime_api.extension_fault})"
+    can_be_built = sys.implementation.name == "cpython" and getattr(sys, "_is_gil_enabled", lambda: True)()
+    return Finding("extension module", missing, hint=reinstalling.hint() if can_be_built else None)
+
+
 def _runtime() -> Iterator[Finding]:
     # Imported here so that the other findings are printed if this import fails.
     from autosparse._native import reinstalling, runtime_api
 
     if runtime_api.available:
         yield Finding("C runtime", "built")
+        yield _extension_module()
         yield Finding("threads", str(get_options().threads or runtime_api.max_threads()))
         yield Finding("entries of x", "gathered" if runtime_api.gathers() else "loaded one by one (faster here)")
         return

@@ -61,7 +61,9 @@ def matmul(operand: Operand, B: AnyArray, *, transposed: bool, out: AnyArray | N
     if out is None:
         out = _empty(((rows.n_minor if transposed else rows.n_major), *B.shape[1:]), rows.dtype)
         enter = operand.fast_path
-        if enter is not None and (enter(B, out, decisive_options(), transposed) or enters(operand, B, out, transposed)):
+        if enter is not None and (
+            enter(operand, B, out, decisive_options(), transposed) or enters(operand, B, out, transposed)
+        ):
             return out
     else:
         ldc = out.strides[0] // out.itemsize
@@ -164,7 +166,9 @@ def enters(operand: Operand, B: Any, out: AnyArray, transposed: bool) -> bool:
         return False
     state = dispatcher.hot.get((1 if B.ndim == 1 else B.shape[1], transposed))
     path = None if state is None else state.fast_path
-    if path is None or path.run is operand.fast_path or not path.run(B, out, decisive_options(), transposed):
+    if path is None or path.run is operand.fast_path:
+        return False
+    if not path.run(operand, B, out, decisive_options(), transposed):
         return False
     operand.fast_path = path.run
     return True

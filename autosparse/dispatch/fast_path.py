@@ -1,11 +1,11 @@
 """Fast calls: products that go from Python directly to a kernel, for operands that were checked before.
 
 Checking a product's operands, finding its problem and counting its time takes some microseconds in Python, ten and
-more after a product that has filled the caches. Small products do not take much longer. A fast path is a builtin over
-one C structure (`runtime/python/entry_python.h`). It serves while everything is as it was when it was made: the
+more after a product that has filled the caches. Small products do not take much longer. A fast path is a `FastCall` of
+the extension module (`_native/extension/fast_call.c`). It serves while everything is as it was when it was made: the
 operand's arrays (`Operand.rows` is the same object as long as none was exported), dtype, extents, options and the
-serving kernel. A kernel that reads a packed copy is guarded as in Python (`Operand.refresh`): the operand's `Watch`
-checks the arrays where necessary, and their versions must equal the copy's. Otherwise the builtin returns False, and
+serving kernel. A kernel that reads a packed copy is guarded as in Python (`Operand.refresh`): the operand's watch
+checks the arrays where necessary, and their versions must equal the copy's. Otherwise the call returns False, and
 the product goes through Python.
 """
 
@@ -15,23 +15,22 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-
-from autosparse._native import runtime_api
-from autosparse._native.python_objects import HEADER
-from autosparse.dispatch import object_layout
-from autosparse.dispatch.object_layout import make
+from autosparse._native import python_objects, runtime_api
 from autosparse.operands.csr import Operand
 from autosparse.operands.native_rows import NativeRows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from autosparse._native._extension import FastCall
     from autosparse.dispatch.protocols import Serving
     from autosparse.dispatch.state import DispatchState
 
 Run = Callable[..., bool]
-"""Function (B, out, decisive options, transposed) -> whether out holds the product."""
+"""Function (operand, B, out, decisive options, transposed) -> whether out holds the product."""
+
+make: Final = python_objects.FastCall
+"""Type of fast calls; None where fast paths are disabled."""
 
 MAX_SAMPLING_CALLS: Final = 8
 """Maximum number of sampling fast paths of one state: a batch of candidates, the incumbent and the default kernel."""
@@ -46,34 +45,28 @@ WAIT: Final = 2
 class FastPath:
     """Fast path of one state: calls the serving kernel from C without Python's dispatch, for one operand and width."""
 
-    __slots__ = ("__weakref__", "_bound", "_kernel", "_record", "has_served", "is_retired", "rows", "run", "trial")
+    __slots__ = ("__weakref__", "_bound", "_call", "_kernel", "has_served", "is_retired", "rows", "run", "trial")
 
     def __init__(
         self, state: DispatchState, operand: Operand, rows: NativeRows, n_dims: int, n_vecs: int, *,
         is_guarded: bool = True,
     ) -> None:  # fmt: skip
         assert make is not None
-        cast = runtime_api.ffi.cast
-        record = runtime_api.ffi.new("asp_entry *")
-        record.rows_slot = cast("void *", id(operand) + object_layout.OFFSETS["rows"])
-        same = {"rows": rows, "options": state.decisive, "array_type": np.ndarray, "descr": rows.dtype}
-        for name, kept in (*same.items(), ("transposed", state.transposed)):
-            setattr(record, name, cast("void *", id(kept)))
-        record.header, record.n_dims, record.n_vecs = HEADER, n_dims, n_vecs
-        record.dtype, record.itype = rows.dtype_code, rows.index_code
-        record.flags, record.n_threads = state.flags, state.threads
-        record.n_major, record.n_minor = rows.n_major, rows.n_minor
-        for name in ("indptr", "indices", "data"):
-            setattr(record, name, cast("void **", getattr(rows, name)))
         self.trial: Serving | None = state.serving
-        self.rows, self._record, self.has_served, self.is_retired = rows, record, False, False
+        self.rows, self.has_served, self.is_retired = rows, False, False
         self._kernel: list[object] = []  # objects that a generated kernel reads
+        call = self._call = make(operand, rows, state.decisive, state.transposed, rows.dtype, self._kernel)
+        call.n_dims, call.n_vecs = n_dims, n_vecs
+        call.dtype, call.itype = rows.dtype_code, rows.index_code
+        call.flags, call.n_threads = state.flags, state.threads
+        call.n_major, call.n_minor = rows.n_major, rows.n_minor
+        call.indptr, call.indices, call.data = map(_address, (rows.indptr, rows.indices, rows.data))
         self._bound = None if self.trial is None else weakref.ref(self.trial.bound)
         if self.trial is not None:
-            self._kernel += _generated(record, self.trial, operand, rows, is_guarded=is_guarded)
+            self._kernel += _generated(call, self.trial, operand, rows, is_guarded=is_guarded)
             if self.trial.packed_copy is not None:
                 self.trial.packed_copy.fast_paths.add(self)
-        self.run: Run = make(int(cast("uintptr_t", record)), (record, *same.values(), self._kernel))
+        self.run: Run = call.run
 
     def is_for(self, rows: NativeRows, trial: Serving | None, n_dims: int, n_vecs: int) -> bool:
         """Return whether products of these rows and this shape by `trial` are served now, as `leads` says."""
@@ -82,25 +75,24 @@ class FastPath:
 
     def leads(self, rows: NativeRows, trial: Serving | None, n_dims: int, n_vecs: int) -> bool:
         """Return whether the fast path was made for these rows, kernel (`trial`) and shape, and is not retired."""
-        is_alike = (self._record.n_dims, self._record.n_vecs) == (n_dims, n_vecs)
+        is_alike = (self._call.n_dims, self._call.n_vecs) == (n_dims, n_vecs)
         is_bound = trial is None or trial.bound is (self._bound and self._bound())
         return self.rows is rows and self.trial is trial and is_alike and is_bound and not self.is_retired
 
     @property
     def n_running(self) -> int:
         """Number of products that a generated kernel is computing now."""
-        return int(self._record.n_running)
+        return int(self._call.n_running)
 
     def forget_threads(self) -> None:
         """Reset the running products in a forked child, where other threads do not exist."""
-        self._record.n_running = 0
+        self._call.n_running = 0
 
     def commit(self, state: DispatchState) -> None:
         """Add the products that were served to the state's counts, and stay open until tuning is due again."""
-        record = self._record
-        n_calls = runtime_api.lib.asp_entry_take_calls(record)
+        call = self._call
+        n_calls, spent_ns = call.take()
         if n_calls:
-            spent_ns = runtime_api.lib.asp_entry_take_ns(record)
             self.has_served = True
             state.n_calls += n_calls
             state.product_ns += spent_ns
@@ -108,30 +100,30 @@ class FastPath:
                 state.n_tuned += n_calls
                 state.tuned_ns += spent_ns
         is_tried = self.trial is not None and self.trial.service is not None and self.trial.service.choice.is_tried
-        record.looks_left = 0 if is_tried else LOOKS_BY_FAST_CALL
+        call.looks_left = 0 if is_tried else LOOKS_BY_FAST_CALL
         is_open = state.serving is self.trial and not self.is_retired
         left_ns = state.next_look_ns - state.product_ns if is_open else 0
-        record.limit_ns = int(min(max(left_ns, 0), 1 << 62))
+        call.limit_ns = int(min(max(left_ns, 0), 1 << 62))
 
     def open(self) -> None:
         """Stay open without a time limit."""
-        self._record.limit_ns = self._record.looks_left = 1 << 62
+        self._call.limit_ns = self._call.looks_left = 1 << 62
 
     def took_ns(self, *product: object) -> int | None:
         """Compute a product (arguments of `run`) and return its nanoseconds, timed in C; None if it was not served."""
-        record = self._record
-        record.n_calls = record.product_ns = 0
-        return int(record.product_ns) if self.run(*product) else None
+        self._call.take()
+        return int(self._call.product_ns) if self.run(*product) else None
 
     def close(self) -> None:
         """Serve nothing until `commit` is called again."""
-        self._record.limit_ns = 0
+        self._call.limit_ns = 0
 
     def retire(self) -> None:
         """Serve nothing any more, and release the packed copy."""
         self.is_retired = True
         self.close()
         if not self.n_running:
+            self._call.release()
             self._kernel.clear()
 
 
@@ -194,7 +186,7 @@ def sampled_ns(operand: Operand, state: DispatchState, B: NDArray[Any], out: NDA
         sampling_calls[id(trial)] = path
     looks_at = None if trial is None or trial.packed_copy is None else operand
     looked_ns = 0 if looks_at is None else looks_at.total_look_ns
-    took_ns = path.took_ns(B, out, state.decisive, state.transposed)
+    took_ns = path.took_ns(operand, B, out, state.decisive, state.transposed)
     if took_ns is None:  # an array was written
         del sampling_calls[id(trial)]
         state.sampling_due = state.n_calls + SAMPLING_WAIT
@@ -218,7 +210,6 @@ def may_serve(trial: Serving, operand: Operand, rows: NativeRows, is_guarded: bo
         return operand.structure_version == trial.context.structure_version
     return (
         operand.watch is not None
-        and bool(object_layout.OF_PACKED_COPY)
         and operand.structure_version == trial.context.structure_version
         and operand.values_version == trial.packed_copy.values_version
     )
@@ -228,25 +219,18 @@ def _places(rows: NativeRows) -> tuple[Any, ...]:
     return rows.indptr[0], rows.indices[0], rows.data[0]
 
 
-def _generated(record: Any, trial: Serving, operand: Operand, rows: NativeRows, *, is_guarded: bool) -> list[object]:
-    """Write the fields of a generated kernel into `record`; return the objects that must live as long as it."""
-    cast, bound = runtime_api.ffi.cast, trial.bound
+def _address(pointer: Any) -> int:  # Any: a cffi pointer
+    return int(runtime_api.ffi.cast("uintptr_t", pointer))
+
+
+def _generated(call: FastCall, trial: Serving, operand: Operand, rows: NativeRows, *, is_guarded: bool) -> list[object]:
+    """Write the fields of a generated kernel into `call`; return the objects that must live as long as it."""
+    bound = trial.bound
     assert bound is not None
-    bound.enter(record)
-    if trial.packed_copy is None:
-        for at, place in enumerate(_places(rows)):
-            record.places[at] = place
+    bound.enter(call)
+    if trial.packed_copy is None or not is_guarded:  # not guarded: read whatever was written there
+        call.fixed_indptr, call.fixed_indices, call.fixed_data = map(_address, _places(rows))
         return [bound]
-    if not is_guarded:
-        for at, place in enumerate(_places(rows)):  # read whatever was written there
-            record.places[at] = place
-        return [bound]
-    watch, packed_copy = operand.watch, trial.packed_copy
-    assert watch is not None
-    version = operand.structure_version
-    record.structure_slot = cast("void *", id(operand) + object_layout.OFFSETS["structure_version"])
-    record.structure_version = cast("void *", id(version))
-    record.values_slot = cast("void *", id(operand) + object_layout.OFFSETS["values_version"])
-    record.packed_slot = cast("void *", id(packed_copy) + object_layout.OF_PACKED_COPY["values_version"])
-    record.watch = watch.record
-    return [bound, version, watch, packed_copy]
+    assert operand.watch is not None
+    call.guard(operand.watch, trial.packed_copy, operand.structure_version)
+    return [bound]

@@ -29,11 +29,11 @@ class Bound(Protocol):
 
     @property
     def has_fast_call(self) -> bool:
-        """Return whether fast calls support the kernel, so that `enter` can fill in a fast path's record."""
+        """Return whether fast calls support the kernel, so that `enter` can fill them in."""
 
     @property
     def enter(self) -> Callable[[Any], None]:
-        """Function that writes the kernel's arguments into a fast path's record (see `has_fast_call`)."""
+        """Function that writes the kernel's arguments into a fast call (see `has_fast_call`)."""
 
     @property
     def run(self) -> Callable[..., bool]:
@@ -122,7 +122,7 @@ class FastCall(Protocol):
 
     @property
     def run(self) -> Callable[..., bool]:
-        """Function (B, out, decisive options, transposed) -> whether out holds the product."""
+        """Function (operand, B, out, decisive options, transposed) -> whether out holds the product."""
 
     def is_for(self, rows: Any, trial: Any, n_dims: int, n_vecs: int) -> bool:
         """Return whether products of these rows and this shape by `trial` are served now."""

@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from autosparse._native import runtime_api
+from autosparse._native import python_objects, runtime_api
 
 AnyArray = NDArray[Any]  # Any: value arrays may have any dtype
 
@@ -50,9 +50,9 @@ def pointer_to(array: AnyArray) -> tuple[Any, bool]:
 
     The object's own field stays right after a resize.
     """
-    fixed = runtime_api.pointer(array)
-    live = runtime_api.ffi.cast("void **", id(array) + object.__basicsize__)
-    return (live, True) if live[0] == fixed else ((fixed,), False)
+    if python_objects.data_slot is None:
+        return (runtime_api.pointer(array),), False
+    return runtime_api.ffi.cast("void **", python_objects.data_slot(array)), True
 
 
 def structure_sample(operand: Any) -> bytes:  # Any: an Operand, whose module imports this one

@@ -168,7 +168,7 @@ class Operand(WatchedArrays):
         Raises StructureError (a ValueError) for a structure that a kernel would follow out of bounds.
         """
         self.n_invalidated += 1  # products that find arrays exported or replaced call this method
-        if self._native_watch is not None and self._native_watch.look(False, get_options().threads or 0):
+        if self._native_watch is not None and self._native_watch.look(self, False, get_options().threads or 0):
             known = self._known_rows
             if known is not None:
                 return known

@@ -8,10 +8,10 @@ if
 
 Where either fails for an array, hashes of its bytes decide (`Print`).
 
-The counts that mean "no other reference" depend on the interpreter. They are measured at first use, on a fresh array
-and on an aliased one. Where the two cannot be distinguished (free-threaded builds, other interpreters), every look
-hashes. Bases of views are counted as well: another view, or the bytes that an array was unpickled from.
-Not covered: raw addresses kept by C code.
+The extension module counts references exactly. Without it, the counts that mean "no other reference" depend on the
+interpreter. They are measured at first use, on a fresh array and on an aliased one. Where the two cannot be
+distinguished (free-threaded builds, other interpreters), every look hashes. Bases of views are counted as well: another
+view, or the bytes that an array was unpickled from. Not covered: raw addresses kept by C code.
 """
 
 # No `from __future__ import annotations`: a NamedTuple compiles each string annotation while the module is loaded.
@@ -21,11 +21,13 @@ import gc
 import hashlib
 import sys
 import weakref
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from autosparse._native import python_objects
 
 AnyArray = NDArray[Any]  # Any: the guard reads bytes of any dtype
 
@@ -49,12 +51,16 @@ class _Counts(NamedTuple):
     base: int  # references to the array that owns the memory of a view held by one owner
 
 
+_EXACT_COUNTS: Final = _Counts(array=2, base=2)  # the owner, or the view, and the tuple of anchors
 _getrefcount = getattr(sys, "getrefcount", None)
 
 
-def reference_total(arrays: tuple[AnyArray, ...]) -> int:
-    """Return the sum of the reference counts; references by the tuple itself and by this call are part of every sum."""
+def _reference_total(arrays: tuple[AnyArray, ...]) -> int:
     return sum(map(_getrefcount, arrays)) if _getrefcount else 0
+
+
+reference_total: Final[Callable[[tuple[Any, ...]], int]] = python_objects.references or _reference_total
+"""Return the sum of the reference counts; references by the tuple itself and by this call are part of every sum."""
 
 
 def _measure_counts() -> _Counts | None:
@@ -84,6 +90,8 @@ def _base_of(view: AnyArray) -> AnyArray:
 @functools.lru_cache(maxsize=1)
 def calibrated_counts() -> _Counts | None:
     """Return the counts that mean "no other reference" on this interpreter; None where counts are unreliable."""
+    if python_objects.references is not None:
+        return _EXACT_COUNTS
     if _getrefcount is None or not getattr(sys, "_is_gil_enabled", lambda: True)():
         return None
     seen = {_measure_counts() for _ in range(20)}  # repeated: adaptive interpreters change after a few runs

@@ -2,12 +2,12 @@
 
 Code that fetches an array may write it, and code that holds one may write it later. `refresh` detects writes: by notes
 and reference counts if these exclude any (see `mutation_guard`), else by a look that hashes the chunks of the arrays.
-`Watch` does the same in C while array objects and structure stay the same.
+A watch does the same in C while array objects and structure stay the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from time import perf_counter_ns
 from typing import Any, Final
 
@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 from autosparse import forking
 from autosparse._native import python_objects
 from autosparse.config import get_options
-from autosparse.operands import mutation_guard
+from autosparse.operands import mutation_guard, watch
 from autosparse.operands.array_views import Lease, moved, same_memory
 from autosparse.operands.mutation_guard import CHUNK_BYTES, Anchors, Print
 from autosparse.operands.native_rows import NativeRows
 from autosparse.operands.packed_copies import smoothed
-from autosparse.operands.watch import CLEANS, INVALIDATED, Watch, can_watch, layout_of
+from autosparse.operands.watch import CLEANS, INVALIDATED
 
 AnyArray = NDArray[Any]  # Any: value arrays may have any dtype
 
@@ -41,15 +41,12 @@ _COMPARING: Final = forking.rlock()
 """Lock held while the prints of a look in Python are compared."""
 
 
-class WatchedArrays:
+class WatchedArrays(python_objects.OperandFields):
     """Three arrays and their versions. `Operand` gives them their meaning and checks bounds."""
 
     __slots__ = (
-        "__weakref__", "_aliases_before", "_anchors", "_arrays", "_checked", "_chunk_versions", "_clean_data",
-        "_clean_indices", "_clean_indptr", "_exported", "_is_rebound", "_known_rows", "_leased", "_looks",
-        "_native_watch", "_prints", "_invalidated_data", "_invalidated_indices", "_invalidated_indptr", "copied_bytes",
-        "unvalidated", "frozen",
-        "n_major", "n_minor", "rows", "structure_version", "values_version",
+        "__weakref__", "_anchors", "_chunk_versions", "_is_rebound", "_known_rows", "_leased", "_looks", "_prints",
+        "copied_bytes", "frozen", "n_major", "n_minor",
     )  # fmt: skip
 
     n_major: int
@@ -79,7 +76,7 @@ class WatchedArrays:
     _chunk_versions: AnyArray | None  # `values_version` at the last change of each chunk of the values
     _is_rebound: bool  # whether the array of values was replaced since the last look
     _looks: tuple[int, int, int, int]  # n_looks, look_ns, smoothed_look_ns, total_look_ns before there was a watch
-    _native_watch: Watch | None
+    _native_watch: Any  # a Watch of the extension module, or None
 
     # -- access by the user's object
 
@@ -115,6 +112,7 @@ class WatchedArrays:
             for invalidated in INVALIDATED:
                 setattr(self, invalidated, None)
         self.copied_bytes = self.rows = None
+        self.retain(old)
         self._arrays[field] = value
         for kept in (self._leased, self._anchors, self._prints):
             if kept is not NONE_YET:
@@ -206,7 +204,7 @@ class WatchedArrays:
         )
 
     @property
-    def watch(self) -> Watch | None:
+    def watch(self) -> Any:
         """Watch by which C checks the arrays for writes; None if only Python can check them."""
         return self._native_watch
 
@@ -215,8 +213,8 @@ class WatchedArrays:
 
         Raises StructureError when the structure was changed and is not within bounds.
         """
-        watch = self._native_watch
-        if not (self.is_untouched if watch is None else watch.look(True, get_options().threads or 0)):
+        native = self._native_watch
+        if not (self.is_untouched if native is None else native.look(self, True, get_options().threads or 0)):
             self._look()
 
     def _look(self) -> None:
@@ -324,18 +322,14 @@ class WatchedArrays:
         for anchors in map(self._anchor, FIELDS) if is_nested else self._anchors:
             if anchors is not None:
                 own += len(anchors.arrays) - anchors.n_beneath - mutation_guard.n_others_beneath(anchors)
-        if python_objects.references is None:
+        if python_objects.references_with_bases is None:
             return mutation_guard.count_references(self._arrays, own=own)
-        n: int = python_objects.references(self._arrays)
+        n: int = python_objects.references_with_bases(self._arrays)
         return n - own
 
     def _can_be_watched(self) -> bool:
         """Return whether the guard in C can check the present arrays."""
-        return self._layout() is not None and can_watch(self._arrays)
-
-    def _layout(self) -> Mapping[str, int] | None:
-        """Return the offsets of slots, which all classes derived from `Operand` (the class above this one) share."""
-        return layout_of(type(self).__mro__[-3])
+        return watch.can_watch(self._arrays)
 
     def _fill_in_watch(self) -> None:
         """Let C do the next look where it can."""
@@ -343,13 +337,13 @@ class WatchedArrays:
         if rows is None or rows.dtype is None or not rows.is_live or not self._can_be_watched():
             return
         if self._native_watch is None:
-            watch = Watch(self, self._layout() or {})
-            record = watch.record
-            record.n_looks, record.look_ns, record.smoothed_look_ns, record.total_look_ns = self._looks
-            self._native_watch = watch
+            assert watch.make is not None
+            native = watch.make()
+            native.n_looks, native.look_ns, native.smoothed_look_ns, native.total_look_ns = self._looks
+            self._native_watch = native
         anchors, leased = list(map(self._anchor, FIELDS)), [one is not None for one in self._leased]
-        self._native_watch.fill_in(
-            self._arrays, rows, anchors, leased, prints=self._prints, versions=self._chunk_versions
+        watch.fill_in(
+            self._native_watch, self._arrays, rows, anchors, leased, prints=self._prints, versions=self._chunk_versions
         )
 
     # -- cost of looks
@@ -375,14 +369,14 @@ class WatchedArrays:
         return self._looks_now()[3]
 
     def _looks_now(self) -> tuple[int, int, int, int]:
-        if self._native_watch is None:
+        native = self._native_watch
+        if native is None:
             return self._looks
-        record = self._native_watch.record
-        return record.n_looks, record.look_ns, record.smoothed_look_ns, record.total_look_ns
+        return native.n_looks, native.look_ns, native.smoothed_look_ns, native.total_look_ns
 
     def _count_look(self, took_ns: int) -> None:
         n, _, average_ns, total_ns = self._looks_now()
         looks = self._looks = n + 1, took_ns, smoothed(average_ns, took_ns), total_ns + took_ns
-        if self._native_watch is not None:
-            record = self._native_watch.record
-            record.n_looks, record.look_ns, record.smoothed_look_ns, record.total_look_ns = looks
+        native = self._native_watch
+        if native is not None:
+            native.n_looks, native.look_ns, native.smoothed_look_ns, native.total_look_ns = looks

@@ -61,7 +61,7 @@ class CountHashes:
 
     def count(self) -> int:
         watch = self.operand.watch
-        return self.n + (sum(one.n_looks for one in watch.record.of) if watch is not None else 0)
+        return self.n + (sum(watch.n_looks_of) if watch is not None else 0)
 
     def during(self, call: Any) -> int:
         before = self.count()
@@ -285,7 +285,9 @@ def test_arrays_that_are_not_for_our_kernels_are_left_to_scipy(spoil: Any) -> No
 
 
 def test_reference_counts_are_not_used_where_an_alias_does_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mutation_guard.python_objects, "references", None)
     monkeypatch.setattr(mutation_guard, "_getrefcount", lambda array: 1)
+    monkeypatch.setattr(mutation_guard, "reference_total", mutation_guard._reference_total)
     mutation_guard.calibrated_counts.cache_clear()
     mutation_guard._held_once_count.cache_clear()
     try:

@@ -22,7 +22,7 @@ from autosparse.operands.mutation_guard import CHUNK_BYTES, Print
 from autosparse.operands.watched import FIELDS
 from tests.tuning.forcing import force, schedule_of
 
-watched = pytest.mark.skipif(watch.layout_of(Operand) is None, reason="no reference counts to trust here")
+watched = pytest.mark.skipif(watch.make is None, reason="no reference counts to trust here")
 N = 400
 
 
@@ -39,7 +39,7 @@ def versions(operand: Operand) -> tuple[int, int]:
 def n_looked_at(operand: Operand) -> list[int]:
     """Return the number of looks by the C runtime at each of indptr, indices and data."""
     assert operand.watch is not None
-    return [one.n_looks for one in operand.watch.record.of]
+    return list(operand.watch.n_looks_of)
 
 
 @watched

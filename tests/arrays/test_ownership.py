@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import autosparse
-from autosparse.dispatch import executor, object_layout
+from autosparse.dispatch import executor, fast_path
 from autosparse.operands import ownership
 from autosparse.tuning.trials import kernel_trial
 from tests.arrays.holders import KINDS, N, bytes_of, counts_known, large, ours, over_bytes, plain
@@ -103,7 +103,7 @@ def test_writes_to_m_are_not_seen_by_default_kernels_and_tuned_products(kind: st
     np.testing.assert_array_equal(m.shape, A.shape)
 
 
-@pytest.mark.skipif(object_layout.make is None, reason="entries need the C runtime built with Python's headers")
+@pytest.mark.skipif(fast_path.make is None, reason="fast calls need the extension module")
 @pytest.mark.parametrize("protocol", [None, 4, 5])
 def test_products_from_a_packed_copy_go_by_fast_call_while_m_is_alive(
     protocol: int | None, monkeypatch: pytest.MonkeyPatch

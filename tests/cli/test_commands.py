@@ -201,6 +201,14 @@ def test_closed_pipe_is_silent():
     assert done.stderr == ""
 
 
+def test_doctor_says_that_the_extension_module_is_missing(monkeypatch, capsys):
+    from autosparse._native import runtime_api
+
+    monkeypatch.setattr(runtime_api, "extension_fault", "it was not built")
+    assert main(["doctor"]) == 1
+    assert "Python code reads arrays, some us more per product (it was not built)" in capsys.readouterr().out
+
+
 def test_doctor_tells_the_backend(monkeypatch, capsys):
     from autosparse.config import reload_options
 

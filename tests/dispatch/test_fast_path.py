@@ -6,19 +6,17 @@ import sys
 
 import numpy as np
 import pytest
-from autosparse._native import python_objects, runtime_api
 
 import autosparse as asp
-from autosparse.dispatch import object_layout
+from autosparse.config import decisive_options
+from autosparse.dispatch import fast_path
 from autosparse.errors import ShapeError
-from autosparse.operands import watch
-from autosparse.operands.csr import Operand
 from tests.dispatch.entries import on_the_short_way, opened
 from tests.tuning.forcing import close, dense, force, make, schedule_of, state_of
 
 pytestmark = [
     pytest.mark.usefixtures("untuned_with_early_entries"),
-    pytest.mark.skipif(object_layout.make is None, reason="entries need the C runtime built with Python's headers"),
+    pytest.mark.skipif(fast_path.make is None, reason="fast calls need the extension module"),
 ]
 
 
@@ -215,15 +213,8 @@ def test_fast_calls_keep_reference_counts():
     for _ in range(200):
         asp.matmul(A, B, out=out)
     assert (sys.getrefcount(B), sys.getrefcount(out), sys.getrefcount(A._cell.rows)) == before
-    assert A._cell.fast_path() is False
-    assert A._cell.fast_path(B, out, None) is False
-
-
-def test_object_layouts_are_verified_before_fast_calls():
-    assert runtime_api.available
-    assert all(map(python_objects.lies_as_expected, (np.empty(3), np.empty((2, 2), np.float32)[:, ::-1])))
-    again = python_objects.slot_offsets(Operand, tuple(object_layout.OFFSETS))
-    assert again == object_layout.OFFSETS
-    assert len(set(again.values())) == len(again)
-    assert watch.layout_of(Operand) is not None
-    assert object_layout.OF_PACKED_COPY
+    run = A._cell.fast_path
+    assert run() is False
+    assert run(A._cell, B, out, None) is False
+    assert run(B, B, out, decisive_options(), False) is False
+    assert run(None, None, None, None, None) is False

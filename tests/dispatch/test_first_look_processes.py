@@ -103,7 +103,7 @@ ALLOWED = {
     "autosparse.cache": {"", "accounts", "accounts.ledger", "accounts.rows", "artefacts", "envelope", "folder", "keys",
                          "locks", "stores", "trust"},
     "autosparse.core": {"", "expression", "formats", "pattern", "problem", "schedule", "target", "values"},
-    "autosparse.dispatch": {"accounts", "calls", "fast_path", "first_look", "object_layout"},
+    "autosparse.dispatch": {"accounts", "calls", "fast_path", "first_look"},
     "autosparse.operands": {"holding"},
     "autosparse.ops": {"base", "matmul", "names", "table"},
     "autosparse.tuning": {"", "memory", "memory.recall", "memory.sizes", "memory.stamps", "problems", "trials",

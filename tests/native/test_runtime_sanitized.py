@@ -1,4 +1,4 @@
-"""Tests of the runtime compiled with sanitizers: addresses and undefined behaviour, and data races of the pool."""
+"""Tests of the runtime and the extension module with sanitizers: addresses, undefined behaviour, and data races."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ NATIVE_TESTS = (
     "test_assembly.py",
     "test_composites.py",
     "test_counts.py",
+    "test_extension.py",
     "test_register_gather.py",
     "test_dictionary.py",
     "test_pack.py",
@@ -53,6 +54,8 @@ THREADED_TESTS = (
     "test_sweeps.py",
 )
 OPERATION_TESTS = (
+    "../dispatch/test_fast_path.py",
+    "../dispatch/test_fast_path_generated.py",
     "../ops/test_mttkrp.py",
     "../ops/test_sddmm.py",
     "../ops/test_spgemm.py",
@@ -106,7 +109,7 @@ def library(name: str) -> str:
 
 
 def sanitized(folder: Path, sanitizer: str) -> None:
-    """Prepare `folder` for PYTHONPATH: `autosparse` there is this checkout with a sanitized runtime."""
+    """Prepare `folder` for PYTHONPATH: `autosparse` there is this checkout with a sanitized runtime and extension."""
     package = folder / "autosparse"
     (package / "_native").mkdir(parents=True)
     for source in (REPOSITORY / "autosparse").iterdir():
@@ -114,7 +117,7 @@ def sanitized(folder: Path, sanitizer: str) -> None:
     for name in ("tuner", "cache"):
         (package / name).symlink_to(REPOSITORY / name)
     for source in NATIVE.iterdir():
-        if not source.name.startswith("_runtime"):
+        if not source.name.startswith(("_runtime", "_extension.cpython")):
             (package / "_native" / source.name).symlink_to(source)
     builder = [sys.executable, str(NATIVE / "runtime" / "build_runtime.py"), str(package / "_native")]
     subprocess.run(builder, env={**os.environ, "AUTOSPARSE_SANITIZE": sanitizer}, check=True, capture_output=True)

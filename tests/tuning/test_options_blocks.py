@@ -78,7 +78,7 @@ def test_a_block_looks_for_the_state_once(monkeypatch: pytest.MonkeyPatch) -> No
         assert len(found) == 2
     if enter is not None:  # it is open while nothing decisive changes
         with asp.options(effort="off", budget_s=3.0):
-            assert enter(x, np.empty(300, np.float32), decisive_options(), False)
+            assert enter(A._cell, x, np.empty(300, np.float32), decisive_options(), False)
 
 
 def test_blocks_that_follow_each_other_make_no_way_by_fast_call_each(monkeypatch: pytest.MonkeyPatch) -> None:

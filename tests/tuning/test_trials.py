@@ -21,7 +21,7 @@ import autosparse
 from autosparse.calibration.collection import context_for
 from autosparse.core.formats import Format
 from autosparse.core.schedule import SuperSchedule
-from autosparse.dispatch import fast_path, object_layout
+from autosparse.dispatch import fast_path
 from autosparse.dispatch.calls import MatmulCall
 from autosparse.tuning import planner
 from autosparse.tuning.trials import comparison, kernel_trial, specs
@@ -40,7 +40,7 @@ def test_candidates_are_timed_with_b_on_a_cache_line_and_off_it(op, is_fast_call
     places = []
     by_default = MatmulCall.by_default
 
-    def run(B, *_):
+    def run(operand, B, *_):
         return places.append(runtime_api.address_of(B) % 64) or True
 
     def spy(call, *args):
@@ -78,7 +78,7 @@ def test_candidates_are_timed_as_the_products_that_go_by_fast_call(monkeypatch):
         del kept
 
 
-@pytest.mark.skipif(object_layout.make is None, reason="entries need the C runtime built with Python's headers")
+@pytest.mark.skipif(fast_path.make is None, reason="fast calls need the extension module")
 @pytest.mark.parametrize("is_fresh", [True, False])
 def test_the_last_race_goes_by_fast_call_also_where_the_copy_is_old(is_fresh, monkeypatch):
     through_python = []
@@ -100,7 +100,7 @@ def test_the_last_race_goes_by_fast_call_also_where_the_copy_is_old(is_fresh, mo
         assert not through_python
 
 
-@pytest.mark.skipif(object_layout.make is None, reason="entries need the C runtime built with Python's headers")
+@pytest.mark.skipif(fast_path.make is None, reason="fast calls need the extension module")
 def test_a_plan_is_watched_by_the_time_of_products_by_fast_call(monkeypatch):
     """Check that comparisons use fast calls.
 

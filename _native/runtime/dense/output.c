@@ -219,27 +219,14 @@ void asp_output_counters(int64_t *found)
 }
 #endif
 
-/* Layout of PyDataMem_Handler in NumPy's ndarraytypes.h since 1.22. */
-typedef struct {
-    char name[127];
-    uint8_t version;
-    struct {
-        void *context;
-        void *(*malloc)(void *, size_t);
-        void *(*calloc)(void *, size_t, size_t);
-        void *(*realloc)(void *, void *, size_t);
-        void (*free)(void *, void *, size_t);
-    } allocator;
-} memory_handler;
-
-void *asp_output_handler(int is_scratch)
+const asp_allocator *asp_output_allocator(int is_scratch)
 {
-    static memory_handler handlers[2] = {
-        {"autosparse_output", 1, {&results, output_malloc, output_calloc, output_realloc, output_free}},
-        {"autosparse_scratch", 1, {&scratch, output_malloc, output_calloc, output_realloc, output_free}}};
+    static const asp_allocator allocators[2] = {
+        {&results, output_malloc, output_calloc, output_realloc, output_free},
+        {&scratch, output_malloc, output_calloc, output_realloc, output_free}};
 #if ASP_HAVE_THREADS
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, install_fork_handlers);
 #endif
-    return &handlers[is_scratch != 0];
+    return &allocators[is_scratch != 0];
 }

@@ -1,7 +1,14 @@
-/* Return NumPy's PyDataMem_Handler (NEP 49, version 1) of the allocator behind memory.empty_output, which reuses the
- * pages of large freed results. With `is_scratch`: the handler for packed copies and other work space of tuning, whose
- * freed blocks are kept separately. */
-void *asp_output_handler(int is_scratch);
+/* Functions of an allocator, called with its context; `bytes` of `free` is not used. */
+typedef struct asp_allocator {
+    void *context;
+    void *(*malloc)(void *context, size_t bytes);
+    void *(*calloc)(void *context, size_t n, size_t bytes);
+    void *(*realloc)(void *context, void *elements, size_t bytes);
+    void (*free)(void *context, void *elements, size_t bytes);
+} asp_allocator;
+/* Return the allocator behind memory.empty_output, which reuses the pages of large freed results. With `is_scratch`:
+ * the one for packed copies and other work space of tuning, whose freed blocks are kept separately. */
+const asp_allocator *asp_output_allocator(int is_scratch);
 /* Keep at most `bytes` bytes of freed blocks; 0 frees what is kept and keeps nothing. */
 void asp_output_limit(int64_t bytes);
 /* Set the same limit for work space of tuning; it is 0 initially. */

@@ -1,4 +1,4 @@
-/* Implementation of tensor_api.h, compiled with the extension's own module like entry_python.h. */
+/* Implementation of tensor_api.h, compiled with the module of cffi, which includes Python.h. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -305,7 +305,7 @@ class TuningContext:
         def fast_call(B: Any, result: Any) -> bool:
             lib.asp_pool_tune_call_intervals(0)
             try:
-                return path.run(B, result, state.decisive, transposed)
+                return path.run(operand, B, result, state.decisive, transposed)
             finally:
                 lib.asp_pool_tune_call_intervals(1)
 

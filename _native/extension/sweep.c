@@ -1,5 +1,7 @@
-/* Implementation of sweep_api.h, compiled with the extension's own module like entry_python.h and small_product_python.h, whose
- * arrays it uses. */
+/* Sweeps of vector operations (autosparse/linalg/sweeps.py), compiled for given vectors. */
+#include "extension.h"
+
+#include <stdlib.h>
 
 enum { SWEEP_SHORT = 4096 }; /* elements up to which the GIL is kept: releasing it takes longer */
 
@@ -31,10 +33,10 @@ static PyObject *sweep_dots(const asp_sweep *sweep)
     return found;
 }
 
-/* Return the sweep of a builtin, whose self is (capsule of the sweep, list of its vectors, asp_array_types). */
+/* Return the sweep of a builtin, whose self is (capsule of the sweep, list of its vectors). */
 static asp_sweep *sweep_of(PyObject *self)
 {
-    return PyCapsule_GetPointer(PyTuple_GetItem(self, 0), NULL);
+    return PyCapsule_GetPointer(PyTuple_GET_ITEM(self, 0), NULL);
 }
 
 /* The builtin `run`; releases the GIL for long vectors. */
@@ -48,10 +50,10 @@ static PyObject *sweep_run(PyObject *self, PyObject *const *args, Py_ssize_t n_a
         if (!sweep_coefficient(sweep, args[at], (double *)sweep->coefficients + 2 * at)) return NULL;
     int status;
     if (sweep->n <= SWEEP_SHORT)
-        status = asp_sweep_run(sweep);
+        status = runtime.asp_sweep_run(sweep);
     else {
         Py_BEGIN_ALLOW_THREADS;
-        status = asp_sweep_run(sweep);
+        status = runtime.asp_sweep_run(sweep);
         Py_END_ALLOW_THREADS;
     }
     return status ? PyErr_NoMemory() : sweep_dots(sweep);
@@ -59,7 +61,6 @@ static PyObject *sweep_run(PyObject *self, PyObject *const *args, Py_ssize_t n_a
 
 /* State while a sweep is compiled. */
 typedef struct {
-    const asp_array_types *types;
     PyObject *vectors; /* list of the vectors */
     asp_sweep sweep;
     int n_codes, n_vectors;
@@ -70,16 +71,16 @@ typedef struct {
  * vectors are contiguous and have one length. */
 static int sweep_place(sweep_compiled *it, PyObject *object)
 {
-    const entry_array *array = small_array(it->types, object, 1, SMALL_READ);
+    PyArrayObject *array = asp_array(object, 1, ASP_READ);
     if (!array) return -1;
     for (int at = 0; at < it->n_vectors; at++)
-        if (it->sweep.vectors[at] == (uintptr_t)array->data && PyList_GetItem(it->vectors, at) == object) return at;
-    const int dtype = small_code(it->types, it->types->values, 4, array->descr);
+        if (it->sweep.vectors[at] == (uintptr_t)PyArray_DATA(array) && PyList_GetItem(it->vectors, at) == object) return at;
+    const int dtype = asp_value_code(array);
     if (it->n_vectors == ASP_SWEEP_VECTORS || dtype < 0) return -1;
-    if (it->n_vectors == 0) it->sweep.n = array->dimensions[0];
-    if (array->dimensions[0] != it->sweep.n || PyList_Append(it->vectors, object)) return -1;
+    if (it->n_vectors == 0) it->sweep.n = PyArray_DIM(array, 0);
+    if (PyArray_DIM(array, 0) != it->sweep.n || PyList_Append(it->vectors, object)) return -1;
     it->dtypes[it->n_vectors] = dtype;
-    it->sweep.vectors[it->n_vectors] = (uintptr_t)array->data;
+    it->sweep.vectors[it->n_vectors] = (uintptr_t)PyArray_DATA(array);
     return it->n_vectors++;
 }
 
@@ -133,7 +134,7 @@ static void sweep_free(PyObject *capsule)
 /* Return a capsule of the sweep with its work space behind it. */
 static PyObject *sweep_placed(const sweep_compiled *it)
 {
-    const int64_t n_chunks = asp_sweep_chunks(it->sweep.dtype, it->sweep.n, 0);
+    const int64_t n_chunks = runtime.asp_sweep_chunks(it->sweep.dtype, it->sweep.n, 0);
     const int64_t n_pairs = it->sweep.n_coefficients + it->sweep.n_dots * (1 + n_chunks);
     asp_sweep *sweep = malloc(sizeof *sweep + (size_t)n_pairs * 2 * sizeof(double));
     if (!sweep) return PyErr_NoMemory();
@@ -150,34 +151,32 @@ static PyObject *sweep_placed(const sweep_compiled *it)
 static PyObject *sweep_bind(PyObject *self, PyObject *const *args, Py_ssize_t n_args)
 {
     asp_sweep *sweep = sweep_of(self);
-    PyObject *vectors = PyTuple_GetItem(self, 1);
-    const asp_array_types *types = PyLong_AsVoidPtr(PyTuple_GetItem(self, 2));
+    PyObject *vectors = PyTuple_GET_ITEM(self, 1);
     const Py_ssize_t place = n_args == 2 ? PyLong_AsSsize_t(args[0]) : -1;
     if (PyErr_Occurred()) return NULL;
     if (place < 0 || place >= PyList_Size(vectors)) return PyErr_Format(PyExc_ValueError, "bind takes a position and a vector");
-    const entry_array *array = small_array(types, args[1], 1, SMALL_READ);
-    const entry_array *old = small_array(types, PyList_GetItem(vectors, place), 1, 0);
-    if (!array || !old || array->dimensions[0] != sweep->n ||
-        small_code(types, types->values, 4, array->descr) != small_code(types, types->values, 4, old->descr))
+    PyArrayObject *array = asp_array(args[1], 1, ASP_READ), *old = asp_array(PyList_GetItem(vectors, place), 1, 0);
+    if (!array || !old || PyArray_DIM(array, 0) != sweep->n ||
+        asp_value_code(array) != asp_value_code(old))
         return PyErr_Format(PyExc_ValueError, "vector %zd has another dtype or length than the vector that it replaces", place);
-    sweep->vectors[place] = (uintptr_t)array->data;
+    sweep->vectors[place] = (uintptr_t)PyArray_DATA(array);
     Py_INCREF(args[1]);
     if (PyList_SetItem(vectors, place, args[1])) return NULL;
     Py_RETURN_NONE;
 }
 
 static PyMethodDef sweep_methods[] = {
-    {"run", (PyCFunction)(void (*)(void))sweep_run, 0x0080 /* METH_FASTCALL */, NULL},
-    {"bind", (PyCFunction)(void (*)(void))sweep_bind, 0x0080, NULL},
+    {"run", (PyCFunction)(void (*)(void))sweep_run, METH_FASTCALL, NULL},
+    {"bind", (PyCFunction)(void (*)(void))sweep_bind, METH_FASTCALL, NULL},
 };
 
 /* Return the builtins (run, bind) of a compiled sweep. */
-static PyObject *sweep_builtins(sweep_compiled *it, PyObject *types)
+static PyObject *sweep_builtins(sweep_compiled *it)
 {
     it->sweep.dtype = it->dtypes[0];
-    it->sweep.serial_ns = asp_sweep_serial_ns(it->sweep.dtype, it->sweep.n, it->n_vectors);
+    it->sweep.serial_ns = runtime.asp_sweep_serial_ns(it->sweep.dtype, it->sweep.n, it->n_vectors);
     PyObject *capsule = sweep_placed(it);
-    PyObject *self = capsule ? PyTuple_Pack(3, capsule, it->vectors, types) : NULL;
+    PyObject *self = capsule ? PyTuple_Pack(2, capsule, it->vectors) : NULL;
     PyObject *run = self ? PyCFunction_NewEx(sweep_methods, self, NULL) : NULL;
     PyObject *bind = run ? PyCFunction_NewEx(sweep_methods + 1, self, NULL) : NULL;
     PyObject *both = bind ? PyTuple_Pack(2, run, bind) : NULL;
@@ -188,29 +187,19 @@ static PyObject *sweep_builtins(sweep_compiled *it, PyObject *types)
     return both;
 }
 
-/* The builtin `compile`. */
-static PyObject *sweep_compile(PyObject *self, PyObject *const *args, Py_ssize_t n_args)
+PyObject *asp_compile_sweep(PyObject *module, PyObject *const *args, Py_ssize_t n_args)
 {
-    sweep_compiled it = {.types = small_state(self)};
-    if (!it.types || n_args != 2 || !PyTuple_Check(args[0]) || !(it.vectors = PyList_New(0))) return NULL;
+    (void)module;
+    if (n_args != 2 || !PyTuple_Check(args[0]))
+        return PyErr_Format(PyExc_TypeError, "compile_sweep takes a tuple of steps and n_threads");
+    sweep_compiled it = {.vectors = NULL};
     it.sweep.n_threads = (int32_t)PyLong_AsLong(args[1]);
-    int is_fine = PyTuple_Size(args[0]) > 0;
-    for (Py_ssize_t at = 0; is_fine && at < PyTuple_Size(args[0]); at++)
-        is_fine = sweep_adds_step(&it, PyTuple_GetItem(args[0], at));
-    PyObject *found = is_fine ? sweep_builtins(&it, PyTuple_GetItem(self, 0)) : NULL;
+    if (PyErr_Occurred() || !(it.vectors = PyList_New(0))) return NULL;
+    int is_fine = PyTuple_GET_SIZE(args[0]) > 0;
+    for (Py_ssize_t at = 0; is_fine && at < PyTuple_GET_SIZE(args[0]); at++)
+        is_fine = sweep_adds_step(&it, PyTuple_GET_ITEM(args[0], at));
+    PyObject *found = is_fine ? sweep_builtins(&it) : NULL;
     Py_DECREF(it.vectors);
     if (found || PyErr_Occurred()) return found;
     Py_RETURN_NONE;
-}
-
-static PyMethodDef sweep_compile_method = {"compile", (PyCFunction)(void (*)(void))sweep_compile, 0x0080, NULL};
-
-static PyObject *sweep_compile_make(PyObject *state, PyObject *kept)
-{
-    return small_made(&sweep_compile_method, state, kept);
-}
-
-uintptr_t asp_sweep_compiler_maker(void)
-{
-    return (uintptr_t)sweep_compile_make;
 }

@@ -1,0 +1,141 @@
+"""Types of the extension module (`_native/extension`): access to Python's and NumPy's objects from C."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+from autosparse._native.python_objects import OperandFields as OperandFields
+from numpy.typing import NDArray
+
+HEADERS: Final[str]
+"""Digest of the declarations that the module shares with the C runtime (`asp_headers`)."""
+FUNCTIONS: Final[tuple[str, ...]]
+"""Names of the runtime's functions that the module calls."""
+
+def connect(addresses: tuple[int, ...], /) -> None:
+    """Store the addresses of the runtime's functions, in the order of FUNCTIONS; nothing works before."""
+
+def address_of(array: NDArray[Any], /) -> int:
+    """Return the address of the first element of an array."""
+
+def data_slot(array: NDArray[Any], /) -> int:
+    """Return the address at which an array object stores the address of its elements."""
+
+def references(objects: tuple[Any, ...], /) -> int:
+    """Return the number of references to the members of a tuple, its own included."""
+
+def references_with_bases(objects: list[Any], /) -> int:
+    """Return the number of references to the members of a list, and to the bases of those that are arrays."""
+
+def look(arrays: list[Any], n_rows: int, n_cols: int, checked: bool, /) -> int:
+    """Validate a CSR matrix [indptr, indices, data] and return dtype code + 4 * index code.
+
+    A negative number means that Python code must inspect the arrays. Indices are read only if `checked` is not True.
+    """
+
+def small_product(
+    arrays: list[Any], n_rows: int, n_cols: int, checked: bool, B: object, out: object, transposed: bool, flags: int,
+    most: int, /,
+) -> int:  # fmt: skip
+    """Compute out = A B (or A^T B) on this thread and return the time in ns.
+
+    Returns a negative number if nothing was computed: more than `most` multiplications, or unsupported operands. B must
+    be aligned and its strides whole elements.
+    """
+
+def compile_sweep(
+    steps: tuple[tuple[Any, ...], ...], n_threads: int, /
+) -> tuple[Callable[..., tuple[Any, ...]], Callable[[int, NDArray[Any]], None]] | None:
+    """Return (run, bind) of a sweep (`linalg.sweeps`), or None if the steps do not fit each other."""
+
+def make_field(
+    owner: type, operand_type: type, slot: object, position: int, name: str, doc: str, fetch: Callable[[Any], Any],
+    put: Callable[[Any, Any], None], /,
+) -> Any:  # fmt: skip
+    """Return a descriptor of class `owner` for an array of its operand, which lives as long as the process.
+
+    `slot` is the descriptor of the attribute that holds the operand. The descriptor reads the operand's list directly
+    if that changes nothing in the operand's bookkeeping; otherwise it calls `fetch(object)` or `put(object, value)`.
+    """
+
+def empty(shape: tuple[int, ...], dtype: np.dtype[Any], is_scratch: bool, /) -> NDArray[Any]:
+    """Return ``np.empty(shape, dtype)`` in memory of the runtime's allocator of results, or of work space."""
+
+class Watch:
+    """State by which writes to the arrays of an operand are detected without Python code."""
+
+    n_looks: int
+    look_ns: int
+    smoothed_look_ns: int
+    total_look_ns: int
+    @property
+    def n_looks_of(self) -> tuple[int, int, int]:
+        """Number of looks at indptr, indices and data."""
+
+    def look(self, operand: OperandFields, refreshes: bool, n_threads: int, /) -> bool:
+        """Check the arrays of the operand; False means that Python must check. n_threads 0: asp_max_threads().
+
+        With refreshes False, return whether the structure is unchanged, and so within bounds; if exported arrays are no
+        longer referenced elsewhere, the operand's `rows` are set. With refreshes True, return whether all arrays were
+        checked and the structure is unchanged; the version of the values is raised if the values have changed.
+        """
+
+    def fill_in(
+        self, rows: object, extents: tuple[int, int], itype: int, arrays: tuple[tuple[Any, ...], ...], /
+    ) -> None:
+        """Watch three arrays from now on; `extents`: (n_rows, nnz).
+
+        One tuple per array: (array, tuple of the objects that hold its memory or None, number of references to
+        these without outside references and views of ours, number of these objects beneath its base, whether a view of
+        ours is held, hashes per chunk or None, versions per chunk or None).
+        """
+
+    def retire(self) -> None:
+        """Disable answers until `fill_in`, and drop all references."""
+
+    def note_lease(self, field: int, /) -> None:
+        """Count one more reference to an array as the package's own."""
+
+class FastCall:
+    """Product of one operand and one shape that goes from Python directly to a kernel (`dispatch.fast_path`)."""
+
+    n_dims: int
+    dtype: int
+    itype: int
+    flags: int
+    n_threads: int
+    n_major: int
+    n_minor: int
+    n_vecs: int
+    indptr: int
+    indices: int
+    data: int
+    n_calls: int
+    product_ns: int
+    limit_ns: int
+    n_running: int
+    looks_left: int
+    kernel: int
+    kernel_operand: int
+    chunk: int
+    most_threads: int
+    value_bytes: int
+    n_reads: int
+    fixed_indptr: int
+    fixed_indices: int
+    fixed_data: int
+    def __init__(
+        self, operand: OperandFields, rows: object, options: object, transposed: bool, dtype: np.dtype[Any],
+        kept: object, /,
+    ) -> None: ...  # fmt: skip
+    def run(self, operand: OperandFields, B: object, out: object, options: object, transposed: bool, /) -> bool:
+        """Compute out = A B (or A^T B) unless anything has changed; return whether out holds the product."""
+
+    def take(self) -> tuple[int, int]:
+        """Return the number of calls and their ns since the last `take`."""
+
+    def guard(self, watch: Watch, packed_copy: object, structure_version: int, /) -> None:
+        """Read a packed copy, after checks of the operand's arrays by `watch`."""
+
+    def release(self) -> None:
+        """Serve nothing any more, and drop the packed copy."""

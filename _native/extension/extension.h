@@ -1,0 +1,160 @@
+/* Declarations of the extension module `_extension`, which reads Python's and NumPy's objects through the C API of
+ * CPython and of NumPy. Kernels are called by the addresses that `connect` (module.c) receives from the C runtime. */
+#ifndef ASP_EXTENSION_H
+#define ASP_EXTENSION_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <stdint.h>
+#include <structmember.h>
+#include <time.h>
+
+#define NPY_NO_DEPRECATED_API NPY_1_25_API_VERSION
+#define NPY_TARGET_VERSION NPY_1_25_API_VERSION /* NumPy 1.26, the oldest that pyproject.toml allows */
+#define PY_ARRAY_UNIQUE_SYMBOL autosparse_extension_array_api
+#ifndef ASP_IMPORTS_NUMPY
+#define NO_IMPORT_ARRAY
+#endif
+#include <numpy/arrayobject.h>
+
+#include "dense_api.h"
+#include "kernel_api.h"
+#include "look_api.h"
+#include "matmul_api.h"
+#include "output_api.h"
+#include "pool_api.h"
+#include "structure_api.h"
+#include "sweeps_api.h"
+
+/* Functions of the C runtime that the module calls. */
+#define ASP_FUNCTIONS(FUNCTION)                                                                                  \
+    FUNCTION(asp_csr_check) FUNCTION(asp_csr_mm) FUNCTION(asp_csr_t_mm) FUNCTION(asp_dense_rows)                 \
+    FUNCTION(asp_look_at_all) FUNCTION(asp_max_threads) FUNCTION(asp_output_allocator) FUNCTION(asp_run_kernel)  \
+    FUNCTION(asp_sweep_chunks) FUNCTION(asp_sweep_run) FUNCTION(asp_sweep_serial_ns)
+#define ASP_MEMBER(name) __typeof__(&name) name;
+typedef struct asp_functions {
+    ASP_FUNCTIONS(ASP_MEMBER)
+} asp_functions;
+#undef ASP_MEMBER
+extern asp_functions runtime; /* null pointers before `connect` */
+
+/* An operand: attributes of autosparse.operands.watched.WatchedArrays, which derives from this type. A null pointer is
+ * an attribute that was not set. Arrays of three: indptr, indices, data. */
+typedef struct asp_fields {
+    PyObject_HEAD
+    PyObject *arrays, *rows, *checked, *exported, *aliases_before, *unvalidated, *structure_version, *values_version;
+    PyObject *invalidated[3], *clean[3];
+    PyObject *watch;
+    PyObject *retained;   /* list of arrays that were replaced while a product was reading them, or NULL */
+    Py_ssize_t n_running; /* fast calls that are computing now */
+} asp_fields;
+enum { ASP_FIELDS = (offsetof(asp_fields, n_running) - offsetof(asp_fields, arrays)) / sizeof(PyObject *) };
+
+/* State by which writes to the arrays of an operand are detected (autosparse/operands/watch.py): one array. */
+typedef struct asp_watched {
+    const PyObject *array, *descr;   /* the array object and its dtype when this was filled in */
+    const char *data;                /* its memory at that time */
+    PyObject *held;                  /* tuple of the array and the objects that it is a view of; NULL: cannot be counted */
+    Py_ssize_t n_beneath;            /* number of objects in `held`, its last, that lie beneath the array's base */
+    Py_ssize_t references;           /* number of references to all `held` without outside references */
+    int64_t n_bytes, n_least;        /* bytes in use, and minimum number of elements of the array */
+    PyArrayObject *hashes;           /* per chunk (uint64); NULL: never checked */
+    PyArrayObject *versions;         /* per chunk of the values: the version in which it last changed; else NULL */
+    int64_t n_looks;
+} asp_watched;
+typedef struct asp_watch {
+    PyObject_HEAD
+    PyObject *rows; /* the operand's, once known; NULL: Python must check */
+    asp_watched of[3];
+    Py_ssize_t n_own; /* references to arrays, among those that `references` counts, that are not held by views */
+    int64_t n_rows, nnz;
+    int itype, just_seen; /* just_seen: bits of the arrays that `look` has validated for the current product */
+    int64_t generation;   /* how often this was filled in or retired */
+    long long n_looks, look_ns, smoothed_look_ns, total_look_ns;
+} asp_watch;
+
+/* operand.c, watch_type.c and fast_call.c: types, created by the functions below; 0 means success. */
+extern PyTypeObject *fields_type, *watch_type;
+int asp_add_fields(PyObject *module);
+int asp_add_watch(PyObject *module);
+int asp_add_fast_call(PyObject *module);
+PyObject *asp_make_field(PyObject *module, PyObject *args);
+
+/* watch.c. Return the number of chunks of an array that are hashed. */
+static inline int64_t asp_watch_chunks(const asp_watched *one)
+{
+    return (one->n_bytes + ASP_LOOK_CHUNK - 1) / ASP_LOOK_CHUNK;
+}
+/* Check the structure and set the operand's rows if possible; return whether it is unchanged. */
+int asp_watch_validates(asp_watch *watch, asp_fields *operand, int n_threads);
+/* Return whether the arrays are the objects for which the watch was filled in, unchanged in address and extent. */
+int asp_watch_is_same(const asp_watch *watch, const asp_fields *operand);
+/* Check all arrays but those that a look has validated for this product; return 0 if Python must check. */
+int asp_watch_refreshes(asp_watch *watch, asp_fields *operand, int n_threads);
+
+/* small_product.c, sweep.c, memory.c: functions of the module. */
+PyObject *asp_look_run(PyObject *module, PyObject *const *args, Py_ssize_t n_args);
+PyObject *asp_small_product_run(PyObject *module, PyObject *const *args, Py_ssize_t n_args);
+PyObject *asp_compile_sweep(PyObject *module, PyObject *const *args, Py_ssize_t n_args);
+PyObject *asp_empty(PyObject *module, PyObject *args);
+int asp_make_handlers(void);
+
+enum { ASP_READ = NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED, ASP_WRITTEN = ASP_READ | NPY_ARRAY_WRITEABLE };
+
+/* Return the array behind an object, or NULL unless it is exactly an ndarray with these flags and 1 to most_dims
+ * dimensions. */
+static inline PyArrayObject *asp_array(PyObject *object, int most_dims, int flags)
+{
+    if (!object || !PyArray_CheckExact(object)) return NULL;
+    PyArrayObject *array = (PyArrayObject *)object;
+    const int n_dims = PyArray_NDIM(array);
+    return n_dims >= 1 && n_dims <= most_dims && (PyArray_FLAGS(array) & flags) == flags ? array : NULL;
+}
+
+/* Return the runtime's code of the dtype of values, or -1. */
+static inline int asp_value_code(PyArrayObject *array)
+{
+    if (PyArray_ISBYTESWAPPED(array)) return -1;
+    switch (PyArray_TYPE(array)) {
+    case NPY_FLOAT: return 0;
+    case NPY_DOUBLE: return 1;
+    case NPY_CFLOAT: return 2;
+    case NPY_CDOUBLE: return 3;
+    default: return -1;
+    }
+}
+
+/* Return the runtime's code of the dtype of indices, or -1. */
+static inline int asp_index_code(PyArrayObject *array)
+{
+    if (PyArray_ISBYTESWAPPED(array) || !PyArray_ISSIGNED(array)) return -1;
+    return PyArray_ITEMSIZE(array) == 8 ? 1 : PyArray_ITEMSIZE(array) == 4 ? 0 : -1;
+}
+
+/* Return the bytes of a value with this code. */
+static inline int64_t asp_item(int dtype) { return dtype == 0 ? 4 : dtype == 3 ? 16 : 8; }
+
+/* Return array[at] of indices with this code. */
+static inline int64_t asp_index(const char *indices, int itype, int64_t at)
+{
+    return itype ? ((const int64_t *)(const void *)indices)[at] : ((const int32_t *)(const void *)indices)[at];
+}
+
+/* Return the monotonic time, ns. */
+static inline int64_t asp_now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* Store an object in an attribute. */
+static inline void asp_set(PyObject **slot, PyObject *object)
+{
+    PyObject *old = *slot;
+    Py_INCREF(object);
+    *slot = object;
+    Py_XDECREF(old);
+}
+
+#endif

@@ -1,0 +1,127 @@
+/* The module `_extension`: its functions, and the connection with the C runtime. */
+#define ASP_IMPORTS_NUMPY
+#include "extension.h"
+
+#include <string.h>
+
+asp_functions runtime;
+
+#define ASP_NAME(name) #name,
+static const char *const function_names[] = {ASP_FUNCTIONS(ASP_NAME)};
+enum { N_FUNCTIONS = sizeof function_names / sizeof *function_names };
+_Static_assert(sizeof(asp_functions) == N_FUNCTIONS * sizeof(void (*)(void)), "one address per function");
+
+/* Store the addresses of the runtime's functions, in the order of FUNCTIONS. */
+static PyObject *connect(PyObject *module, PyObject *addresses)
+{
+    (void)module;
+    if (!PyTuple_Check(addresses) || PyTuple_GET_SIZE(addresses) != N_FUNCTIONS)
+        return PyErr_Format(PyExc_TypeError, "connect takes a tuple of %d addresses", (int)N_FUNCTIONS);
+    void *found[N_FUNCTIONS];
+    for (Py_ssize_t at = 0; at < N_FUNCTIONS; at++) {
+        found[at] = PyLong_AsVoidPtr(PyTuple_GET_ITEM(addresses, at));
+        if (PyErr_Occurred()) return NULL;
+        if (!found[at]) return PyErr_Format(PyExc_ValueError, "the address of %s is 0", function_names[at]);
+    }
+    memcpy(&runtime, found, sizeof runtime);
+    if (asp_make_handlers()) return NULL;
+    Py_RETURN_NONE;
+}
+
+static PyArrayObject *checked_array(PyObject *object)
+{
+    if (PyArray_Check(object)) return (PyArrayObject *)object;
+    PyErr_Format(PyExc_TypeError, "an array is needed, not %.100s", Py_TYPE(object)->tp_name);
+    return NULL;
+}
+
+static PyObject *address_of(PyObject *module, PyObject *object)
+{
+    (void)module;
+    PyArrayObject *array = checked_array(object);
+    return array ? PyLong_FromVoidPtr(PyArray_DATA(array)) : NULL;
+}
+
+static PyObject *data_slot(PyObject *module, PyObject *object)
+{
+    (void)module;
+    PyArrayObject *array = checked_array(object);
+    return array ? PyLong_FromVoidPtr(&((PyArrayObject_fields *)array)->data) : NULL;
+}
+
+static PyObject *references(PyObject *module, PyObject *objects)
+{
+    (void)module;
+    if (!PyTuple_Check(objects)) return PyErr_Format(PyExc_TypeError, "a tuple is needed");
+    Py_ssize_t total = 0;
+    for (Py_ssize_t at = 0; at < PyTuple_GET_SIZE(objects); at++) total += Py_REFCNT(PyTuple_GET_ITEM(objects, at));
+    return PyLong_FromSsize_t(total);
+}
+
+static PyObject *references_with_bases(PyObject *module, PyObject *objects)
+{
+    (void)module;
+    if (!PyList_Check(objects)) return PyErr_Format(PyExc_TypeError, "a list is needed");
+    Py_ssize_t total = 0;
+    for (Py_ssize_t at = 0; at < PyList_GET_SIZE(objects); at++) {
+        PyObject *one = PyList_GET_ITEM(objects, at);
+        total += Py_REFCNT(one);
+        PyObject *base = PyArray_CheckExact(one) ? PyArray_BASE((PyArrayObject *)one) : NULL;
+        if (base) total += Py_REFCNT(base);
+    }
+    return PyLong_FromSsize_t(total);
+}
+
+#define FASTCALL(function) (PyCFunction)(void (*)(void))(function), METH_FASTCALL
+
+static PyMethodDef methods[] = {
+    {"connect", connect, METH_O, "Store the addresses of the runtime's functions, in the order of FUNCTIONS."},
+    {"address_of", address_of, METH_O, "Return the address of the first element of an array."},
+    {"data_slot", data_slot, METH_O, "Return the address at which an array object stores the address of its elements."},
+    {"references", references, METH_O, "Return the number of references to the members of a tuple, its own included."},
+    {"references_with_bases", references_with_bases, METH_O,
+     "Return the number of references to the members of a list, and to the bases of those that are arrays."},
+    {"look", FASTCALL(asp_look_run), "Validate a CSR matrix."},
+    {"small_product", FASTCALL(asp_small_product_run), "Compute a small product."},
+    {"compile_sweep", FASTCALL(asp_compile_sweep), "Compile a sweep of vector operations."},
+    {"make_field", asp_make_field, METH_VARARGS, "Return a descriptor for an array of a sparse matrix."},
+    {"empty", asp_empty, METH_VARARGS, "Return an uninitialised array in memory of the runtime's allocator."},
+    {NULL, NULL, 0, NULL},
+};
+
+static int execute(PyObject *module)
+{
+    if (_import_array() < 0) return -1; /* as import_array, which would also print the error */
+    PyObject *names = PyTuple_New(N_FUNCTIONS);
+    for (Py_ssize_t at = 0; names && at < N_FUNCTIONS; at++) {
+        PyObject *name = PyUnicode_FromString(function_names[at]);
+        if (!name) {
+            Py_CLEAR(names);
+            break;
+        }
+        PyTuple_SET_ITEM(names, at, name);
+    }
+    const int is_added = names && !PyModule_AddObjectRef(module, "FUNCTIONS", names) &&
+                         !PyModule_AddStringConstant(module, "HEADERS", ASP_HEADERS);
+    Py_XDECREF(names);
+    return is_added && !asp_add_fields(module) && !asp_add_watch(module) && !asp_add_fast_call(module) ? 0 : -1;
+}
+
+static PyModuleDef_Slot slots[] = {
+    {Py_mod_exec, execute},
+#if PY_VERSION_HEX >= 0x030C0000
+    {Py_mod_multiple_interpreters, Py_MOD_MULTIPLE_INTERPRETERS_NOT_SUPPORTED}, /* types are kept in variables */
+#endif
+    {0, NULL},
+};
+
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "_extension",
+    .m_doc = "Access to Python's and NumPy's objects from C.",
+    .m_methods = methods,
+    .m_slots = slots,
+};
+
+PyMODINIT_FUNC PyInit__extension(void);
+PyMODINIT_FUNC PyInit__extension(void) { return PyModuleDef_Init(&definition); }

@@ -1,0 +1,194 @@
+/* The type OperandFields, whose attributes C reads without a call, and descriptors for the arrays of sparse matrices. */
+#include "extension.h"
+
+PyTypeObject *fields_type;
+
+#define OBJECT(name, member) {name, T_OBJECT_EX, offsetof(asp_fields, member), 0, NULL}
+static PyMemberDef fields_members[] = {
+    OBJECT("_arrays", arrays),
+    OBJECT("rows", rows),
+    OBJECT("_checked", checked),
+    OBJECT("_exported", exported),
+    OBJECT("_aliases_before", aliases_before),
+    OBJECT("unvalidated", unvalidated),
+    OBJECT("structure_version", structure_version),
+    OBJECT("values_version", values_version),
+    OBJECT("_invalidated_indptr", invalidated[0]),
+    OBJECT("_invalidated_indices", invalidated[1]),
+    OBJECT("_invalidated_data", invalidated[2]),
+    OBJECT("_clean_indptr", clean[0]),
+    OBJECT("_clean_indices", clean[1]),
+    OBJECT("_clean_data", clean[2]),
+    OBJECT("_native_watch", watch),
+    {NULL, 0, 0, 0, NULL},
+};
+
+static int fields_traverse(PyObject *self, visitproc visit, void *arg)
+{
+    PyObject **members = &((asp_fields *)self)->arrays;
+    for (int at = 0; at < ASP_FIELDS; at++) Py_VISIT(members[at]);
+    Py_VISIT(Py_TYPE(self));
+    return 0;
+}
+
+static int fields_clear(PyObject *self)
+{
+    PyObject **members = &((asp_fields *)self)->arrays;
+    for (int at = 0; at < ASP_FIELDS; at++) Py_CLEAR(members[at]);
+    return 0;
+}
+
+static void fields_dealloc(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    PyObject_GC_UnTrack(self);
+    fields_clear(self);
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+
+static PyObject *fields_retain(PyObject *self, PyObject *array)
+{
+    asp_fields *operand = (asp_fields *)self;
+    if (operand->n_running > 0) {
+        if (!operand->retained && !(operand->retained = PyList_New(0))) return NULL;
+        if (PyList_Append(operand->retained, array)) return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef fields_methods[] = {
+    {"retain", fields_retain, METH_O, "Keep an array until no fast call computes that may read it."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot fields_slots[] = {
+    {Py_tp_doc, "Attributes of an operand that C reads."},
+    {Py_tp_methods, fields_methods},
+    {Py_tp_members, fields_members},
+    {Py_tp_traverse, fields_traverse},
+    {Py_tp_clear, fields_clear},
+    {Py_tp_dealloc, fields_dealloc},
+    {0, NULL},
+};
+
+static PyType_Spec fields_spec = {
+    .name = "autosparse._native._extension.OperandFields",
+    .basicsize = sizeof(asp_fields),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+    .slots = fields_slots,
+};
+
+int asp_add_fields(PyObject *module)
+{
+    fields_type = (PyTypeObject *)PyType_FromSpec(&fields_spec);
+    return fields_type ? PyModule_AddObjectRef(module, "OperandFields", (PyObject *)fields_type) : -1;
+}
+
+/* State of a descriptor, which lives as long as the process. */
+typedef struct field_kept {
+    PyObject *fetch, *put;
+    PyObject *slot;     /* descriptor of the attribute that holds the operand */
+    descrgetfunc read;  /* its __get__ */
+    PyTypeObject *type; /* class of the operand, derived from OperandFields */
+    int position;       /* index of the array in the operand's list */
+    PyGetSetDef definition;
+} field_kept;
+
+/* Return the operand of a sparse matrix as a new reference, or NULL if it has none or one of another class. */
+static asp_fields *field_operand(const field_kept *kept, PyObject *object)
+{
+    PyObject *found = kept->read(kept->slot, object, (PyObject *)Py_TYPE(object));
+    if (!found) PyErr_Clear();
+    if (found && Py_TYPE(found) == kept->type) return (asp_fields *)found;
+    Py_XDECREF(found);
+    return NULL;
+}
+
+/* Return the list of arrays of an operand, or NULL if it is not complete. */
+static PyObject *field_arrays(const asp_fields *operand)
+{
+    PyObject *arrays = operand->arrays;
+    return arrays && PyList_Check(arrays) && PyList_GET_SIZE(arrays) == 3 ? arrays : NULL;
+}
+
+static PyObject *field_get(PyObject *object, void *closure)
+{
+    const field_kept *kept = closure;
+    asp_fields *operand = field_operand(kept, object);
+    PyObject *array = NULL;
+    /* An access is recorded already, and no check has happened since: recording another one changes nothing. */
+    if (operand && operand->rows == Py_None && operand->invalidated[kept->position] == Py_None &&
+        (kept->position == 2 || operand->exported == Py_True)) {
+        PyObject *arrays = field_arrays(operand);
+        array = arrays ? PyList_GET_ITEM(arrays, kept->position) : NULL;
+        Py_XINCREF(array);
+    }
+    Py_XDECREF(operand);
+    return array ? array : PyObject_CallFunctionObjArgs(kept->fetch, object, NULL);
+}
+
+static int field_set(PyObject *object, PyObject *value, void *closure)
+{
+    const field_kept *kept = closure;
+    if (!value) {
+        PyErr_Format(PyExc_AttributeError, "property '%s' has no deleter", kept->definition.name);
+        return -1;
+    }
+    asp_fields *operand = field_operand(kept, object);
+    /* The arrays were never exported, so nothing depends on them. */
+    PyObject *arrays = operand && operand->unvalidated == Py_True ? field_arrays(operand) : NULL;
+    int status = -1;
+    if (arrays) {
+        Py_INCREF(value);
+        status = PyList_SetItem(arrays, kept->position, value);
+    } else {
+        PyObject *answer = PyObject_CallFunctionObjArgs(kept->put, object, value, NULL);
+        status = answer ? 0 : -1;
+        Py_XDECREF(answer);
+    }
+    Py_XDECREF(operand);
+    return status;
+}
+
+/* Return a copy of a str that is never freed, or NULL with an exception. */
+static const char *field_text(PyObject *text)
+{
+    Py_ssize_t n_bytes = 0;
+    const char *read = PyUnicode_AsUTF8AndSize(text, &n_bytes);
+    char *copy = read ? PyMem_Malloc((size_t)n_bytes + 1) : NULL;
+    if (copy)
+        memcpy(copy, read, (size_t)n_bytes + 1);
+    else if (read)
+        PyErr_NoMemory();
+    return copy;
+}
+
+PyObject *asp_make_field(PyObject *module, PyObject *args)
+{
+    (void)module;
+    PyObject *name, *doc, *fetch, *put, *slot;
+    PyTypeObject *owner, *type;
+    int position;
+    if (!PyArg_ParseTuple(args, "O!O!OiUUOO:make_field", &PyType_Type, &owner, &PyType_Type, &type, &slot, &position,
+                          &name, &doc, &fetch, &put))
+        return NULL;
+    descrgetfunc read = (descrgetfunc)PyType_GetSlot(Py_TYPE(slot), Py_tp_descr_get);
+    if (!PyType_IsSubtype(type, fields_type) || position < 0 || position > 2 || !read)
+        return PyErr_Format(PyExc_TypeError, "a class of operands, a descriptor, and a position from 0 to 2 are needed");
+    field_kept *kept = PyMem_Calloc(1, sizeof *kept);
+    if (!kept) return PyErr_NoMemory();
+    *kept = (field_kept){fetch, put, slot, read, type, position, {NULL, field_get, field_set, NULL, kept}};
+    kept->definition.name = field_text(name);
+    kept->definition.doc = kept->definition.name ? field_text(doc) : NULL;
+    PyObject *made = kept->definition.doc ? PyDescr_NewGetSet(owner, &kept->definition) : NULL;
+    if (!made) {
+        PyMem_Free((void *)kept->definition.name);
+        PyMem_Free((void *)kept->definition.doc);
+        PyMem_Free(kept);
+        return NULL;
+    }
+    PyObject *const lasting[] = {fetch, put, slot, (PyObject *)type};
+    for (size_t at = 0; at < sizeof lasting / sizeof *lasting; at++) Py_INCREF(lasting[at]);
+    return made;
+}
