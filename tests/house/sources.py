@@ -11,7 +11,11 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parent.parent.parent
 IN_CHECKOUT = (REPOSITORY / "setup.py").exists()
 ROOTS = ("autosparse", "autosparse.tuner", "autosparse.cache", "autosparse._native")
-BUILD_TIME = {"autosparse._native.runtime.build_runtime", "autosparse._native._runtime"}
+BUILD_TIME = {
+    "autosparse._native.runtime.build_runtime",
+    "autosparse._native.torch_extension.build_extension",
+    "autosparse._native._runtime",
+}
 """Modules that the installer runs where autosparse cannot be imported, or that it writes."""
 
 
