@@ -23,7 +23,8 @@ PY := $(VENV)/bin/python
 PIP := $(PY) -m pip --quiet --disable-pip-version-check
 PROJECT := pyproject.toml setup.py
 RUNTIME := $(wildcard _native/runtime/*/*.c _native/runtime/*/*.h _native/runtime/*.h _native/runtime/build_runtime.py \
-  _native/extension/*.[ch] _native/extension/build_extension.py)
+  _native/extension/*.[ch] _native/extension/build_extension.py) \
+  $(wildcard _native/torch_extension/*.cpp _native/torch_extension/*.h _native/torch_extension/build_extension.py)
 LINTERS := 'ruff==0.17.*' 'mypy>=1.14' 'check-jsonschema==0.39.*' 'zizmor==1.32.*' 'pre-commit-hooks==6.*'
 
 .PHONY: help demo dev test chaos test-full test-oldest test-nightly test-wheel bench transfer lint types wheel wheels docs clean
@@ -50,11 +51,12 @@ $(VENV)/.test: $(PROJECT) $(VENV)/.made tools/install_tests.sh
 	@sh tools/install_tests.sh $(PY) . $(PINS)
 	@touch $(VENV)/.base $@
 
-# Compiles what was changed, or includes what was changed. An installation that found no compiler, or no headers of
+# Compiles what was changed, or includes what was changed, and the C++ module for the PyTorch of this environment. An installation that found no compiler, or no headers of
 # Python, is repeated: there may be some now.
 $(VENV)/.runtime: $(RUNTIME) $(VENV)/.test
 	@if [ -e _native/_runtime_fault.txt ] || [ -e _native/_runtime.py ]; then $(PIP) install --no-deps -e .; \
 	  else $(PY) _native/runtime/build_runtime.py; fi
+	@$(PY) _native/torch_extension/build_extension.py >/dev/null || true
 	@touch $(VENV)/.base $@
 
 $(VENV)/.lint: $(VENV)/.test Makefile
@@ -163,10 +165,12 @@ test-wheel:
 	@sh tools/make_venv.sh "$(PYTHON)" $(BUILD)/wheel/venv
 	@wheel=$$(ls -t dist/*.whl | head -n 1) && \
 	  sh tools/install_tests.sh $(BUILD)/wheel/venv/bin/python "$$wheel"
+	@$(BUILD)/wheel/venv/bin/python -m autosparse._native.torch_extension.build_extension >/dev/null || true
 	@cp -r tests pyproject.toml $(BUILD)/wheel/
 	@cd $(BUILD)/wheel && AUTOSPARSE_CACHE_DIR="$(CURDIR)/$(BUILD)/wheel/cache" \
 	  venv/bin/python -m pytest -q -n $(PROCESSES) --dist worksteal $(PYTEST_ARGS)
 
 clean:
-	@rm -rf $(BUILD) dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis _native/_runtime*.so _native/_runtime.py _native/_extension*.so $(VENV)/.base
+	@rm -rf $(BUILD) dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis _native/_runtime*.so _native/_runtime.py \
+	  _native/_extension*.so _native/torch_extension/*.so $(VENV)/.base
 	@find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +

@@ -28,6 +28,7 @@ from setuptools.errors import BaseError, CCompilerError
 HERE = Path(__file__).resolve().parent
 RUNTIME = "_native/runtime/build_runtime.py"
 EXTENSION = "_native/extension/build_extension.py"
+TORCH_EXTENSION = "_native/torch_extension/build_extension.py"
 LIBRARY = "_runtime_plain.so"
 FAULT = "_runtime_fault.txt"  # reason why the runtime is missing, for the warning and `doctor`
 OPEN_LIBRARY = f"""
@@ -77,6 +78,7 @@ class OptionalBuildExt(build_ext):
         folder = Path(self.get_ext_fullpath(ext.name)).parent
         for place in (folder, HERE / "_native") if self.editable_mode else (folder,):
             _forget_builds(place)
+        _build_for_torch((HERE / "_native" if self.editable_mode else folder) / "torch_extension")
         _compile_in_parallel(self.compiler)
         try:
             if self.editable_mode:  # as `make dev`: what has not changed since is not compiled again
@@ -129,6 +131,16 @@ def _compile_in_parallel(compiler: Any) -> None:
             return [item for made in pool.map(lambda source: compile_all([source], **how), ordered) for item in made]
 
     compiler.compile = compile_each
+
+
+def _build_for_torch(folder: Path) -> None:
+    """Build the C++ module for each PyTorch that the build environment has or that `AUTOSPARSE_TORCH` names."""
+    script = runpy.run_path(str(HERE / TORCH_EXTENSION))
+    for torch in script["torch_folders"]():
+        try:
+            script["build_into"](folder, torch)
+        except script["UnbuiltError"] as error:
+            sys.stderr.write(f"autosparse: no C++ module for PyTorch: {error}\n")
 
 
 def _forget_builds(folder: Path) -> None:

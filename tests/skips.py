@@ -32,7 +32,9 @@ ALLOWED: Final[Mapping[str, str]] = {
 }
 """Regular expression for a skip reason -> why such tests may be skipped anywhere."""
 
-REFUSED: Final = r"is not installed|could not import|C runtime|no C compiler|Python's headers|the extension module"
+REFUSED: Final = (
+    r"is not installed|could not import|C runtime|C\+\+ module|no C compiler|Python's headers|the extension module"
+)
 """Regular expression for reasons of tests that would run in a complete installation."""
 
 

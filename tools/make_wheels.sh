@@ -15,9 +15,12 @@ if [ "$machine" != x86_64 ]; then
 fi
 "$python" -m build --sdist --outdir "$work/sdist" . >"$work/log" 2>&1 || { tail -n 20 "$work/log" >&2; exit 1; }
 sdist=$(ls "$work"/sdist/*.tar.gz)
+# The wheel holds the C++ module for the PyTorch of this environment, or for those that AUTOSPARSE_TORCH names.
+find_torch='import importlib.util as u; found = u.find_spec("torch"); print(found.origin.rpartition("/")[0] if found else "")'
+export AUTOSPARSE_TORCH="${AUTOSPARSE_TORCH-$("$python" -c "$find_torch")}"
 "$python" -m pip wheel --disable-pip-version-check --no-deps --wheel-dir "$work/built" "$sdist" >"$work/log" 2>&1 ||
     { tail -n 20 "$work/log" >&2; exit 1; }
-"$python" -m auditwheel repair --wheel-dir "$work/repaired" "$work"/built/*.whl >"$work/log" 2>&1 ||
+"$python" -m auditwheel repair --exclude "libtorch*.so" --exclude "libc10*.so" --wheel-dir "$work/repaired" "$work"/built/*.whl >"$work/log" 2>&1 ||
     { tail -n 20 "$work/log" >&2; exit 1; }
 "$python" -m twine check --strict "$sdist" "$work"/repaired/*.whl
 mkdir -p "$folder"

@@ -199,6 +199,20 @@ def _version(package: str) -> str | None:
         return None
 
 
+def _torch_module() -> Iterator[Finding]:
+    """Yield a finding if PyTorch is installed: whether the C++ module for its version is built."""
+    from autosparse._native.torch_extension import build_extension  # imported here as in _runtime
+
+    version = _version("torch")
+    if version is None:
+        return
+    version = version.partition("+")[0]
+    is_built = (build_extension.FOLDER / build_extension.file_name(version)).exists()
+    command = "python -m autosparse._native.torch_extension.build_extension"
+    text = "built" if is_built else f"not built: small torch products cost more ({command})"
+    yield Finding(f"C++ module for torch {version}", text)
+
+
 def _gpu() -> Iterator[Finding]:
     """Yield a finding: products on a GPU are served, or the first requirement that is missing."""
     for name, what in {"torch": "PyTorch", "triton": "Triton"}.items():
@@ -236,6 +250,7 @@ CHECKS: Final[tuple[Callable[[], Iterator[Finding]], ...]] = (
     _cache,
     _settings,
     _extras,
+    _torch_module,
     _gpu,
 )
 """Checks in the order in which their findings are printed."""

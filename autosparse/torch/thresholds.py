@@ -4,7 +4,7 @@ Above these limits `autosparse.tuning.planner` chooses; no other module of this 
 
 | multiplications | computed by |
 |---|---|
-| below `BUILTIN_PRODUCT` | a C builtin that reads the tensors (`small_operands`), where it supports this PyTorch |
+| below `BUILTIN_PRODUCT` | the C++ module (`dispatcher.extension`), where it is built and reads the operands |
 | below `PYTORCH_PRODUCT` | otherwise PyTorch's own kernel, of CSR and COO matrices (`fallback`) |
 | below `DIRECT_PRODUCT` | the default kernel, called directly (`direct`, `native`) |
 | below `DIRECT_SAMPLE` | the same for products that are sampled at a matrix's entries |
@@ -18,7 +18,7 @@ from typing import Final
 import torch
 
 BUILTIN_PRODUCT: Final = 1 << 13
-"""Multiplications, and result entries, below which the C builtin computes; reading tensors in Python takes longer."""
+"""Multiplications, and result entries, below which the C++ module computes; reading tensors in Python takes longer."""
 PYTORCH_PRODUCT = 1 << 13 if torch._C.has_mkl else 0  # without MKL PyTorch refuses some of these products
 """Multiplications below which the overhead of Python code exceeds the gain over PyTorch's own kernel."""
 DIRECT_PRODUCT = 1 << 18
@@ -40,7 +40,7 @@ Counts products of `DIRECT_PRODUCT` multiplications or more. A matrix that is ma
 the preparation.
 """
 ENTRIES_CHECKED: Final = 1 << 11
-"""Entries below which the builtin checks the indices at each product, in less than a microsecond."""
+"""Entries below which the C++ module checks the indices at each product, in less than a microsecond."""
 REMEMBERED_PRODUCTS: Final = 4
 """Products of a larger structure after which the builtin records that its indices were checked, which takes 3 µs."""
 POOLED_BYTES: Final = 1 << 17

@@ -13,7 +13,7 @@ import torch
 
 import autosparse.torch as asp
 from autosparse.torch import thresholds
-from autosparse.torch.dispatcher import small_operands
+from autosparse.torch.dispatcher import extension
 
 REFUSALS = (RuntimeError, ValueError, TypeError, IndexError, NotImplementedError)
 DTYPES = (
@@ -21,7 +21,6 @@ DTYPES = (
     torch.int64, torch.bool,
 )  # fmt: skip
 LOOSE = {torch.float16: 3e-2, torch.bfloat16: 2e-1, torch.float32: 1e-3, torch.complex64: 1e-3}
-BUILTINS = small_operands.matrix, small_operands.vector
 WRONG_INDICES = (-1, -(2**31), 2**31 - 1, 10**6, -5)
 
 
@@ -152,7 +151,8 @@ def run(seed: int) -> str:
     case = Case(seed)
     name, call, _ = case.rng.choice(list(calls(case)))
     is_asked = case.rng.random() < 0.6
-    small_operands.matrix, small_operands.vector = BUILTINS if is_asked else (small_operands.none,) * 2
+    if extension.library is not None:
+        extension.library.compute(is_asked)
     thresholds.PYTORCH_PRODUCT = case.rng.choice((0, 1 << 13)) if torch._C.has_mkl else 0
     thresholds.DIRECT_PRODUCT = thresholds.DIRECT_SAMPLE = case.rng.choice((8, 1 << 18))
     told = f"case {seed} ({name}, {case.layout}, {case.dtype}, {case.n} x {case.m})"

@@ -15,18 +15,25 @@ def tiny_product(monkeypatch):
 
 
 @pytest.fixture
-def builtin(monkeypatch):
-    """Return a function that turns the builtins for small products on or off."""
-    pytest.importorskip("torch")
-    from autosparse.torch.dispatcher import small_operands
+def builtin():
+    """Return a function that lets the C++ module compute small products, or leaves them to Python.
 
-    made = small_operands.matrix, small_operands.vector
+    The module computes again after the test.
+    """
+    pytest.importorskip("torch")
+    from autosparse.torch.dispatcher import extension
+
+    library = extension.library
 
     def ask(*, yes: bool) -> None:
-        for name, one in zip(("matrix", "vector"), made, strict=True):
-            monkeypatch.setattr(small_operands, name, one if yes else small_operands.none)
+        if library is not None:
+            library.compute(yes)
+        elif yes:
+            pytest.skip("the C++ module for PyTorch is not built")
 
-    return ask
+    yield ask
+    if library is not None:
+        library.compute(True)
 
 
 @pytest.fixture(autouse=True)

@@ -6,10 +6,10 @@
 
 The file comes from a checkout of PyTorch that fits the installed version (with `expecttest` installed), or is a port
 of it to another device that runs on the CPU, such as test/xpu/test_sparse_csr_xpu.py of intel/torch-xpu-ops. It is run
-three times, each in a process of its own: by PyTorch, under the override, and under the override without the builtin
-for small products, which would otherwise compute most of the tests' products. `--control` makes our products wrong by
-1 in the last element: tests that fail then do check our answers. Exit status 0: outcomes are equal (with --control:
-some tests fail).
+three times, each in a process of its own: by PyTorch, under the override, and under the override without the small
+products of the C++ module, which would otherwise compute most of the tests' products. `--control` makes our products
+wrong by 1 in the last element: tests that fail then do check our answers. Exit status 0: outcomes are equal (with
+--control: some tests fail).
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ PRODUCTS = "(addmm or addmv or matmul or mm or mv or sampled or autograd or mul 
 MODE, OUT = "AUTOSPARSE_UPSTREAM_MODE", "AUTOSPARSE_UPSTREAM_OUT"
 KERNELS = {
     "native": ("mm", "sddmm", "extreme", "extreme_backward"), "products": ("mm",),
-    "dispatcher.direct": ("multiply", "sample"), "dispatcher.small_operands": ("matrix", "vector"),
+    "dispatcher.direct": ("multiply", "sample"),
 }  # fmt: skip
-WRONG = ("mm", "sddmm", "multiply", "sample", "matrix", "vector")  # functions whose results --control changes
+WRONG = ("mm", "sddmm", "multiply", "sample")  # functions whose results --control changes
 
 
 class Outcomes:
@@ -42,12 +42,12 @@ class Outcomes:
         if mode != "stock":
             import autosparse.torch
             from autosparse.torch import thresholds
-            from autosparse.torch.dispatcher import small_operands
+            from autosparse.torch.dispatcher import extension
 
             self._count(spoil=mode == "control")
             thresholds.PYTORCH_PRODUCT = 0  # the tests' matrices are small: our kernels must serve them
-            if mode == "long way":
-                small_operands.matrix = small_operands.vector = small_operands.none
+            if mode != "override" and extension.library is not None:
+                extension.library.compute(False)
             autosparse.torch.install()
 
     def _count(self, *, spoil: bool) -> None:

@@ -1,32 +1,29 @@
-"""Record of a compressed tensor whose indices the builtin of `small_operands` has checked."""
+"""Record of a compressed tensor whose indices the C++ module of `extension` has checked."""
 
 # mypy: allow-untyped-calls
 from __future__ import annotations
 
 import torch
-from torch.multiprocessing.reductions import StorageWeakRef
 
 from autosparse.torch import products, results
 from autosparse.torch.structure import Structure, checked, index_arrays
 
 
 class KnownIndices:
-    """Weak references to the storages of a tensor's index arrays, and the tensor's structure once it is needed.
+    """Structure of a tensor's index arrays, made when it is first needed.
 
-    While this object lives, no other storage gets their addresses, which identify the arrays. Their memory may be
-    freed.
+    The C++ module finds the record by the arrays. It holds weak references to their storages, so that no other storage
+    gets their addresses.
     """
 
-    __slots__ = ("_structure", "_watched")
+    __slots__ = ("_structure",)
 
     def __init__(self, A: torch.Tensor) -> None:
-        arrays = index_arrays(A)
-        results.keep_out(*arrays)
-        self._watched = tuple(StorageWeakRef(array.untyped_storage()) for array in arrays)
+        results.keep_out(*index_arrays(A))
         self._structure: Structure | None = None
 
     def multiply(self, A: torch.Tensor, B: torch.Tensor) -> torch.Tensor:
-        """Return A B by the executor for the tensor A of this record; the builtin has checked both operands."""
+        """Return A B by the executor for the tensor A of this record; the module has checked both operands."""
         by_columns = A.layout is torch.sparse_csc
         structure = self._structure
         if structure is None:

@@ -15,9 +15,8 @@ import torch
 from autosparse.errors import StructureError
 from autosparse.torch import coordinates, native, products, thresholds
 from autosparse.torch.checks import HALF
-from autosparse.torch.dispatcher import direct, fallback, small_operands
+from autosparse.torch.dispatcher import direct, extension, fallback
 from autosparse.torch.dispatcher.fallback import aten_fallbacks, has_bits, has_few, is_tiny, resolved, write_through
-from autosparse.torch.dispatcher.known import KnownIndices
 from autosparse.torch.structure import INDEX_CODES, VALUE_CODES, Placed, Structure, checked, structure_of
 
 Keys: TypeAlias = Any  # torch.DispatchKeySet
@@ -140,12 +139,12 @@ def _scaled_sum(product: torch.Tensor, base: torch.Tensor, beta: Scalar, alpha: 
     return product if beta == 0 else product.add_(base, alpha=beta)
 
 
-def _fits(base: torch.Tensor, shape: torch.Size, dtype: torch.dtype) -> bool:
+def _fits(base: torch.Tensor, shape: Sequence[int], dtype: torch.dtype) -> bool:
     """Return whether `base` is dense on the CPU, has this dtype and can be broadcast to `shape`."""
     if base.layout is not torch.strided or base.dtype is not dtype or not base.is_cpu or base.dim() > len(shape):
         return False
     ours = base.shape
-    return ours == shape or all(b in (1, s) for b, s in zip(reversed(ours), reversed(shape), strict=False))
+    return ours == tuple(shape) or all(b in (1, s) for b, s in zip(reversed(ours), reversed(shape), strict=False))
 
 
 def _holds(dtype: torch.dtype, alpha: Scalar, beta: Scalar) -> bool:
@@ -171,13 +170,13 @@ COMPRESSED_LAYOUTS: Final = {torch.sparse_csr, torch.sparse_csc, torch.sparse_bs
 
 def mm(keys: Keys, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     """Compute aten::mm: a b, with one or both of them sparse."""
-    result = small_operands.matrix(a, b, None, 0, 1, None)
-    if isinstance(result, KnownIndices):
-        return result.multiply(a, b)
+    if (record := extension.known(a)) is not None:
+        return record.multiply(a, b)
+    if b.dim() == 2 and is_tiny(a, b):
+        return fallback.mm(keys, a, b)
+    result = direct.multiply(a, b)
     if result is None:
-        result = direct.multiply(a, b)
-    if result is None:
-        result = fallback.mm(keys, a, b) if b.dim() == 2 and is_tiny(a, b) else multiply(a, b)
+        result = multiply(a, b)
     if result is None:
         result = aten_fallbacks[_home(a, b) + "mm"].call_boxed(keys, resolved(a), resolved(b))
     return result
@@ -185,12 +184,10 @@ def mm(keys: Keys, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 def mm_out(keys: Keys, a: torch.Tensor, b: torch.Tensor, *, out: torch.Tensor) -> torch.Tensor:
     """Compute aten::mm.out: a b, written to `out`."""
-    if small_operands.matrix(a, b, None, 0, 1, out) is not None:
-        return out
     if has_bits(out):
         return write_through(out, lambda new: mm_out(keys, a, b, out=new))
-    result, plain = None, out.layout is torch.strided
-    if plain and (result := direct.multiply(a, b)) is None and not is_tiny(a, b):
+    result = None
+    if out.layout is torch.strided and not is_tiny(a, b) and (result := direct.multiply(a, b)) is None:
         result = multiply(a, b)
     if result is None or not _takes(out, result):
         aten_fallbacks[_home(a, b) + "mm.out"].call_boxed(keys, resolved(a), resolved(b), out=out)
@@ -207,27 +204,16 @@ def _addmm(base: torch.Tensor, a: torch.Tensor, b: torch.Tensor, beta: Scalar, a
     shape = torch.Size((a.shape[0], b.shape[1])) if product is None else product.shape
     if not _holds(a.dtype, alpha, beta) or not _fits(base, shape, a.dtype):
         return None
-    if product is None and (product := _large_product(a, b)) is None:
+    if product is None and (product := multiply(a, b)) is None:
         return None
     return _scaled_sum(product, base, beta, alpha)
-
-
-def _large_product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor | None:
-    """Return ``a @ b`` as `mm` does, with the builtin's check of the structure if it ran; None where not supported."""
-    found = small_operands.matrix(a, b, None, 0, 1, None)
-    if isinstance(found, KnownIndices):
-        return found.multiply(a, b)
-    return multiply(a, b) if found is None else found
 
 
 def addmm(
     keys: Keys, base: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *, beta: Scalar = 1, alpha: Scalar = 1
 ) -> torch.Tensor:
     """Compute aten::addmm: beta · base + alpha · a b."""
-    sum_of_few = small_operands.matrix(a, b, base, beta, alpha, None)
-    if isinstance(sum_of_few, torch.Tensor):  # with a base the result is never a `KnownIndices`
-        return sum_of_few
-    if a.layout is torch.sparse_coo and is_tiny(a, b) and b.dim() == 2 and base.dtype is a.dtype:
+    if is_tiny(a, b) and b.dim() == 2 and base.dtype is a.dtype and _fits(base, (a.shape[0], b.shape[1]), a.dtype):
         return fallback.addmm(keys, base, a, b, beta=beta, alpha=alpha)
     result = _addmm(base, a, b, beta, alpha)
     if result is None:
@@ -247,8 +233,6 @@ def addmm_out(
     out: torch.Tensor,
 ) -> torch.Tensor:
     """Compute aten::addmm.out: beta · base + alpha · a b, written to `out`."""
-    if small_operands.matrix(a, b, base, beta, alpha, out) is not None:
-        return out
     if has_bits(out):
         return write_through(out, lambda new: addmm_out(keys, base, a, b, beta=beta, alpha=alpha, out=new))
     ours = out.layout is torch.strided and not (is_tiny(a, b) and out is not b)
@@ -285,11 +269,11 @@ def _times_vector(a: torch.Tensor, x: torch.Tensor) -> torch.Tensor | None:
 
 def mv(keys: Keys, a: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
     """Compute aten::mv: a x; PyTorch's own kernel is an addmv.out with beta 0."""
-    result = small_operands.vector(a, x, None, 0, 1, None)
-    if isinstance(result, KnownIndices):
-        return result.multiply(a, x)
-    if result is None:
-        result = _times_vector(a, x)
+    if (record := extension.known(a)) is not None:
+        return record.multiply(a, x)
+    if is_tiny(a, x) and x.dim() == 1:
+        return fallback.mv_outside(keys, resolved(a), resolved(x))
+    result = _times_vector(a, x)
     if result is None:
         result = aten_fallbacks["mv"].call_boxed(keys, resolved(a), resolved(x))
     return result
@@ -306,8 +290,6 @@ def addmv_out(
     out: torch.Tensor,
 ) -> torch.Tensor:
     """Compute aten::addmv.out: beta · base + alpha · a x, written to `out`."""
-    if small_operands.vector(a, x, base, beta, alpha, out) is not None:
-        return out
     if has_bits(out):
         return write_through(out, lambda new: addmv_out(keys, base, a, x, beta=beta, alpha=alpha, out=new))
     if has_few(a) and out is not x:  # PyTorch's kernel would read x after overwriting it

@@ -9,9 +9,8 @@ import torch
 
 from autosparse.torch import native, products
 from autosparse.torch.checks import HALF
-from autosparse.torch.dispatcher import small_operands
+from autosparse.torch.dispatcher import extension
 from autosparse.torch.dispatcher.fallback import aten_fallbacks, is_tiny, resolved
-from autosparse.torch.dispatcher.known import KnownIndices
 from autosparse.torch.dispatcher.operators import Keys, entries_of, is_plain
 from autosparse.torch.sampled import dots
 from autosparse.torch.structure import VALUE_CODES
@@ -19,11 +18,8 @@ from autosparse.torch.structure import VALUE_CODES
 
 def mm_reduce(keys: Keys, a: torch.Tensor, b: torch.Tensor, reduce: str) -> tuple[torch.Tensor, torch.Tensor]:
     """Compute aten::_sparse_mm_reduce_impl: the result, and the max or min entries where a gradient needs them."""
-    is_known = reduce == "sum" and a.layout is torch.sparse_csr
-    product = small_operands.matrix(a, b, None, 0, 1, None) if is_known else None
-    if product is not None:
-        product = product.multiply(a, b) if isinstance(product, KnownIndices) else product
-        return product, torch.empty(0, dtype=torch.int64, device=a.device)
+    if (record := extension.known(a)) is not None:  # only for sums of CSR matrices
+        return record.multiply(a, b), torch.empty(0, dtype=torch.int64, device=a.device)
     A = entries_of(a) if _reduces(a, b, reduce) else None
     if A is None or A.transposed:
         result: tuple[torch.Tensor, torch.Tensor] = aten_fallbacks["_sparse_mm_reduce_impl"].call_boxed(

@@ -1,5 +1,7 @@
 """Registration of the library's kernels with PyTorch's dispatcher: once per process, at the first request.
 
+The C++ module, where it is built, registers a kernel over each of ours that decides without Python which one runs.
+
 A registered kernel stays registered. The dispatcher reads its table without a lock, so that a change while other
 threads multiply may crash the process. At each call the kernel reads from `scope` whether to compute itself or to call
 PyTorch's own kernel.
@@ -22,7 +24,7 @@ from autosparse.errors import MissingExtraError
 from autosparse.notices import FallbackWarning, warn_once
 from autosparse.torch import team
 from autosparse.torch.compiled import run_as_is
-from autosparse.torch.dispatcher import fallback, operators, reductions, scope, sparse_gradients
+from autosparse.torch.dispatcher import extension, fallback, operators, reductions, scope, sparse_gradients
 
 Table: TypeAlias = dict[str, Callable[..., Any]]
 
@@ -66,6 +68,7 @@ PREFIXES: Final = {
 
 _lock = forking.rlock()
 _libraries: dict[bool, Any] = {}  # key: whether for sparse gradients; value: torch.library.Library
+_replaced: list[tuple[str, str]] = []  # operators and dispatch keys with a kernel of the C++ module
 _foreign: set[str] = set()  # names in `aten_fallbacks` of kernels that another library has registered
 
 
@@ -94,6 +97,9 @@ def register(sparse_gradients: bool) -> None:
 def deregister() -> None:
     """Restore PyTorch's own kernels in the dispatcher; no other thread may multiply meanwhile."""
     with _lock:
+        for name, key in _replaced:
+            _call(extension.library, "deregister", name, key)
+        _replaced.clear()
         while _libraries:
             _, library = _libraries.popitem()
             library._destroy()
@@ -107,14 +113,24 @@ def _registered(tables: dict[str, Table], sparse_gradients: bool) -> Any:
     for key, table in served.items():  # all of them first: PyTorch's kernels call each other through the dispatcher
         for operator in table:
             _keep_aten_fallback(PREFIXES[key] + operator, operator, key)
-    library = torch.library.Library("aten", "IMPL")
+    library, in_cpp = torch.library.Library("aten", "IMPL"), extension.library is not None
     for key, table in served.items():
         for operator, kernel in table.items():
             with warnings.catch_warnings():  # PyTorch warns of each replaced kernel
                 warnings.simplefilter("ignore", UserWarning)
-                switched = _switched(PREFIXES[key] + operator, kernel, sparse_gradients)
-                library.impl(operator, switched, key, with_keyset=True)
+                ours = run_as_is(kernel) if in_cpp else _switched(PREFIXES[key] + operator, kernel, sparse_gradients)
+                library.impl(operator, ours, key, with_keyset=True)
+            if in_cpp:
+                _call(extension.library, "register", operator, key)
+                _replaced.append((operator, key))
     return library
+
+
+def _call(library: extension.Library | None, function: str, operator: str, key: str) -> None:
+    """Call a function of the C++ module on an operator and a dispatch key. Raises RuntimeError."""
+    assert library is not None
+    if getattr(library, function)(operator.encode(), key.encode()):
+        raise RuntimeError(library.fault().decode())
 
 
 def _switched(name: str, ours: Callable[..., Any], sparse_gradients: bool) -> Callable[..., Any]:
@@ -150,3 +166,5 @@ def _keep_aten_fallback(name: str, operator: str, key: str) -> None:
         fallback.aten_fallbacks[name] = torch.library.get_kernel(f"aten::{operator}", key)
     except RuntimeError:
         fallback.aten_fallbacks.pop(name, None)
+    if extension.library is not None:
+        _call(extension.library, "keep", operator, key)

@@ -1,4 +1,7 @@
-"""State of the override: active in the whole process, in this thread, or in the thread that called ``backward()``."""
+"""State of the override: active in the whole process, in this thread, or in the thread that called ``backward()``.
+
+The C++ module of `extension` keeps the state where it is built, so that its kernels read it without Python.
+"""
 
 # mypy: allow-untyped-calls
 from __future__ import annotations
@@ -8,6 +11,9 @@ import weakref
 from typing import Any, Final
 
 import torch
+
+from autosparse import forking
+from autosparse.torch.dispatcher import extension
 
 _KEY: Final = "autosparse.override"
 """Key of a thread's `OpenScopes` among the objects that PyTorch copies to the threads of its autograd engine."""
@@ -46,6 +52,8 @@ local: Final = _Local()
 
 def is_on() -> bool:
     """Return whether autosparse's kernels compute the products of this thread."""
+    if (library := extension.library) is not None:
+        return bool(library.is_on())
     if process.products or local.blocks.products:
         return True
     return bool(_has_inherited(_KEY) and _inherited(_KEY).products)
@@ -53,6 +61,8 @@ def is_on() -> bool:
 
 def has_sparse_gradients() -> bool:
     """Return whether gradients of CSR tensors in this thread are CSR tensors."""
+    if (library := extension.library) is not None:
+        return bool(library.has_sparse_gradients())
     if process.sparse_gradients or local.blocks.sparse_gradients:
         return True
     return bool(_has_inherited(_KEY) and _inherited(_KEY).sparse_gradients)
@@ -60,6 +70,9 @@ def has_sparse_gradients() -> bool:
 
 def enter(sparse_gradients: bool) -> None:
     """Enter a block in this thread."""
+    if (library := extension.library) is not None:
+        library.enter(sparse_gradients)
+        return
     blocks = local.blocks
     if not blocks.products:
         before = _inherited(_KEY) if _has_inherited(_KEY) else None
@@ -73,6 +86,9 @@ def enter(sparse_gradients: bool) -> None:
 
 def leave(sparse_gradients: bool) -> None:
     """Leave a block that this thread has entered with the same argument."""
+    if (library := extension.library) is not None:
+        library.leave(sparse_gradients)
+        return
     blocks = local.blocks
     blocks.products -= 1
     if sparse_gradients:
@@ -82,6 +98,23 @@ def leave(sparse_gradients: bool) -> None:
         blocks.before = None
 
 
+@forking.in_child
+def _keep_own_blocks() -> None:
+    """Forget the blocks of threads that do not exist in the child of a fork."""
+    _all.clear()
+    _all.add(local.blocks)
+
+
+def set_process(products: int, sparse_gradients: int) -> None:
+    """Set the numbers of blocks that hold for every thread: all of them, and those with sparse gradients."""
+    if (library := extension.library) is not None:
+        library.set_process(products, sparse_gradients)
+    else:
+        process.products, process.sparse_gradients = products, sparse_gradients
+
+
 def is_on_anywhere() -> bool:
     """Return whether the override is active in any thread of the process."""
+    if (library := extension.library) is not None:
+        return bool(library.is_on_anywhere())
     return bool(process.products) or any(blocks.products for blocks in list(_all))

@@ -13,8 +13,7 @@ from tests.torch.test_interchange import MALFORMED, malformed
 import autosparse.torch as asp  # isort: skip
 from autosparse.errors import StructureError  # isort: skip
 from autosparse.torch import thresholds  # isort: skip
-from autosparse.torch.dispatcher import small_operands  # isort: skip
-from autosparse.torch.dispatcher.known import KnownIndices  # isort: skip
+from autosparse.torch.dispatcher import extension, known  # isort: skip
 
 pytestmark = pytest.mark.filterwarnings("ignore:Sparse")
 LAYOUTS = (torch.sparse_csr, torch.sparse_csc)
@@ -37,7 +36,7 @@ OF_ROWS = {
 }
 
 
-@pytest.mark.parametrize("yes", [False, True], ids=["Python", "builtin"])
+@pytest.mark.parametrize("yes", [False, True], ids=["Python", "module"])
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
 @pytest.mark.parametrize("index_dtype", INDICES, ids=str)
 @pytest.mark.parametrize("name", MALFORMED)
@@ -115,28 +114,32 @@ def test_other_indices_copied_into_a_tensor_are_checked(builtin):
             A @ X
 
 
-def test_the_first_products_of_a_structure_need_no_preparation(builtin):
+def test_the_first_products_of_a_structure_need_no_preparation(builtin, monkeypatch):
     builtin(yes=True)
     n, k = 2 * thresholds.ENTRIES_CHECKED, 1 + thresholds.DIRECT_PRODUCT // (2 * thresholds.ENTRIES_CHECKED)
     A, X, x = chain(n), numbers(n, k), numbers(n)
-    unprepared = thresholds.REMEMBERED_PRODUCTS + thresholds.UNPREPARED_PRODUCTS
-    for _ in range(unprepared + 1):
-        assert_close(small_operands.matrix(A, X, None, 0, 1, None), torch.roll(X, 1, 0))
-    known = small_operands.matrix(A, X, None, 0, 1, None)
-    assert isinstance(known, KnownIndices)
-    assert_close(known.multiply(A, X), torch.roll(X, 1, 0))
-    assert small_operands.matrix(A, X, X, 1, 1, None) is None  # sums and `out` are not handled by the builtin
-    assert_close(small_operands.vector(A, x, None, 0, 1, None), torch.roll(x, 1))
+    unprepared, planned = thresholds.REMEMBERED_PRODUCTS + thresholds.UNPREPARED_PRODUCTS + 1, []
+    multiply = known.KnownIndices.multiply
+    monkeypatch.setattr(known.KnownIndices, "multiply", lambda *given: planned.append(given) or multiply(*given))
     with asp.override():
-        for _ in range(3):
+        for n_products in range(1, unprepared + 4):
             assert_close(A @ X, torch.roll(X, 1, 0))
+            assert len(planned) == max(0, n_products - unprepared)
+        assert_close(torch.addmm(X, A, X), X + torch.roll(X, 1, 0))
+        assert_close(A @ x, torch.roll(x, 1))
+        assert len(planned) == 3
+        for _ in range(3):
             assert_close(A.t() @ X, torch.roll(X, -1, 0))
             assert_close(torch.sparse.mm(A, X, "sum"), torch.roll(X, 1, 0))
-    torch.use_deterministic_algorithms(True)
-    try:
-        assert isinstance(small_operands.matrix(A, X, None, 0, 1, None), torch.Tensor)  # still served by the builtin
-    finally:
-        torch.use_deterministic_algorithms(False)
+        assert len(planned) > 6
+        n_before, n_computed = len(planned), extension.library.n_computed()
+        torch.use_deterministic_algorithms(True)
+        try:
+            assert_close(A @ X, torch.roll(X, 1, 0))
+        finally:
+            torch.use_deterministic_algorithms(False)
+        assert len(planned) == n_before
+        assert extension.library.n_computed() == n_computed + 1  # the default kernel is deterministic
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 import subprocess
 import sys
 import threading
@@ -13,19 +12,24 @@ import pytest
 from tests.torch.samples import assert_close, compressed, counted, dense, numbers, torch
 
 import autosparse.torch as asp  # isort: skip  (torch first: the line above skips where it is missing)
-from autosparse.torch.dispatcher import fallback, registration, scope  # isort: skip
+from autosparse.torch.dispatcher import extension, fallback, registration, scope  # isort: skip
 
 pytestmark = pytest.mark.filterwarnings("ignore:Sparse", "ignore:.*[Oo]verrid")
 
 
-@pytest.fixture(autouse=True)
-def switched_off():
-    """Restore PyTorch's own kernels before and after every test."""
+@pytest.fixture(autouse=True, params=["module", "Python"])
+def switched_off(request, monkeypatch):
+    """Restore PyTorch's own kernels before and after every test, with and without the C++ module."""
     asp.uninstall()
+    if request.param == "Python":
+        monkeypatch.setattr(extension, "library", None)
+    elif extension.library is None:
+        pytest.skip("the C++ module for PyTorch is not built")
     yield
     asp.disable()
     while asp.installed():
         asp.uninstall()
+    asp.uninstall()
     assert not scope.is_on_anywhere()
 
 
@@ -76,7 +80,7 @@ def test_an_object_is_entered_again_and_within_itself():
                 assert n_ours() == 1
             assert n_ours() == 1
         assert n_ours() == 0
-    assert not copy.deepcopy(scope.local.blocks).products
+    assert not asp.installed()
 
 
 def test_an_override_block_affects_only_its_thread():
@@ -123,26 +127,44 @@ def test_enable_and_install_hold_for_every_thread():
     assert n_ours() == 0
 
 
+class Nested(torch.autograd.Function):
+    """Backward pass that runs another one, `depth` times; from some depth on PyTorch uses threads of its own."""
+
+    @staticmethod
+    def forward(ctx, X, depth, look):
+        ctx.depth, ctx.look = depth, look
+        return X.clone()
+
+    @staticmethod
+    def backward(ctx, grad):
+        if ctx.depth == 0:
+            ctx.look()
+        else:
+            with torch.enable_grad():
+                Nested.apply(torch.ones(1, requires_grad=True), ctx.depth - 1, ctx.look).sum().backward()
+        return grad, None, None
+
+
 def test_threads_of_autograd_inherit_the_block():
-    """Check the state of engine threads: PyTorch copies a thread's objects to them, which is repeated here."""
+    seen = []
+
+    def look():
+        inside = threading.get_ident(), asp.installed(), scope.has_sparse_gradients(), n_ours()
+        with asp.override():
+            nested = asp.installed()
+        seen.append((*inside, nested, asp.installed()))
+
+    def run():
+        Nested.apply(torch.ones(1, requires_grad=True), 70, look).sum().backward()
+
     with asp.override(sparse_gradients=True):
-        inherited = torch._C._get_obj_in_tls("autosparse.override")
-
-    def asked(blocks):
-        torch._C._stash_obj_in_tls("autosparse.override", blocks)
-        return asp.installed(), scope.has_sparse_gradients()
-
-    assert in_thread(lambda: asked(inherited)) == (False, False)
-    with asp.override(sparse_gradients=True):
-        assert in_thread(lambda: asked(inherited)) == (True, True)
-
-        def nested():
-            asked(inherited)
-            with asp.override():
-                inside = asp.installed()
-            return inside, torch._C._get_obj_in_tls("autosparse.override") is inherited
-
-        assert in_thread(nested) == (True, True)
+        run()
+    with asp.override():
+        run()
+    run()
+    threads, *found = zip(*seen, strict=True)
+    assert threading.get_ident() not in threads
+    assert found == [(True, True, False), (True, False, False), (1, 1, 0), (True, True, True), (True, True, False)]
 
 
 def test_hooks_of_a_backward_pass_see_the_block():
@@ -293,6 +315,8 @@ def test_threads_multiply_while_another_one_enters_and_leaves():
     """Run in another process, which a crash would end."""
     code = """
 import sys, threading, torch, autosparse as asp, autosparse.torch
+from autosparse.torch.dispatcher import extension
+if sys.argv[1] == "Python": extension.library = None
 torch.set_num_threads(1)
 sys.setswitchinterval(1e-5)
 T, X, wrong, done = torch.eye(8).to_sparse_csr(), torch.randn(8, 2), [], threading.Event()
@@ -310,7 +334,9 @@ done.set()
 for thread in threads: thread.join()
 sys.exit(len(wrong))
 """
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=False)
+    way = "module" if extension.library is not None else "Python"
+    command = [sys.executable, "-W", "ignore", "-c", code, way]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
 
 
@@ -344,3 +370,30 @@ def test_another_library_of_kernels_before_and_over_ours():
     assert_close(A @ B, theirs(None, A, B))
     library._destroy()
     assert_close(A @ B, want)
+
+
+def test_a_child_of_a_fork_has_the_blocks_of_its_own_thread():
+    """Run in another process: the child must not count blocks of threads that it does not have."""
+    code = """
+import os, sys, threading, torch, autosparse as asp, autosparse.torch
+from autosparse.torch.dispatcher import extension, scope
+if sys.argv[1] == "Python": extension.library = None
+entered, done = threading.Event(), threading.Event()
+def other():
+    with asp.torch.override():
+        entered.set(), done.wait()
+thread = threading.Thread(target=other)
+thread.start(), entered.wait()
+def forked():
+    child = os.fork()
+    if not child: os._exit(2 * asp.torch.installed() + scope.is_on_anywhere())
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+found = [forked()]
+with asp.torch.override(): found.append(forked())
+done.set(), thread.join()
+sys.exit(found != [0, 3])
+"""
+    way = "module" if extension.library is not None else "Python"
+    command = [sys.executable, "-W", "ignore", "-c", code, way]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]

@@ -1,31 +1,46 @@
-"""Tests of the builtin for small products: it gives PyTorch's answer, or declines and the usual path computes."""
+"""Tests of the C++ module for PyTorch: it gives PyTorch's answer, or declines and the usual path computes."""
 
 from __future__ import annotations
 
 import gc
-from pathlib import Path
+import threading
 
 import pytest
 
 from tests.torch.samples import INDICES, assert_close, compressed, dense, numbers, torch
 
 import autosparse.torch as asp  # isort: skip  (torch first: the line above skips where it is missing)
-from autosparse.torch.dispatcher import small_operands  # isort: skip
-from autosparse._native import runtime_api  # isort: skip
+from autosparse.torch.dispatcher import extension  # isort: skip
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:Sparse"),  # PyTorch says once that its sparse tensors are beta
-    pytest.mark.skipif(not runtime_api.available, reason="the builtin is part of the C runtime"),
+    pytest.mark.skipif(extension.library is None, reason="the C++ module for PyTorch is not built"),
 ]
+REFUSALS = (RuntimeError, ValueError, TypeError, IndexError, OverflowError)
 
 REAL = (torch.float32, torch.float64)
 LAYOUTS = (torch.sparse_csr, torch.sparse_csc, torch.sparse_coo)
-FOUND = small_operands.matrix, small_operands.vector
 
 
 @pytest.fixture(autouse=True)
 def asked(builtin):
     builtin(yes=True)
+    with asp.override():
+        yield
+
+
+def matrix(A, B, base, beta, alpha, out):
+    """Return alpha A B + beta base if the module computes it, in `out` if given; None if others do, or raise."""
+    before = extension.library.n_computed()
+    to = {} if out is None else {"out": out}
+    try:
+        if base is None:
+            result = torch.mm(A, B, **to) if B.dim() == 2 else torch.mv(A, B, **to)
+        else:
+            result = (torch.addmm if B.dim() == 2 else torch.addmv)(base, A, B, beta=beta, alpha=alpha, **to)
+    except REFUSALS:
+        result = None
+    return result if extension.library.n_computed() > before else None
 
 
 def stored(D, layout, index_dtype=torch.int64):
@@ -40,32 +55,28 @@ def bases(shape, dtype):
         yield from (whole[:1], numbers(shape[1], dtype=dtype), numbers(*shape[::-1], dtype=dtype).t())
 
 
-def test_the_builtin_is_found_in_this_pytorch():
-    """Check that this installation has the builtin, without which the tests below would show nothing."""
-    if not Path("/proc/self/mem").exists():
-        pytest.skip("the builtin is looked for through /proc/self/mem")
-    assert small_operands.none not in FOUND
-
-
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
 @pytest.mark.parametrize("dtype", REAL, ids=str)
 @pytest.mark.parametrize("index_dtype", INDICES, ids=str)
 @pytest.mark.parametrize("shape", [(5, 7), (1, 9), (9, 1), (40, 30)], ids=str)
-def test_the_builtin_equals_pytorchs_addmm(layout, dtype, index_dtype, shape):
+def test_products_equal_pytorchs(layout, dtype, index_dtype, shape):
     D = dense(*shape, dtype=dtype)
     A, wide = stored(D, layout, index_dtype), numbers(shape[1], 6, dtype=dtype)
     rights = wide, wide[:, 1:4], wide[:, ::2], wide[:, :1], wide[:, 1], wide[:1, 0].expand(shape[1], 3)
     for B in (*rights, numbers(3, shape[1], dtype=dtype).t(), torch.nn.Parameter(wide).detach()):
-        call, product = FOUND[B.dim() == 1], D @ B
-        for base in bases(product.shape, dtype):
-            for beta, alpha in ((1, 1), (0, 1), (0.5, -2), (True, 0)):
+        product = D @ B
+        is_coo_vector = layout is torch.sparse_coo and B.dim() == 1  # PyTorch has no addmv of COO matrices
+        for base in (None,) if is_coo_vector else bases(product.shape, dtype):
+            for beta, alpha in ((1, 1), (0, 1), (0.5, -2), (True, 0)) if base is not None else ((0, 1),):
                 want = alpha * product + (0 if base is None else beta * base)
-                got = call(A, B, base, beta, alpha, None)
+                got = matrix(A, B, base, beta, alpha, None)
                 assert got is not None
                 assert_close(got, want)
                 assert got.is_contiguous()
+                if is_coo_vector:
+                    continue
                 out = numbers(product.shape[0], 9, dtype=dtype)[:, : want.shape[1]] if B.dim() == 2 else got * 0
-                assert call(A, B, base, beta, alpha, out) is out
+                assert matrix(A, B, base, beta, alpha, out) is out
                 assert_close(out, want)
 
 
@@ -73,34 +84,26 @@ def test_out_may_be_what_is_read():
     D, B = dense(6, 6), numbers(6, 6)
     A = stored(D, torch.sparse_csr)
     C = numbers(6, 6, seed=3)
-    assert small_operands.matrix(A, B, C, 1, 1, C.t()) is None  # a result's rows must be contiguous
+    assert matrix(A, B, C, 1, 1, C.t()) is None  # a result's rows must be contiguous
     for out, base in ((C, C), (C[:, :6], C.t()), (B, None)):
         want = D @ B + (0 if base is None else base)
-        assert small_operands.matrix(A, B, base, 1, 1, out) is out
+        assert matrix(A, B, base, 1, 1, out) is out
         assert_close(out, want)
     square = stored(torch.ones(4, 4), torch.sparse_csr)
     values = square.values().view(4, 4)
     want = torch.ones(4, 4) @ values
-    assert small_operands.matrix(square, values, None, 0, 1, values) is values
+    assert matrix(square, values, None, 0, 1, values) is values
     assert_close(values, want)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
 def test_other_operands_are_left_alone(layout):
-    D, B, x = dense(6, 5), numbers(5, 3), numbers(5)
+    D, B = dense(6, 5), numbers(5, 3)
     A = stored(D, layout)
-
-    class Ours(torch.Tensor):
-        pass
-
     others = {
         "B of another length": (A, numbers(4, 3), None),
         "B of another dtype": (A, B.double(), None),
-        "B a vector": (A, x, None),
         "B complex": (A, B.to(torch.complex64), None),
-        "B negated lazily": (A, torch._neg_view(B), None),
-        "B of zeros that are nowhere": (A, torch._efficientzerotensor(5, 3), None),
-        "B of somebody's class": (A, B.as_subclass(Ours), None),
         "B sparse": (A, stored(B, layout), None),
         "B on no device": (A, B.to("meta"), None),
         "B of three dimensions": (A, B[None], None),
@@ -117,16 +120,42 @@ def test_other_operands_are_left_alone(layout):
         "many by columns": (stored(torch.ones(64, 5), layout), numbers(64, 5).t(), None),
     }
     for name, (left, right, base) in others.items():
-        assert small_operands.matrix(left, right, base, 1, 1, None) is None, name
-    C = numbers(6, 4)
-    for out in (C, C[:, 0], C[:, :3].double(), numbers(3, 6).t(), C[:, :1].expand(6, 3), C[:, :3].numpy()):
-        kept = torch.as_tensor(out).clone()
-        assert small_operands.matrix(A, B, None, 0, 1, out) is None
-        assert torch.equal(torch.as_tensor(out), kept)
+        assert matrix(left, right, base, 1, 1, None) is None, name
+    for out in (numbers(6, 3).double(), numbers(3, 6).t(), numbers(6, 1).expand(6, 3), numbers(6, 3).numpy()):
+        assert matrix(A, B, None, 0, 1, out) is None
     for number in (1j, "1", None, 1 << 2000):
-        assert small_operands.matrix(A, B, None, 0, number, None) is None
-    assert small_operands.vector(A, B, None, 0, 1, None) is None
-    assert small_operands.matrix(A, B) is None
+        assert matrix(A, B, numbers(6, 3), 0, number, None) is None
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
+def test_lazy_operands_and_subclasses_give_pytorchs_answer(layout):
+    class Ours(torch.Tensor):
+        pass
+
+    D, B = dense(6, 5), numbers(5, 3)
+    A = stored(D, layout)
+    for right in (torch._neg_view(B), torch._efficientzerotensor(5, 3), B.as_subclass(Ours)):
+        got = A @ right
+        assert isinstance(got, Ours) is isinstance(right, Ours)
+        assert_close(got.as_subclass(torch.Tensor), D @ (right + 0).as_subclass(torch.Tensor))
+
+
+def test_samples_equal_pytorchs():
+    for dtype in REAL:
+        for index_dtype in INDICES:
+            D, X, Y = dense(9, 7, dtype=dtype), numbers(9, 4, dtype=dtype), numbers(7, 4, dtype=dtype)
+            S, before = stored(D, torch.sparse_csr, index_dtype), extension.library.n_computed()
+            for left, right in ((X, Y.t()), (X[:, :2], Y[:, ::2].t()), (X, Y.t().contiguous())):
+                for beta, alpha in ((1, 1), (0.5, -2), (0, 3)):
+                    want = (alpha * (left @ right) + beta * D) * (D != 0)
+                    got = torch.sparse.sampled_addmm(S, left, right, beta=beta, alpha=alpha)
+                    assert_close(got.to_dense(), want)
+                    assert got.col_indices().dtype == index_dtype
+                    assert got.col_indices().data_ptr() != S.col_indices().data_ptr()
+            assert extension.library.n_computed() - before == 9
+            assert_close(S.to_dense(), D)
+            torch.sparse.sampled_addmm(S, X.t().contiguous().t(), Y.t())  # columns of X: not the module's
+            assert extension.library.n_computed() - before == 9
 
 
 def test_blocks_batches_and_hybrids_are_left_alone():
@@ -135,45 +164,43 @@ def test_blocks_batches_and_hybrids_are_left_alone():
     batch = torch.stack([D, D])
     hybrid = torch.ones(4, 4, 2).to_sparse(2)
     for A in (D.to_sparse_bsr((2, 2)), D.to_sparse_bsc((2, 2)), batch.to_sparse_csr(), hybrid, batch.to_sparse()):
-        assert small_operands.matrix(A, B, None, 0, 1, None) is None
+        assert matrix(A, B, None, 0, 1, None) is None
 
 
 def test_an_index_without_a_place_is_refused():
     at = torch.tensor([[0, 1], [0, 7]])
     A = torch.sparse_coo_tensor(at, torch.ones(2), (2, 2), check_invariants=False)
-    assert small_operands.matrix(A, numbers(2, 2), None, 0, 1, None) is None
-    out = torch.zeros(2, 2)
-    assert small_operands.matrix(A, numbers(2, 2), None, 0, 1, out) is None
-    assert not out.any()
+    assert matrix(A, numbers(2, 2), None, 0, 1, None) is None
+    assert matrix(A, numbers(2, 2), None, 0, 1, torch.zeros(2, 2)) is None
 
 
 def test_uncoalesced_entries_add_up():
     at = torch.tensor([[1, 0, 1, 1], [0, 1, 0, 2]])
     A = torch.sparse_coo_tensor(at, torch.tensor([1.0, 2.0, 3.0, 4.0]), (2, 3))
     B = numbers(3, 2)
-    assert_close(small_operands.matrix(A, B, None, 0, 1, None), A.to_dense() @ B)
+    assert_close(matrix(A, B, None, 0, 1, None), A.to_dense() @ B)
 
 
 def test_values_are_read_live():
     D, x = dense(6, 5), numbers(5)
     A = stored(D, torch.sparse_csr)
-    before = small_operands.vector(A, x, None, 0, 1, None)
+    before = matrix(A, x, None, 0, 1, None)
     A.values().mul_(3)
-    assert_close(small_operands.vector(A, x, None, 0, 1, None), 3 * before)
+    assert_close(matrix(A, x, None, 0, 1, None), 3 * before)
     A.data = stored(dense(6, 5, seed=9), torch.sparse_csr)
-    assert_close(small_operands.vector(A, x, None, 0, 1, None), A.to_dense() @ x)
+    assert_close(matrix(A, x, None, 0, 1, None), A.to_dense() @ x)
 
 
-def test_the_builtin_keeps_no_objects_alive():
+def test_the_module_keeps_no_objects_alive():
     A, B, out = stored(dense(6, 5), torch.sparse_csr), numbers(5, 3), numbers(6, 3)
     for _ in range(3):  # objects that are made once
-        small_operands.matrix(A, B, out, 0.5, 2, None)
+        matrix(A, B, out, 0.5, 2, None)
     gc.collect()
     before = len(gc.get_objects())
     for _ in range(100):
-        small_operands.matrix(A, B, out, 0.5, 2, None)
-        small_operands.matrix(A, B, out, 0.5, 2, out)
-        small_operands.matrix(A, B.double(), None, 0, 1, None)
+        matrix(A, B, out, 0.5, 2, None)
+        matrix(A, B, out, 0.5, 2, out)
+        matrix(A, B.double(), None, 0, 1, None)
     assert len(gc.get_objects()) - before < 50
 
 
@@ -182,10 +209,10 @@ def test_a_default_dtype_does_not_leak_into_results():
     torch.set_default_dtype(torch.float64)
     try:
         for dtype in (torch.float32, torch.float64, torch.float32):
-            assert small_operands.matrix(A.to(dtype), B.to(dtype), None, 0, 1, None).dtype == dtype
+            assert matrix(A.to(dtype), B.to(dtype), None, 0, 1, None).dtype == dtype
     finally:
         torch.set_default_dtype(torch.float32)
-    assert small_operands.matrix(A, B, None, 0, 1, None).dtype == torch.float32
+    assert matrix(A, B, None, 0, 1, None).dtype == torch.float32
 
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
@@ -194,6 +221,37 @@ def test_gradients_pass_through_small_products(layout):
     A, B = stored(D, layout), numbers(5, 3, dtype=torch.float64).requires_grad_()
     with asp.override():
         assert torch.autograd.gradcheck(lambda right, left: torch.addmm(left, A, right, beta=0.5, alpha=2), (B, base))
+
+
+def test_only_products_outside_other_kernels_are_computed(builtin):
+    """Check that PyTorch's kernel of a small product does not meet ours in the operators that it calls."""
+    D, B = dense(6, 5, dtype=torch.complex64), numbers(5, 3, dtype=torch.complex64)
+    A, before = stored(D, torch.sparse_csr), extension.library.n_computed()
+    assert_close(A @ B, D @ B)
+    base = numbers(3, dtype=torch.complex64)
+    assert_close(torch.addmm(base, A, B, beta=2j), D @ B + 2j * base)
+    assert extension.library.n_computed() == before
+
+
+def test_threads_multiply_at_once():
+    """Check concurrent products of one structure and of many, which share the module's table of structures."""
+    n, wrong = 3000, []
+    one, X = stored(torch.diag(torch.arange(1.0, n + 1)), torch.sparse_csr), numbers(n, 3)
+
+    def multiply(seed):
+        with asp.override():
+            for turn in range(30):
+                scale = torch.full((n,), float(seed + turn))
+                own = torch.sparse_csr_tensor(torch.arange(n + 1), torch.arange(n), scale, (n, n))
+                if not torch.equal(own @ X, scale[0] * X) or not torch.equal(one @ X, one.values()[:, None] * X):
+                    wrong.append(turn)
+
+    threads = [threading.Thread(target=multiply, args=(seed,)) for seed in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
 
 
 @pytest.mark.parametrize("tiny", [0, 1 << 13])
@@ -207,18 +265,3 @@ def test_a_matrix_times_a_vector_is_no_mm(builtin, tiny_product, tiny):
         with asp.override(), pytest.raises(IndexError) as ours:
             torch.mm(A, x)
         assert str(ours.value) == str(theirs.value)
-
-
-def test_no_builtin_without_readable_process_memory(monkeypatch):
-    def refuse(*_, **__):
-        raise PermissionError
-
-    monkeypatch.setattr(small_operands.os, "open", refuse)
-    assert small_operands._find() == (small_operands.none, small_operands.none)
-
-
-def test_no_builtin_for_an_unknown_object_layout(monkeypatch):
-    monkeypatch.setattr(
-        small_operands, "_compressed", lambda: iter([(torch.eye(3).to_sparse_csr(), [torch.ones(2)] * 3)])
-    )
-    assert small_operands._find() == (small_operands.none, small_operands.none)

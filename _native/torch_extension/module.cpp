@@ -1,0 +1,293 @@
+/* Kernels that the override puts over PyTorch's own, and the C functions that Python calls (by ctypes).
+ *
+ * A kernel tests in C++ whether the override is active, and calls PyTorch's kernel where it is not. Inside a block it
+ * computes small products itself; PyTorch computes small products that it cannot read; Python computes the others.
+ *
+ * PyTorch's stable C interface is not enough for this: it passes no numbers (alpha, beta) to kernels, has no access to
+ * the kernel that a registration replaces, and no members of sparse tensors. The module uses PyTorch's C++ interface and
+ * is built for one version of PyTorch.
+ */
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <c10/core/GradMode.h>
+#include <c10/util/Exception.h>
+#include <torch/headeronly/version.h>
+
+#include <map>
+
+#include "sampled.h"
+#include "scope.h"
+
+#define EXPORT extern "C" __attribute__((visibility("default")))
+
+namespace asp_torch {
+
+using torch::jit::Stack;
+
+/* Positions of the arguments of an operator on the stack; -1: it has no such argument. */
+struct Signature {
+    int n_args, a, b, n_dims, base = -1, scalars = -1, out = -1, reduce = -1; /* n_dims 0: a sampled product */
+};
+
+const std::map<std::string, Signature> SIGNATURES = {
+    {"mm", {2, 0, 1, 2}},
+    {"mm.out", {3, 0, 1, 2, -1, -1, 2}},
+    {"addmm", {5, 1, 2, 2, 0, 3}},
+    {"addmm.out", {6, 1, 2, 2, 0, 3, 5}},
+    {"addmm_", {5, 1, 2, 2, 0, 3, 0}},
+    {"mv", {2, 0, 1, 1}},
+    {"addmv.out", {6, 1, 2, 1, 0, 3, 5}},
+    {"sparse_sampled_addmm", {5, 1, 2, 0, 0, 3}},
+    {"_sparse_mm_reduce_impl", {3, 0, 1, 2, -1, -1, -1, 2}},
+};
+
+std::atomic<bool> computes{true};        /* false: every product inside a block goes to Python, for tests */
+std::atomic<int64_t> n_computed{0};      /* products that were computed here */
+thread_local int64_t known = 0;          /* structure of the product that Python computes now, see asp_torch_known */
+thread_local int n_in_pytorch = 0;       /* kernels of PyTorch that run for a small product: what they call is theirs */
+
+struct InPyTorch {
+    InPyTorch() { ++n_in_pytorch; }
+    ~InPyTorch() { --n_in_pytorch; }
+};
+
+/* Kernel of one operator and dispatch key. */
+class Kernel final : public c10::OperatorKernel {
+  public:
+    Kernel(std::optional<c10::SafeKernelFunction> stock, c10::SafeKernelFunction python, const Signature *signature)
+        : stock_(std::move(stock)), python_(std::move(python)), signature_(signature)
+    {
+    }
+
+    void operator()(const c10::OperatorHandle &op, c10::DispatchKeySet keys, Stack *stack)
+    {
+        if (stock_ && (n_in_pytorch || !is_on())) return stock_->callBoxed(op, keys, stack);
+        known = 0;
+        if (signature_ && computes.load(std::memory_order_relaxed)) {
+            if (signature_->n_dims ? multiplies(op, keys, stack) : samples(stack)) return;
+        }
+        python_.callBoxed(op, keys, stack);
+    }
+
+  private:
+    /* Compute a product, or let PyTorch compute it; return false if Python does. */
+    bool multiplies(const c10::OperatorHandle &op, c10::DispatchKeySet keys, Stack *stack) const
+    {
+        const at::Tensor &A = argument(*stack, signature_->a), &B = argument(*stack, signature_->b);
+        Task task;
+        if (!read_matrix(A, &task.A)) return false;
+        if (read(*stack, B, &task) && answer(task, stack)) return true;
+        if (!stock_ || !is_for_pytorch(*stack, task.A, B) || !validate(task.A).is_sound) return false;
+        const InPyTorch guard;
+        stock_->callBoxed(op, keys, stack);
+        return true;
+    }
+
+    bool samples(Stack *stack) const
+    {
+        const size_t first = stack->size() - signature_->n_args;
+        double beta, alpha;
+        at::Tensor result;
+        if (!read_number((*stack)[first + signature_->scalars], &beta) ||
+            !read_number((*stack)[first + signature_->scalars + 1], &alpha) ||
+            !sample(argument(*stack, signature_->base), argument(*stack, signature_->a),
+                    argument(*stack, signature_->b), beta, alpha, &result))
+            return false;
+        push(std::move(result), stack);
+        return true;
+    }
+
+    /* Replace the arguments by the result, which was computed here. */
+    void push(at::Tensor result, Stack *stack) const
+    {
+        torch::jit::drop(*stack, signature_->n_args);
+        stack->emplace_back(std::move(result));
+        n_computed.fetch_add(1, std::memory_order_relaxed);
+    }
+
+    const at::Tensor &argument(const Stack &stack, int position) const
+    {
+        return stack[stack.size() - signature_->n_args + position].toTensor();
+    }
+
+    bool read(const Stack &stack, const at::Tensor &B, Task *task) const
+    {
+        const size_t first = stack.size() - signature_->n_args;
+        if (signature_->reduce >= 0 && (stack[first + signature_->reduce].toStringRef() != "sum" || !is_csr(stack)))
+            return false;
+        if (signature_->scalars >= 0 && !(read_number(stack[first + signature_->scalars], &task->beta) &&
+                                          read_number(stack[first + signature_->scalars + 1], &task->alpha)))
+            return false;
+        const auto *base = signature_->base < 0 ? nullptr : &argument(stack, signature_->base);
+        const auto *out = signature_->out < 0 ? nullptr : &argument(stack, signature_->out);
+        return read_operands(B, base, out, signature_->n_dims, task);
+    }
+
+    bool is_csr(const Stack &stack) const { return argument(stack, signature_->a).layout() == c10::kSparseCsr; }
+
+    /* Replace the arguments by the result; return false if Python or PyTorch computes the product. */
+    bool answer(Task &task, Stack *stack) const
+    {
+        at::Tensor result;
+        if (serve(task, &result, &known) != Answer::computed) return false;
+        if (signature_->out >= 0) result = argument(*stack, signature_->out);
+        push(std::move(result), stack);
+        if (signature_->reduce >= 0) stack->emplace_back(at::Tensor(at::detail::empty_cpu({0}, at::kLong)));
+        return true;
+    }
+
+    /* Return whether PyTorch computes a small product faster than Python code starts, as `fallback.is_tiny`. */
+    bool is_for_pytorch(const Stack &stack, const Entries &A, const at::Tensor &B) const
+    {
+        Dense X, base;
+        if (signature_->reduce >= 0 || signature_->out >= 0 || A.by_columns || known) return false;
+        if (signature_->base >= 0 && !read_dense(argument(stack, signature_->base), 2, &base)) return false;
+        if (!read_dense(B, 2, &X) || X.n_dims != signature_->n_dims || X.dtype != A.dtype) return false;
+        return X.sizes[0] == A.k && A.nnz < limits.pytorch && A.nnz * X.sizes[1] < limits.pytorch;
+    }
+
+    std::optional<c10::SafeKernelFunction> stock_;
+    c10::SafeKernelFunction python_;
+    const Signature *signature_; /* null: no product is computed here */
+};
+
+/* Kernel of aten::mm with autograd: Python where the gradient of a CSR matrix is to be sparse. */
+class GradientKernel final : public c10::OperatorKernel {
+  public:
+    GradientKernel(c10::SafeKernelFunction stock, c10::SafeKernelFunction python)
+        : stock_(std::move(stock)), python_(std::move(python))
+    {
+    }
+
+    void operator()(const c10::OperatorHandle &op, c10::DispatchKeySet keys, Stack *stack)
+    {
+        if (has_sparse_gradients()) {
+            const at::Tensor &A = (*stack)[stack->size() - 2].toTensor();
+            if (A.layout() == c10::kSparseCsr && A.requires_grad() && c10::GradMode::is_enabled())
+                return python_.callBoxed(op, keys, stack);
+        }
+        stock_.callBoxed(op, keys, stack);
+    }
+
+  private:
+    c10::SafeKernelFunction stock_, python_;
+};
+
+/* A kernel of PyTorch (or of another library) and the registration of ours over it. */
+struct Place {
+    std::optional<c10::SafeKernelFunction> stock;
+    std::optional<c10::RegistrationHandleRAII> registration;
+};
+auto &places = *new std::map<std::pair<std::string, std::string>, Place>; /* not freed: used until the process ends */
+
+c10::OperatorHandle operator_of(const std::string &name)
+{
+    const size_t dot = name.find('.');
+    const std::string overload = dot == std::string::npos ? "" : name.substr(dot + 1);
+    return c10::Dispatcher::singleton().findSchemaOrThrow(("aten::" + name.substr(0, dot)).c_str(), overload.c_str());
+}
+
+struct Silent final : c10::WarningHandler {
+    void process(const c10::Warning &) override {}
+};
+
+std::string fault; /* of the last registration */
+
+template <class Function> int caught(Function function)
+{
+    try {
+        function();
+        return 0;
+    } catch (const std::exception &error) {
+        fault = error.what();
+        return 1;
+    }
+}
+
+void hold() { table_lock.lock(); }
+void release() { table_lock.unlock(); }
+void release_in_child()
+{
+    table_lock.unlock();
+    keep_own_blocks();
+}
+
+}  // namespace asp_torch
+
+using namespace asp_torch;
+
+/* Return the version of PyTorch for which the module was built. */
+EXPORT const char *asp_torch_version() { return TORCH_VERSION; }
+EXPORT const char *asp_torch_fault() { return fault.c_str(); }
+
+/* Set functions of the C runtime, in the order of `Runtime`, and size limits, in the order of `Limits`. */
+EXPORT void asp_torch_set_up(const uintptr_t *functions, const int64_t *sizes)
+{
+    runtime = {reinterpret_cast<decltype(Runtime::product)>(functions[0]),
+               reinterpret_cast<decltype(Runtime::scaled_sum)>(functions[1]),
+               reinterpret_cast<decltype(Runtime::sampled)>(functions[2]),
+               reinterpret_cast<decltype(Runtime::check)>(functions[3]),
+               reinterpret_cast<decltype(Runtime::hash)>(functions[4])};
+    limits = {sizes[0], sizes[1], sizes[2], sizes[3], sizes[4], sizes[5], sizes[6]};
+    static const int once = pthread_atfork(hold, release, release_in_child);
+    (void)once;
+}
+
+/* Keep the present kernel of an operator ("mm.out") and dispatch key ("SparseCsrCPU"), before ours are registered. */
+EXPORT int asp_torch_keep(const char *name, const char *key)
+{
+    return caught([&] {
+        Place &place = places[{name, key}];
+        const auto dispatch_key = c10::parseDispatchKey(key);
+        const auto op = operator_of(name);
+        place.stock.reset();
+        if (op.hasComputedKernelForDispatchKey(dispatch_key))
+            place.stock.emplace(op.getComputedKernelForDispatchKey(dispatch_key));
+    });
+}
+
+/* Register a kernel that chooses between the kernel that was kept and Python's kernel, which is registered now. */
+EXPORT int asp_torch_register(const char *name, const char *key)
+{
+    return caught([&] {
+        Place &place = places.at({name, key});
+        const auto dispatch_key = c10::parseDispatchKey(key);
+        const auto op = operator_of(name);
+        auto python = op.getComputedKernelForDispatchKey(dispatch_key);
+        c10::KernelFunction kernel;
+        if (std::string(key).rfind("Autograd", 0) == 0) {
+            kernel = c10::KernelFunction::makeFromBoxedFunctor(
+                std::make_unique<GradientKernel>(place.stock.value(), std::move(python)));
+        } else {
+            const bool on_cpu = std::string(key).find("CPU") != std::string::npos;
+            const auto signature = SIGNATURES.find(name);
+            kernel = c10::KernelFunction::makeFromBoxedFunctor(std::make_unique<Kernel>(
+                place.stock, std::move(python),
+                on_cpu && signature != SIGNATURES.end() ? &signature->second : nullptr));
+        }
+        Silent silent; /* PyTorch warns of each replaced kernel */
+        const c10::WarningUtils::WarningHandlerGuard guard(&silent);
+        place.registration.emplace(c10::Dispatcher::singleton().registerImpl(
+            op.operator_name(), dispatch_key, std::move(kernel), std::nullopt, nullptr, "autosparse"));
+    });
+}
+
+/* Remove our kernel of an operator and dispatch key. */
+EXPORT int asp_torch_deregister(const char *name, const char *key)
+{
+    return caught([&] { places.at({name, key}).registration.reset(); });
+}
+
+EXPORT void asp_torch_enter(int sparse_gradients) { enter(sparse_gradients); }
+EXPORT void asp_torch_leave(int sparse_gradients) { leave(sparse_gradients); }
+EXPORT void asp_torch_set_process(int64_t products, int64_t sparse_gradients) { set_process(products, sparse_gradients); }
+EXPORT int asp_torch_is_on() { return is_on(); }
+EXPORT int asp_torch_has_sparse_gradients() { return has_sparse_gradients(); }
+EXPORT int asp_torch_is_on_anywhere() { return n_anywhere != 0; }
+
+/* Return the number of the remembered structure whose product Python computes now, or 0; the second call returns 0. */
+EXPORT int64_t asp_torch_known() { return std::exchange(known, 0); }
+EXPORT void asp_torch_forget() { forget_structures(); }
+
+/* Let the kernels compute small products (1), or leave every product to Python (0). */
+EXPORT void asp_torch_compute(int yes) { computes = yes; }
+EXPORT int64_t asp_torch_n_computed() { return n_computed; }

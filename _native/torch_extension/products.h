@@ -1,0 +1,216 @@
+/* Products that are computed without Python: small ones, and the first ones of a structure that has no plan. */
+#pragma once
+
+#include <ATen/EmptyTensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <c10/core/Scalar.h>
+
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "structures.h"
+
+namespace asp_torch {
+
+/* A product alpha A B + beta base, after its arguments were read. */
+struct Task {
+    Entries A;
+    Dense B, base, out;
+    int64_t m, base_steps[2] = {0, 0};
+    bool has_base = false, has_out = false, is_small;
+    double alpha = 1, beta = 0;
+    int64_t how = 1; /* threads + 1024 * flags */
+
+    size_t width() const { return A.dtype == at::kDouble ? 8 : 4; }
+    bool adds() const { return has_base && beta != 0; }
+    bool is_mere_product() const { return !has_base && alpha == 1 && !has_out; }
+};
+
+/* Convert a number; return false for complex numbers, and for integers that a double does not hold. */
+inline bool read_number(const c10::IValue &given, double *number)
+{
+    if (!given.isScalar()) return false;
+    const at::Scalar scalar = given.toScalar();
+    if (scalar.isComplex() || scalar.isSymbolic()) return false;
+    *number = scalar.toDouble();
+    return true;
+}
+
+/* Compute the strides of base, broadcast to the result; return false if it does not fit. */
+inline bool broadcast(Task *task)
+{
+    const Dense &base = task->base;
+    const int64_t shape[2] = {task->A.n, task->m}, first = task->B.n_dims - base.n_dims;
+    if (first < 0) return false;
+    for (int64_t at = 0; at < base.n_dims; ++at) {
+        if (base.sizes[at] == shape[first + at])
+            task->base_steps[first + at] = base.strides[at];
+        else if (base.sizes[at] != 1)
+            return false;
+    }
+    return true;
+}
+
+/* Return whether rows of a dense operand are contiguous and do not overlap. */
+inline bool has_rows(const Dense &X)
+{
+    return X.n_dims == 1 ? X.strides[0] > 0
+           : X.sizes[1] == 1 ? X.strides[0] > 0
+                             : X.strides[1] == 1 && X.strides[0] >= X.sizes[1];
+}
+
+/* Read the dense operands and the result; return false unless they fit a product with `n_dims` dimensions. */
+inline bool read_operands(const at::Tensor &B, const at::Tensor *base, const at::Tensor *out, int64_t n_dims, Task *task)
+{
+    const Entries &A = task->A;
+    if (!is_real(A.dtype) || !read_dense(B, 2, &task->B) || task->B.n_dims != n_dims || task->B.dtype != A.dtype ||
+        task->B.sizes[0] != A.k)
+        return false;
+    const int64_t m = task->m = task->B.sizes[1], most = limits.small;
+    if (A.n < 1 || A.k < 1 || m < 1) return false;
+    task->is_small = A.nnz < most && m < most && A.n < most && A.nnz * m < most && A.n * m < most;
+    if (!task->is_small && !(A.starts && has_rows(task->B))) return false;
+    if (base) {
+        task->has_base = true;
+        if (!read_dense(*base, 2, &task->base) || task->base.dtype != A.dtype || !broadcast(task)) return false;
+    }
+    if (!out) return true;
+    task->has_out = true;
+    const Dense &X = task->out;
+    return read_dense(*out, 2, &task->out) && X.dtype == A.dtype && X.n_dims == n_dims && X.sizes[0] == A.n &&
+           X.sizes[1] == m && (n_dims == 1 ? X.strides[0] > 0 : X.strides[1] == 1 && X.strides[0] >= m);
+}
+
+/* Add the products of a COO matrix; return false at an index outside the matrix. */
+template <class T> bool scatter(const Entries &A, const T *B, int64_t ldb, int64_t m, T *C)
+{
+    const int64_t *indices = reinterpret_cast<const int64_t *>(A.indices);
+    const T *values = reinterpret_cast<const T *>(A.values);
+    std::memset(C, 0, static_cast<size_t>(A.n * m) * sizeof(T));
+    for (int64_t p = 0; p < A.nnz; ++p) {
+        const int64_t i = indices[p * A.index_step], k = indices[p * A.index_step + A.pair_step];
+        if (i < 0 || i >= A.n || k < 0 || k >= A.k) return false;
+        for (int64_t j = 0; j < m; ++j) C[i * m + j] += values[p] * B[k * ldb + j];
+    }
+    return true;
+}
+
+/* Copy an n x m matrix between arbitrary strides. */
+inline void move(char *to, int64_t row_step, const char *from, int64_t from_row, int64_t from_column, int64_t n,
+                 int64_t m, size_t width)
+{
+    for (int64_t i = 0; i < n; ++i)
+        for (int64_t j = 0; j < m; ++j)
+            std::memcpy(to + (i * row_step + j) * width, from + (i * from_row + j * from_column) * width, width);
+}
+
+/* Compute A B with rows of B ldb apart into C without gaps; return false at an index outside the matrix. */
+inline bool multiply(const Task &task, const char *B, int64_t ldb, char *C)
+{
+    const Entries &A = task.A;
+    const bool is_double = A.dtype == at::kDouble;
+    if (A.starts)
+        return !runtime.product(A.by_columns, is_double, A.is_wide, A.n_major(), A.n_minor(),
+                                reinterpret_cast<uintptr_t>(A.starts), reinterpret_cast<uintptr_t>(A.indices),
+                                reinterpret_cast<uintptr_t>(A.values), reinterpret_cast<uintptr_t>(B), ldb,
+                                reinterpret_cast<uintptr_t>(C), task.m, static_cast<int>(task.how % 1024),
+                                static_cast<int>(task.how / 1024));
+    return is_double ? scatter(A, reinterpret_cast<const double *>(B), ldb, task.m, reinterpret_cast<double *>(C))
+                     : scatter(A, reinterpret_cast<const float *>(B), ldb, task.m, reinterpret_cast<float *>(C));
+}
+
+/* Compute the result in C, n x m without gaps; return false if that is impossible here. */
+inline bool compute(const Task &task, char *C)
+{
+    const Dense &B = task.B;
+    const int64_t k = B.sizes[0], m = task.m;
+    const char *rows = B.data();
+    int64_t ldb = B.strides[0];
+    std::vector<char> copy;
+    if (!has_rows(B)) {
+        if (k >= limits.small || k * m >= limits.small) return false;
+        copy.resize(static_cast<size_t>(k * m) * task.width());
+        move(copy.data(), m, rows, B.strides[0], B.strides[1], k, m, task.width());
+        rows = copy.data();
+        ldb = m;
+    }
+    if (!multiply(task, rows, ldb, C)) return false;
+    if (!task.adds() && task.alpha == 1) return true;
+    return !runtime.scaled_sum(task.A.dtype == at::kDouble, task.A.n, m, reinterpret_cast<uintptr_t>(C), task.alpha,
+                               task.adds() ? reinterpret_cast<uintptr_t>(task.base.data()) : 0, task.base_steps[0],
+                               task.base_steps[1], task.beta);
+}
+
+/* Return whether `out` (n_bytes) overlaps the memory from the first to the last element of a dense tensor. */
+inline bool overlaps(const char *out, size_t n_bytes, const Dense &X, size_t width)
+{
+    int64_t last = 0;
+    for (int64_t at = 0; at < X.n_dims; ++at) last += X.strides[at] * (X.sizes[at] - 1);
+    const auto one = reinterpret_cast<uintptr_t>(out), other = reinterpret_cast<uintptr_t>(X.data());
+    return one < other + static_cast<size_t>(last + 1) * width && other < one + n_bytes;
+}
+
+/* Return whether `out` has no gaps and shares no memory with the operands, for a product that cannot fail halfway. */
+inline bool is_apart(const Task &task, const char *out)
+{
+    const Dense &X = task.out;
+    if (!task.A.starts || (X.n_dims == 1 ? X.strides[0] != 1 : X.strides[0] != task.m)) return false;
+    const size_t n_bytes = static_cast<size_t>(task.A.n * task.m) * task.width();
+    const auto values = reinterpret_cast<uintptr_t>(task.A.values), start = reinterpret_cast<uintptr_t>(out);
+    return !overlaps(out, n_bytes, task.B, task.width()) &&
+           !(start < values + task.A.nnz * task.width() && values < start + n_bytes) &&
+           !(task.has_base && overlaps(out, n_bytes, task.base, task.width()));
+}
+
+/* Compute the result in `out`; return false, with `out` unchanged, if that is impossible here. */
+inline bool compute_into_out(const Task &task)
+{
+    char *out = static_cast<char *>(task.out.tensor->mutable_data_ptr());
+    if (is_apart(task, out)) return compute(task, out);
+    if (!task.is_small) return false;
+    std::vector<char> result(static_cast<size_t>(task.A.n * task.m) * task.width()); /* out may overlap an operand */
+    if (!compute(task, result.data())) return false;
+    move(out, task.out.strides[0], result.data(), task.m, 1, task.A.n, task.m, task.width());
+    return true;
+}
+
+/* Return memory for the result; large results use the pool of `autosparse.torch.results`. */
+inline at::Tensor room_for(const Task &task)
+{
+    const int64_t shape[2] = {task.A.n, task.m};
+    const at::IntArrayRef sizes(shape, static_cast<size_t>(task.B.n_dims));
+    if (task.A.n * task.m * static_cast<int64_t>(task.width()) < limits.pooled_bytes)
+        return at::Tensor(at::detail::empty_cpu(sizes, task.A.dtype));
+    static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("autosparse::room", "");
+    torch::jit::Stack stack{c10::List<int64_t>(sizes.vec()), static_cast<int64_t>(task.A.dtype)};
+    op.callBoxed(&stack);
+    return stack[0].toTensor();
+}
+
+enum class Answer { computed, declined, planned }; /* planned: `id` names a structure that belongs to the executor */
+
+/* Decide whether the product is computed here, and compute it in `out` or in `*result`. */
+inline Answer serve(Task &task, at::Tensor *result, int64_t *id)
+{
+    const Entries &A = task.A;
+    const int64_t m = task.m, most = INT64_MAX >> 8;
+    const bool is_plain_sum = !task.has_base && task.alpha == 1;
+    if (!task.is_small && (A.nnz > most / m || A.n > most / m)) return Answer::declined;
+    if (!task.is_small && !is_plain_sum && A.n * m >= limits.direct / 4) return Answer::declined; /* worth threads */
+    const Verdict verdict = validate(A);
+    if (!verdict.is_sound) return Answer::declined;
+    if (!task.is_small) {
+        task.how = ask_how();
+        if (task.how < 1024 && A.nnz * m >= limits.direct && verdict.id && verdict.n_products > limits.unprepared) {
+            if (!task.is_mere_product()) return Answer::declined;
+            *id = verdict.id;
+            return Answer::planned;
+        }
+    }
+    if (task.has_out) return compute_into_out(task) ? Answer::computed : Answer::declined;
+    *result = room_for(task);
+    return compute(task, static_cast<char *>(result->mutable_data_ptr())) ? Answer::computed : Answer::declined;
+}
+
+}  // namespace asp_torch

@@ -1,0 +1,140 @@
+"""The C++ module for the installed PyTorch: it tests the override's state and computes small products without Python.
+
+`_native/torch_extension` holds its sources. `library` is None where the module is not built for this PyTorch; kernels
+in Python then do the same, and small products go to PyTorch's own kernels.
+"""
+
+# mypy: allow-untyped-calls
+from __future__ import annotations
+
+import ctypes
+from collections import OrderedDict
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+
+from autosparse._native import runtime_api
+from autosparse._native.torch_extension import build_extension
+from autosparse.torch import native, thresholds
+from autosparse.torch.compiled import run_as_is
+from autosparse.torch.dispatcher.known import KnownIndices
+from autosparse.torch.structure import forgotten_too
+
+_RUNTIME_FUNCTIONS: Final = (
+    "asp_csr_mm_at", "asp_scaled_sum_at", "asp_sddmm_at", "asp_csr_check", "asp_look_low",
+)  # fmt: skip
+"""Functions of the C runtime that the module calls, in the order of `Runtime` in structures.h."""
+_SIGNATURES: Final[dict[str, tuple[Any, ...]]] = {
+    "enter": (None, ctypes.c_int),
+    "leave": (None, ctypes.c_int),
+    "set_process": (None, ctypes.c_int64, ctypes.c_int64),
+    "is_on": (ctypes.c_int,),
+    "has_sparse_gradients": (ctypes.c_int,),
+    "is_on_anywhere": (ctypes.c_int,),
+    "known": (ctypes.c_int64,),
+    "forget": (None,),
+    "compute": (None, ctypes.c_int),
+    "n_computed": (ctypes.c_int64,),
+    "keep": (ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p),
+    "register": (ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p),
+    "deregister": (ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p),
+    "fault": (ctypes.c_char_p,),
+    "version": (ctypes.c_char_p,),
+    "set_up": (None, ctypes.c_void_p, ctypes.c_void_p),
+}
+"""Types of the result and the arguments of the module's functions, by name without the prefix ``asp_torch_``."""
+_MAX_RECORDS: Final = 64
+
+
+class Library:
+    """Functions of the module. They hold the GIL, except for those that register kernels."""
+
+    def __init__(self, path: Path) -> None:
+        with_gil, without_gil = ctypes.PyDLL(str(path)), ctypes.CDLL(str(path))
+        for name, (result, *arguments) in _SIGNATURES.items():
+            home = without_gil if name in ("keep", "register", "deregister") else with_gil
+            function = getattr(home, f"asp_torch_{name}")
+            function.restype, function.argtypes = result, arguments
+            setattr(self, name, function)
+
+    def __getattr__(self, name: str) -> Any:  # Any: functions of ctypes; called for missing names only
+        raise AttributeError(name)
+
+
+def _found() -> Library | None:
+    """Load the module that is built for this PyTorch; return None if there is none."""
+    if not runtime_api.available or not hasattr(torch.library, "get_kernel"):
+        return None
+    version = torch.__version__.partition("+")[0]
+    path = build_extension.FOLDER / build_extension.file_name(version)
+    if not path.exists():
+        return None
+    try:
+        library = Library(path)
+    except (OSError, AttributeError):  # linked against another build of PyTorch
+        return None
+    if library.version().decode() != version:
+        return None
+    ffi, lib = runtime_api.ffi, runtime_api.lib
+    addresses = [int(ffi.cast("uintptr_t", ffi.addressof(lib, name))) for name in _RUNTIME_FUNCTIONS]
+    sizes = (
+        thresholds.BUILTIN_PRODUCT, thresholds.PYTORCH_PRODUCT, thresholds.DIRECT_PRODUCT,
+        thresholds.UNPREPARED_PRODUCTS, thresholds.ENTRIES_CHECKED, thresholds.REMEMBERED_PRODUCTS,
+        thresholds.POOLED_BYTES,
+    )  # fmt: skip
+    _define_operators()
+    library.set_up((ctypes.c_size_t * len(addresses))(*addresses), (ctypes.c_int64 * len(sizes))(*sizes))
+    forgotten_too.append(library.forget)
+    return library
+
+
+@run_as_is
+def _how() -> int:
+    """Return the thread count and flags of kernels as one integer."""
+    return native.threads() + 1024 * native.flags()
+
+
+@run_as_is
+def _room(shape: list[int], dtype: torch.dtype) -> torch.Tensor:
+    """Return uninitialised memory for a large result."""
+    return native.empty(tuple(shape), dtype)
+
+
+_operators: Final[list[Any]] = []  # torch.library.Library, kept because its deletion removes the operators
+
+
+def _define_operators() -> None:
+    """Define the operators by which the module calls Python."""
+    if _operators:
+        return
+    library = torch.library.Library("autosparse", "FRAGMENT")
+    library.define("how() -> int")
+    library.define("room(int[] shape, ScalarType dtype) -> Tensor")
+    library.impl("how", _how, "CompositeExplicitAutograd")
+    library.impl("room", _room, "CompositeExplicitAutograd")
+    _operators.append(library)
+
+
+_records: OrderedDict[int, KnownIndices] = OrderedDict()  # by the module's number of the structure
+
+
+def known(A: torch.Tensor) -> KnownIndices | None:
+    """Return the record of A if the module has checked A's indices for the running product, else None."""
+    if library is None or not (number := library.known()):
+        return None
+    record = _records.get(number)
+    if record is None:
+        record = _records[number] = KnownIndices(A)
+        while len(_records) > _MAX_RECORDS:
+            _records.popitem(last=False)
+    return record
+
+
+def is_built() -> bool:
+    """Return whether the module is used."""
+    return library is not None
+
+
+library: Library | None = _found()
+"""Functions of the module, or None where it is not built for this PyTorch."""
