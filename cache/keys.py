@@ -14,7 +14,7 @@ from autosparse.ops import names
 if TYPE_CHECKING:
     from autosparse.core.problem import Problem
 
-PLAN_SCHEMA: Final = 3
+PLAN_SCHEMA: Final = 4
 """Version of the plan records' layout and meaning. Increase it when either changes."""
 SCHEMAS: Final[Mapping[str, int]] = {
     "plan": PLAN_SCHEMA, "history": 1, "machine": 2, "features": 1, names.EINSUM: 1, "device_plan": 1, "failure": 1,

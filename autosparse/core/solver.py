@@ -8,16 +8,18 @@ cost, times the best ones against the default, and stores the fastest as the pla
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
+from autosparse.core.composite import Composite, Schedule
+from autosparse.core.formats import CSR_LEVELS, LevelKind
+from autosparse.core.schedule import SuperSchedule
 from autosparse.core.values import dataclass
 
 DEFAULT_SOLVER: Final = "default"
 """Name of the solver that computes without any preparation: the compiled loop, or the library that is replaced."""
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(NamedTuple):
     """Solver by name, with its knobs: hashable, equal by value and storable, so that it identifies a candidate."""
 
     solver: str
@@ -28,9 +30,41 @@ class Choice:
         """Return whether the choice is the default solver, which runs in every race."""
         return self.solver == DEFAULT_SOLVER
 
+    @property
+    def schedule(self) -> Schedule | None:
+        """Schedule among the knobs; None for the default solver and for solvers with knobs of their own."""
+        return self.knobs if isinstance(self.knobs, (SuperSchedule, Composite)) else None
+
 
 DEFAULT: Final = Choice(DEFAULT_SOLVER)
 """Choice of the default solver, which has no knobs."""
+
+COMPOSITE_SOLVER: Final = "composite"
+GENERATED_SOLVER: Final = "generated"
+FAMILIES: Final = ("csr", "sell", "bcsr", "panels", COMPOSITE_SOLVER, GENERATED_SOLVER)
+"""Names of the built-in solvers whose knobs are schedules; "generated" is any format without a name of its own."""
+
+
+def solver_of(schedule: Schedule | None) -> str:
+    """Return the name of the built-in solver that computes `schedule`; None is the default kernel."""
+    if schedule is None:
+        return DEFAULT_SOLVER
+    if isinstance(schedule, Composite):
+        return COMPOSITE_SOLVER
+    fmt = schedule.format
+    if fmt.levels == CSR_LEVELS:
+        return "csr"
+    if fmt.is_sliced:
+        return "sell"
+    first, *_, last = fmt.levels
+    if first.coordinate == "k1" and first.kind is LevelKind.UNCOMPRESSED and fmt.split("k") > 1:
+        return "panels"
+    return "bcsr" if last.kind is LevelKind.UNCOMPRESSED and fmt.splits else GENERATED_SOLVER
+
+
+def choice_of(schedule: Schedule | None) -> Choice:
+    """Return the choice of the built-in solver that computes `schedule`; None is the default kernel."""
+    return DEFAULT if schedule is None else Choice(solver_of(schedule), schedule)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -246,7 +246,7 @@ class HybridDivider:
         finally:
             context.release()
             search.incumbent.drop()
-        times = [(search.measured_s[id(one)], one.schedule) for one in search.trials if id(one) in search.measured_s]
+        times = [(found, choice.schedule) for choice, found in search.measured_s.items()]
         fastest = [one for _, one in sorted(times, key=lambda pair: pair[0]) if isinstance(one, SuperSchedule)]
         return next(iter(fastest), next(iter(able), None))
 

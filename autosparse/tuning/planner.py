@@ -15,9 +15,10 @@ from typing import Any, Final
 from autosparse._native.kernels.shipped import HIGH_SLICES
 from autosparse.config import Effort
 from autosparse.core.formats import DICTIONARY
-from autosparse.core.plan import EFFORT_IS_OFF, Plan
+from autosparse.core.plan import EFFORT_IS_OFF, Plan, named
 from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
+from autosparse.core.solver import DEFAULT, choice_of
 from autosparse.core.values import dataclass
 from autosparse.errors import TUNING_FAILURES
 from autosparse.log import event
@@ -46,6 +47,7 @@ from autosparse.tuning.memory.plan_lookup import (
 )
 from autosparse.tuning.trials.context import TuningContext
 from autosparse.tuning.trials.kernel_trial import KernelTrial
+from autosparse.tuning.trials.served import ServedTrial, served_of
 
 MIN_ORDERED: Final = 10_000
 """Minimum number of stored entries for which schedules with permuted rows race; smaller operands stay in cache."""
@@ -66,13 +68,13 @@ class Decision:
     """Result of planning: a plan and the trial that runs it; the trial is None for the default kernel."""
 
     plan: Plan
-    trial: KernelTrial | None = None
-    in_place: KernelTrial | None = None  # ready too; serves where checks for writes cost more than `trial` saves
+    trial: ServedTrial | None = None
+    in_place: ServedTrial | None = None  # ready too; serves where checks for writes cost more than `trial` saves
 
 
 def default_plan(why: str, *, default_s: float | None = None, served_by: str | None = None) -> Plan:
     """Return a plan that uses the default kernel, or the library `served_by`, for the reason `why`."""
-    return Plan(schedule=None, why=why, default_s=default_s, measured_s=default_s, served_by=served_by)
+    return Plan(**named(DEFAULT), why=why, default_s=default_s, measured_s=default_s, served_by=served_by)
 
 
 def plan(
@@ -131,21 +133,19 @@ def _divider_of(context: TuningContext, **terms: Any) -> Divider | None:
 
 def _decision(found: Plan, search: Search) -> Decision:
     """Return the plan `found` by `search` with the trials that run it, packed and ready."""
-    incumbent = search.incumbent
-    if not isinstance(incumbent, KernelTrial) or incumbent.schedule is None:
+    if (incumbent := served_of(search.incumbent)) is None:
         return Decision(found)
     if not incumbent.ready:  # it was dropped to make room for another candidate when the budget ended
         incumbent.pack()
     return Decision(found, incumbent, in_place_of(search))
 
 
-def in_place_of(search: Search) -> KernelTrial | None:
+def in_place_of(search: Search) -> ServedTrial | None:
     """Return the search's fastest kernel on the user's arrays, ready to run.
 
     None if no such kernel won a race, or if the incumbent itself reads the user's arrays.
     """
-    trial = search.in_place
-    if not isinstance(trial, KernelTrial):
+    if (trial := served_of(search.in_place)) is None:
         return None
     if not trial.ready:
         trial.pack()
@@ -165,10 +165,10 @@ def adopt(context: TuningContext, known: Plan) -> Decision:
 
 def adoption(context: TuningContext, known: Plan) -> Generator[Step, float | None, Decision]:
     """Yield the steps that make a remembered plan runnable; return the default kernel if they fail."""
-    if known.schedule is None:
+    if (trial := served_of(context(known.choice))) is None:
         return Decision(known)
-    trial = context(known.schedule)
-    build_s, pack_s, is_built = trial.build_price_s(), trial.pack_price_s(), context.is_built(known.schedule)
+    build_s, pack_s = trial.build_price_s(), trial.pack_price_s()
+    is_built = known.schedule is None or context.is_built(known.schedule)
     yield Work(
         kind="build", price_s=build_s, path_price_s=build_s + pack_s, do=trial.build, in_advance=is_built, may_hang=True
     )
@@ -182,7 +182,7 @@ def adoption(context: TuningContext, known: Plan) -> Generator[Step, float | Non
     return Decision(dataclasses.replace(known, pack_s=trial.pack_s, packed_bytes=trial.packed_bytes), trial, in_place)
 
 
-def _adopt_in_place(context: TuningContext, known: Plan) -> Generator[Step, float | None, KernelTrial | None]:
+def _adopt_in_place(context: TuningContext, known: Plan) -> Generator[Step, float | None, ServedTrial | None]:
     """Yield the steps that make the plan's kernel on the user's arrays runnable, if it needs no compiler."""
     schedule = known.in_place
     if (
@@ -191,7 +191,7 @@ def _adopt_in_place(context: TuningContext, known: Plan) -> Generator[Step, floa
         or not context.is_built(schedule)
     ):
         return None
-    trial = context(schedule)
+    trial = KernelTrial(choice_of(schedule), context)
     for kind, price_s, do in (("build", trial.build_price_s(), trial.build), ("pack", 0.0, trial.pack)):
         yield Work(kind=kind, price_s=price_s, path_price_s=price_s, do=do, in_advance=True)
     return trial if trial.ready else None
@@ -217,7 +217,7 @@ def _worth(
     """
     if runs is None:
         return effort, budget_s, None
-    run = context.runner(context(None))
+    run = context.runner(context(DEFAULT))
     if run is None or budget_s <= 0:
         return effort, budget_s, None
     default_s = timed_s(run, clock=clock)
@@ -285,7 +285,8 @@ def search_for(
     It continues the search that left the plan `unfinished`.
     """
     style, earlier = live_style(context.problem) if live else BLOCKING, Earlier.of(unfinished)
-    start = earlier.best(style.rule) or start
+    best = earlier.best(style.rule)
+    start = best.schedule if best is not None else start
     return Search(
         problem=context.problem,
         effort=effort,
@@ -362,7 +363,7 @@ def observe(context: TuningContext, work: Work, seconds: float) -> None:
 
 def conclude(context: TuningContext, found: Plan) -> None:
     """Store the plan `found` of a finished search, and record the fraction of time it saves."""
-    event("plan", found.why, schedule=found.schedule.to_json() if found.schedule else "default", seconds=found.tune_s)
+    event("plan", found.why, schedule=found.text, seconds=found.tune_s)
     if found.effort == Effort.OFF.value or context.is_stale:
         return  # the result is not representative, so no later search should rely on it
     remember(context, found)

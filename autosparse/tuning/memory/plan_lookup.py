@@ -14,6 +14,7 @@ from autosparse.core.formats import STORED_VALUES
 from autosparse.core.plan import Plan
 from autosparse.core.problem import Problem, columns_bucket
 from autosparse.core.schedule import SuperSchedule
+from autosparse.core.solver import Choice
 from autosparse.errors import TUNING_FAILURES, RecordError
 from autosparse.log import event
 from autosparse.operands.unfolding import AnyOperand
@@ -84,7 +85,7 @@ def reason_foreign(problem: Problem, schedule: Schedule | None) -> str | None:
     return _foreign_columns(problem, schedule, tile)
 
 
-def is_allowed(schedule: Schedule, options: Options, *, found_under: Options) -> bool:
+def is_allowed(choice: Choice, options: Options, *, found_under: Options) -> bool:
     """Return whether a plan found under other options may serve under `options`.
 
     Another number of threads or instruction set means another default kernel, which the plan was not compared with.
@@ -93,6 +94,9 @@ def is_allowed(schedule: Schedule, options: Options, *, found_under: Options) ->
         return False
     if (options.threads, options.isa) != (found_under.threads, found_under.isa):
         return False
+    schedule = choice.schedule
+    if schedule is None:
+        return choice.is_default
     parts = schedule.schedules if isinstance(schedule, Composite) else (schedule,)
     if options.hybrid is False and isinstance(schedule, Composite):
         return False
@@ -151,8 +155,8 @@ def remember_measured(context: TuningContext, search: Search, known: Plan | None
 
     Its effort is that of `known`, so that the next search continues it.
     """
-    raced = [trial.schedule for trial in search.trials if id(trial) in search.measured_s]
-    has_met_known = known is None or known.schedule is None or known.schedule in raced
+    raced = list(search.measured_s)
+    has_met_known = known is None or known.is_default or known.choice in raced
     if raced and has_met_known and not context.is_stale:
         effort = known.effort if known is not None else Effort.ESTIMATE.value
         found = dataclasses.replace(plan_of(search, tune_s=tune_s), effort=effort)
@@ -189,15 +193,15 @@ def with_candidates_of(old: Plan | None, found: Plan) -> Plan:
     """Return `found` with the candidates that only `old` measured, scaled by the ratio of the default times."""
     if old is None or not old.default_s or not found.default_s:
         return found
-    measured = {one.schedule for one in found.candidates if one.measured_s}
+    measured = {one.choice for one in found.candidates if one.measured_s}
     ratio = found.default_s / old.default_s
     more = [
         dataclasses.replace(one, measured_s=one.measured_s * ratio)
         for one in old.candidates
-        if one.measured_s and one.n_samples and one.schedule not in measured
+        if one.measured_s and one.n_samples and one.choice not in measured
     ][:MAX_EARLIER]
-    named = {one.schedule for one in more}
-    rest = [one for one in found.candidates if one.schedule not in named]
+    named = {one.choice for one in more}
+    rest = [one for one in found.candidates if one.choice not in named]
     return dataclasses.replace(found, candidates=(*rest, *more))
 
 

@@ -23,6 +23,7 @@ from autosparse.cache.folder import Folder
 from autosparse.config import Effort, Options
 from autosparse.core.problem import Problem, columns_bucket
 from autosparse.core.schedule import SuperSchedule
+from autosparse.core.solver import choice_of
 from autosparse.dispatch.accounts import ProblemAccount
 from autosparse.dispatch.state import DispatchState, dispatcher_of
 from autosparse.errors import TUNING_FAILURES, RecordError
@@ -122,7 +123,7 @@ def serve(state: DispatchState, operand: AnyOperand, account: ProblemAccount) ->
     if trial is not None:
         state.serving = state.recalled = trial
         account.is_served = True
-        event("plan", "remembered", schedule=trial.schedule.to_json() if trial.schedule else "default")
+        event("plan", "remembered", schedule=trial.schedule.to_json())
 
 
 def _ready(state: DispatchState, operand: AnyOperand, account: ProblemAccount, note: PlanNote) -> KernelTrial | None:
@@ -137,7 +138,7 @@ def _ready(state: DispatchState, operand: AnyOperand, account: ProblemAccount, n
     if note.flags & NOTHING_FASTER or found.record.get("schedule") is None:
         return None
     schedule = SuperSchedule.from_json(json.dumps(found.record["schedule"]))
-    trial = KernelTrial(schedule, bench)
+    trial = KernelTrial(choice_of(schedule), bench)
     if schedule.format.values not in ("", bench.problem.storage) or not trial.fits():
         return None
     trial.kernel = _kernel(bench, folder, schedule, note, found.record["key"])
