@@ -81,15 +81,48 @@ class Cost:
     n_bytes: int = 0
 
 
+@dataclass(slots=True, kw_only=True)
+class SparseOperand:
+    """Compressed rows of A as a registered solver prepares them; the arrays are the user's own, to be read only.
+
+    `transposed`: products are ``A.T @ B``, and ``A.T`` is not stored.
+    """
+
+    indptr: Any  # Any: NumPy arrays, here and below; loading NumPy's types would cost each process a millisecond
+    indices: Any
+    data: Any
+    shape: tuple[int, int]
+    transposed: bool
+    n_threads: int
+
+
+@dataclass(slots=True, kw_only=True)
+class ProductArguments(SparseOperand):
+    """Arguments of one product ``C = op(A) @ B``: the operand as it is now, B, and C, which is overwritten.
+
+    B and C are two-dimensional with adjacent elements in each row; with one column they have one dimension.
+    """
+
+    B: Any
+    C: Any
+
+
 class Bound(Protocol):
     """Protocol of a choice that was prepared for one operand and can run."""
 
     def run(self, arguments: Any) -> bool:
-        """Compute one result from `arguments`, the pointer structure of the operation; False: it must be recomputed."""
+        """Compute one result from `arguments`, the pointer structure of the operation; False: it must be recomputed.
+
+        Registered solvers get `ProductArguments`.
+        """
 
 
 class Solver(Protocol):
-    """Protocol of solvers. Problems and operands are those of the surface that plans: CPU, GPU or einsum."""
+    """Protocol of solvers. Problems and operands are those of the surface that plans: CPU, GPU or einsum.
+
+    Two more attributes are optional. ``version``, a text, is part of the plans' keys. ``reads_live`` is true if `Bound`
+    reads A's arrays in each run; otherwise the operand is prepared again when values of A have changed.
+    """
 
     name: str
 
@@ -103,4 +136,4 @@ class Solver(Protocol):
         """Return the expected cost of `problem` with `knobs`."""
 
     def prepare(self, operand: Any, knobs: Hashable) -> Bound:
-        """Pack, compile or load; raise BuildError or PackError if that fails."""
+        """Pack, compile or load, and raise an exception if that fails. Registered solvers get a `SparseOperand`."""

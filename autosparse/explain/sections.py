@@ -9,7 +9,7 @@ from autosparse.core.composite import Composite
 from autosparse.core.pattern import TensorPattern
 from autosparse.core.plan import EFFORT_IS_OFF, Candidate, Plan
 from autosparse.core.problem import Problem
-from autosparse.explain.loop_nest import default_name, format_lines, format_name, nest_lines, schedule_name, words_of
+from autosparse.explain.loop_nest import choice_name, default_name, format_lines, format_name, nest_lines, words_of
 from autosparse.explain.memory import memory_section
 from autosparse.explain.parts import parts_section
 from autosparse.explain.section import Section
@@ -137,7 +137,7 @@ def _threads(problem: Problem) -> str:
 def _plan(report: Report) -> Section:
     plan = report.plan
     facts = [
-        ("runs", f"{plan.served_by}'s own code" if plan.served_by else schedule_name(plan.schedule)),
+        ("runs", f"{plan.served_by}'s own code" if plan.served_by else choice_name(plan.choice)),
         ("implementation", IMPLEMENTATIONS.get(report.implementation, report.implementation)),
         ("why", plan.why),
         ("effort", _effort(plan)),
@@ -270,6 +270,8 @@ def _storage(report: Report) -> Section | None:
     if not report.is_planned:
         return None
     schedule = report.plan.schedule
+    if not report.plan.is_default and schedule is None:
+        return Section(title="Storage", lines=(f"what the solver {report.plan.solver} keeps",))
     if schedule is None:
         return Section(title="Storage", lines=(default_name(report.problem.operation),))
     if isinstance(schedule, Composite):
@@ -285,6 +287,8 @@ def _loops(report: Report) -> Section | None:
     if not report.is_planned:
         return None
     schedule, operation = report.plan.schedule, report.problem.operation
+    if schedule is None and not report.plan.is_default:
+        return None
     if not isinstance(schedule, Composite):
         return Section(title="Loops", lines=tuple(nest_lines(schedule, operation)))
     lines: list[str] = []
@@ -298,7 +302,8 @@ def _candidates(report: Report) -> Section | None:
     if not everyone:
         return None
     header = ("", "measured", "predicted", "build", "pack", "memory", "")
-    shown = everyone[:N_LISTED]
+    refused = [one for one in everyone if one.failed and one.schedule is None]  # solvers, with the reasons against them
+    shown = [one for one in everyone if one not in refused][:N_LISTED] + refused
     left = len(everyone) - len(shown)
     return Section(
         title="Candidates",
@@ -316,9 +321,9 @@ def _order(candidate: Candidate) -> tuple[bool, bool, float]:
 
 def _row(candidate: Candidate, report: Report) -> tuple[str, ...]:
     plan, default_s = report.plan, report.plan.default_s or report.default_s
-    remark = candidate.failed or ("runs" if candidate.schedule == plan.schedule else "")
+    remark = candidate.failed or ("runs" if candidate.choice == plan.choice else "")
     return (
-        schedule_name(candidate.schedule),
+        choice_name(candidate.choice),
         seconds(candidate.measured_s),
         _predicted(candidate, default_s),
         seconds(candidate.build_s),

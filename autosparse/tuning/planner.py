@@ -45,6 +45,7 @@ from autosparse.tuning.memory.plan_lookup import (
     remember_measured,
     supported,
 )
+from autosparse.tuning.solvers.offered import offer_of
 from autosparse.tuning.trials.context import TuningContext
 from autosparse.tuning.trials.kernel_trial import KernelTrial
 from autosparse.tuning.trials.served import ServedTrial, served_of
@@ -285,7 +286,7 @@ def search_for(
     It continues the search that left the plan `unfinished`.
     """
     style, earlier = live_style(context.problem) if live else BLOCKING, Earlier.of(unfinished)
-    best = earlier.best(style.rule)
+    best, offer = earlier.best(style.rule), offer_of(context.problem, context.options)
     start = best.schedule if best is not None else start
     return Search(
         problem=context.problem,
@@ -307,6 +308,8 @@ def search_for(
         build_all=None if live else context.build,
         shipped=_shipped(context) if live else (),
         always=(*_in_place(context, live=live), *(() if live else _always(context))),
+        others=offer.choices,
+        refused=offer.refused,
     )
 
 

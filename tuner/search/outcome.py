@@ -28,7 +28,7 @@ def candidates_of(search: Search) -> tuple[Candidate, ...]:
         Candidate(schedule=one, predicted_s=_predicted_s(search, one), predicted_ratio=search.predicted_ratio(one))
         for one in untried
     ]
-    return tuple(sorted(found, key=_by_time))
+    return tuple(sorted((*found, *search.refused), key=_by_time))
 
 
 def _measured_earlier(search: Search) -> list[Candidate]:

@@ -27,6 +27,7 @@ from autosparse.tuner.space.template import Supports
 
 from autosparse.config import Effort
 from autosparse.core.composite import Schedule
+from autosparse.core.plan import Candidate
 from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
 from autosparse.core.solver import DEFAULT, Choice, choice_of
@@ -60,11 +61,11 @@ class Search:
     propose: Proposer | None = None  # learned model, where there is one
     build_all: Callable[[Sequence[Trial]], None] | None = None  # compiles several kernels at once
     is_built: Callable[[Schedule], bool] | None = None  # returns whether a kernel needs no compilation
-    untrusted_reason: Callable[[bool], str | None] = lambda is_learned: (
-        None
-    )  # returns why no prediction is accepted unmeasured
+    untrusted_reason: Callable[[bool], str | None] = lambda _: None  # why no prediction is accepted unmeasured
     is_foreign: Callable[[], bool] = lambda: False  # returns whether the learned model was trained on other processors
     always: Sequence[SuperSchedule] = ()  # schedules that race first regardless of predictions and need no compilation
+    others: Sequence[Choice] = ()  # choices of solvers without schedules, which race after `always`
+    refused: Sequence[Candidate] = ()  # solvers that cannot compute the problem, with the reasons
     shipped: Sequence[SuperSchedule] = ()  # precompiled schedules to try where values are dictionary-encoded
     divide: Divider | None = None  # searches for composites, which then race like other candidates
     first_price_s: float = 0.0  # expected cost of packing a first candidate whose kernel is available
@@ -100,8 +101,8 @@ class Search:
             if self.start is not None and self.earlier.ratios:
                 yield from self._run_alone(choice_of(self.start))
             yield from self._run_composites()  # first, since the steps after it use the rest of the budget
-            for one in self.always:
-                yield from self._run_alone(choice_of(one))
+            for choice in (*map(choice_of, self.always), *self.others):
+                yield from self._run_alone(choice)
             for batch in self._batches():
                 yield from self._run_batch(batch)
             if self.style.asks_late:

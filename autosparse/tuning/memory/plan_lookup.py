@@ -18,13 +18,14 @@ from autosparse.core.solver import Choice
 from autosparse.errors import TUNING_FAILURES, RecordError
 from autosparse.log import event
 from autosparse.operands.unfolding import AnyOperand
-from autosparse.ops import OPS
+from autosparse.ops import MATMUL, OPS
 from autosparse.tuner import Search
 from autosparse.tuner.search.earlier import MAX_EARLIER
 from autosparse.tuner.search.outcome import plan_of
 from autosparse.tuner.space.families import TILES
 from autosparse.tuner.space.spaces import space_signature
 from autosparse.tuning import amortization
+from autosparse.tuning.solvers.offered import reason_against, signature_of, solver_named
 from autosparse.tuning.trials.context import TuningContext
 
 MAX_TILE: Final = max(TILES)
@@ -96,7 +97,7 @@ def is_allowed(choice: Choice, options: Options, *, found_under: Options) -> boo
         return False
     schedule = choice.schedule
     if schedule is None:
-        return choice.is_default
+        return choice.is_default or options.vendor or not found_under.vendor
     parts = schedule.schedules if isinstance(schedule, Composite) else (schedule,)
     if options.hybrid is False and isinstance(schedule, Composite):
         return False
@@ -116,12 +117,10 @@ def supported(context: TuningContext, known: Plan | None) -> Plan | None:
 
     This check needs the backend.
     """
-    if known is None or known.schedule is None:
+    if known is None or known.is_default:
         return known
     try:
-        reason = context.supports(context.problem.operation, known.schedule)
-        if reason is None and known.schedule.is_precompiled and context.loaded(known.schedule) is None:
-            reason = "the runtime has no kernel for this schedule"
+        reason = _reason_unavailable(context, known.choice)
     except TUNING_FAILURES as err:
         reason = f"{type(err).__name__}: {err}"
     if reason is None:
@@ -129,6 +128,18 @@ def supported(context: TuningContext, known: Plan | None) -> Plan | None:
     event("fallback", f"a remembered plan is not used: {reason}")
     forget(context)
     return None
+
+
+def _reason_unavailable(context: TuningContext, choice: Choice) -> str | None:
+    """Return why this process has no kernel or solver for `choice`, or None."""
+    schedule = choice.schedule
+    if schedule is None:
+        solver = solver_named(choice.solver, context.options)
+        return f"no solver {choice.solver} is registered" if solver is None else reason_against(solver, context.problem)
+    reason = context.supports(context.problem.operation, schedule)
+    if reason is None and schedule.is_precompiled and context.loaded(schedule) is None:
+        return "the runtime has no kernel for this schedule"
+    return reason
 
 
 def forget(context: TuningContext) -> None:
@@ -212,7 +223,8 @@ def key_of(context: TuningContext) -> cache.PlanKey:
         space = space_signature(problem.operation, storage=problem.storage)
         space += HYBRIDS[context.options.hybrid]
         toolchain = identity.toolchain_of(context.options.compiler)
-        context.plan_key = cache.PlanKey.of(problem, space=space, toolchain=toolchain)
+        solvers = signature_of(context.options) if problem.operation == MATMUL.name else ""
+        context.plan_key = cache.PlanKey.of(problem, space=space, toolchain=toolchain, solvers=solvers)
     return context.plan_key
 
 

@@ -34,6 +34,7 @@ from autosparse.tuning.trials import comparison
 from autosparse.tuning.trials.kernel_trial import KernelTrial
 from autosparse.tuning.trials.operand_adapter import LINE_BYTES, OperandAdapter, adapter_of, rows_of
 from autosparse.tuning.trials.served import DefaultTrial, ServedTrial, served_of
+from autosparse.tuning.trials.solver_trial import SolverTrial
 from autosparse.tuning.trials.specs import spec_of, supports_of
 
 if TYPE_CHECKING:
@@ -82,7 +83,9 @@ class TuningContext:
 
     def __call__(self, choice: Choice) -> ServedTrial | DefaultTrial:
         """Return a trial of `choice`."""
-        return DefaultTrial() if choice.is_default else KernelTrial(choice, self)
+        if choice.is_default:
+            return DefaultTrial()
+        return SolverTrial(choice, self) if choice.schedule is None else KernelTrial(choice, self)
 
     @property
     def adapter(self) -> OperandAdapter:

@@ -245,8 +245,7 @@ class KernelTrial(ServedTrial):
                 reason = comparison.UNKNOWABLE_NOW
                 break
             start_s = time.perf_counter()
-            assert self._bound is not None
-            reason = comparison.difference(context.problem, operand, self._bound, schedule, context.n_threads())
+            reason = comparison.difference(context.problem, operand, self._by_kernel, schedule, context.n_threads())
             n_columns = comparison.columns_compared(context.problem, schedule)
             units = comparison.units(context.problem, n_columns)
             context.stats.observe(comparison.kind(context.problem, n_columns), time.perf_counter() - start_s, units)
@@ -259,6 +258,10 @@ class KernelTrial(ServedTrial):
             self.failed = reason
         else:
             context.note_wrong(self, reason)
+
+    def _by_kernel(self, call: Call) -> bool:
+        assert self._bound is not None
+        return call.by(self._bound, self.context.n_threads())
 
     def _pack(self, operand: AnyOperand, schedule: Schedule) -> None:
         problem, fmt, adapter = self.context.problem, schedule.format, self.context.adapter
