@@ -21,16 +21,8 @@ from autosparse.tuning.confirmation import fastest_in_place, given_up, planned, 
 from autosparse.tuning.memory import notes
 from autosparse.tuning.memory.plan_lookup import expected_gain, is_allowed, recall, remember_measured, supported
 from autosparse.tuning.memory.sizes import LARGE_ENTRIES
-from autosparse.tuning.planner import (
-    adoption,
-    conclude,
-    default_plan,
-    has_space,
-    in_place_of,
-    make_space,
-    satisfies,
-    search_for,
-)
+from autosparse.tuning.planner import adoption, conclude, default_plan, in_place_of
+from autosparse.tuning.solvers.candidates import has_space, make_space, search_for
 from autosparse.tuning.trials.context import TuningContext
 from autosparse.tuning.trials.served import ServedTrial, served_of
 
@@ -146,7 +138,7 @@ class TuningSession:
             yield from self._load(partial(getattr, _native, "supports"))
             self._known = supported(self.context, self._known)
         known = self._known
-        if known is not None and satisfies(known, self.effort, 0.0):
+        if known is not None and known.satisfies(self.effort):
             yield from self._adopt(self.context, known)
         else:
             yield from self._find(self.context, known)

@@ -24,7 +24,7 @@ from autosparse.core.schedule import SuperSchedule
 from autosparse.core.solver import DEFAULT
 from autosparse.dispatch import fast_path, object_layout
 from autosparse.dispatch.calls import MatmulCall
-from autosparse.tuning import planner
+from autosparse.tuning.solvers import candidates
 from autosparse.tuning.trials import comparison, kernel_trial, specs
 from autosparse.tuning.trials import context as contexts
 from autosparse.tuning.trials.iterations import n_iterations
@@ -213,7 +213,7 @@ def test_entrants_that_always_race_have_kernels(index_dtype) -> None:
     plain.indices, plain.indptr = plain.indices.astype(index_dtype), plain.indptr.astype(index_dtype)
     A = autosparse.csr(plain)
     assert A.indices.dtype == index_dtype
-    always = planner._always(test_comparison.context_for(A._cell, 32))
+    always = candidates._always(test_comparison.context_for(A._cell, 32))
     assert len(always) == (2 if index_dtype is np.int32 else 0)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
