@@ -229,7 +229,7 @@ def _worth(
 def tiers(context: TuningContext, *, default_s: float, most: Effort, budget_s: float) -> list[amortization.Tier]:
     """Return the tuning tiers up to the effort `most`, with their expected price and gain on this machine."""
     cost_estimates, problem = context.stats.cost_estimates, context.problem
-    prior = OPS[problem.operation].prior_estimate_gain(problem.n_dense_cols)
+    prior = OPS[problem.operation].tuning.estimated_gain(problem.n_dense_cols)
     measured_gain = expected_gain(context)
     pack_s = packing_s(cost_estimates, problem.pattern.nnz) + context.compare_price_s()
     look_s = cost_estimates.price_s("rank") + pack_s + cost_estimates.price_s("load")

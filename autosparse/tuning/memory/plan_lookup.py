@@ -44,7 +44,7 @@ def gain_kind(problem: Problem) -> str:
 def expected_gain(context: TuningContext) -> float:
     """Return the expected fraction of the default time saved: the operation's prior, corrected by past gains."""
     problem = context.problem
-    prior = OPS[problem.operation].prior_gain(problem.n_dense_cols)
+    prior = OPS[problem.operation].tuning.measured_gain(problem.n_dense_cols)
     seen = context.stats.cost_estimates.gains.get(gain_kind(problem))
     return amortization.shrunk_gain(prior, n_seen=seen.n_seen, mean_seen=seen.value) if seen else prior
 

@@ -50,7 +50,7 @@ def make_space(context: TuningContext) -> None:
 
 
 def _space_of(problem: Problem) -> Hashable:
-    if not OPS[problem.operation].space:
+    if not OPS[problem.operation].tuning.space:
         return problem.storage, problem.dtype, families.Outline.of(problem)
     pattern = problem.pattern
     return problem.operation, problem.mode, pattern.shape, pattern.index_dtype, problem.dtype, problem.n_dense_cols
