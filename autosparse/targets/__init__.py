@@ -40,6 +40,12 @@ def number(name: str, row: str) -> float:
     return float(_sets()[name][row]["value"])
 
 
+@functools.cache
+def numbers(name: str) -> Mapping[str, float]:
+    """Return all values of the set `name`, whose values are numbers, in the order of the file."""
+    return {row: float(found["value"]) for row, found in _sets()[name].items()}
+
+
 def of_width(values: Mapping[int, Any], n_dense_cols: int) -> Any:  # Any: the type of the table's values, or None
     """Return the value of the range that contains `n_dense_cols`; None below the first."""
     fitting = [start for start in values if start <= max(1, n_dense_cols)]
