@@ -324,12 +324,8 @@ def ordered(operation: str) -> tuple[SuperSchedule, ...]:
 
 def in_panels(context: TuningContext) -> tuple[SuperSchedule, ...]:
     """Return the schedule of single-row panels if B exceeds L2 and most rows suit it, else none; no compiler needed."""
-    problem = context.problem
-    if (
-        OPS[problem.operation].is_sampled
-        or not OPS[problem.operation].tuning.parts
-        or problem.n_dense_cols < MIN_COLUMNS
-    ):
+    problem, row = context.problem, OPS[context.problem.operation]
+    if row.is_sampled or not row.tuning.parts or problem.n_dense_cols < MIN_COLUMNS:
         return ()
     view = _view(context)
     is_resident = _is_streaming(problem, view) and stands_in_panels(view, problem.n_dense_cols)
@@ -376,13 +372,8 @@ def divider_of(
     Without ``hybrid=True``, only full searches use composites, for matrices and widths that can gain. `known` is a
     remembered plan.
     """
-    problem, wish = context.problem, context.options.hybrid
-    if (
-        wish is False
-        or not OPS[problem.operation].tuning.parts
-        or problem.storage
-        or problem.dtype not in _native.VALUE_BYTES
-    ):
+    problem, wish, parts = context.problem, context.options.hybrid, OPS[context.problem.operation].tuning.parts
+    if wish is False or not parts or problem.storage or problem.dtype not in _native.VALUE_BYTES:
         return None
     is_large = problem.pattern.nnz > MIN_NNZ and problem.n_dense_cols >= MIN_COLUMNS
     if wish is None and not (effort is Effort.FULL and is_large):
