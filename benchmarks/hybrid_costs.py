@@ -66,7 +66,7 @@ def _with_dense_rows(n_rows: int) -> Any:
 
 def real(folder: Path | None) -> Iterator[Matrix]:
     """Yield at most PER_GROUP matrices of each group in the folder, the smallest with enough entries."""
-    from autosparse.tuner.collect.recipes import real_files
+    from autosparse.tuner.research.collect.recipes import real_files
 
     seen: dict[str, int] = {}
     for file in sorted(real_files(folder), key=lambda one: one.nnz) if folder is not None else ():
@@ -158,7 +158,9 @@ def measure(matrix: Matrix, columns: int, cache: Path, protocol: Protocol) -> di
 
 def _times(context: Any, schedules: Sequence[Any], protocol: Protocol) -> dict[Any, float]:
     """Return median seconds of a product by schedule, for the schedules that can run."""
-    trials = [context(one) for one in schedules]
+    from autosparse.core.solver import choice_of
+
+    trials = [context(choice_of(one)) for one in schedules]
     context.build([one for one in trials if one.schedule is not None])
     runs = {}
     for trial in trials:

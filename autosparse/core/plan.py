@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from autosparse.config import Effort
 from autosparse.core.composite import Part, Schedule, parts_of
-from autosparse.core.solver import DEFAULT_SOLVER, FAMILIES, Choice, solver_of
+from autosparse.core.solver import DEFAULT_SOLVER, FAMILIES, Choice, satisfies, solver_of
 from autosparse.core.values import dataclass
 
 EFFORT_IS_OFF: Final = "effort is off"
@@ -95,7 +95,7 @@ class Plan:
 
     def satisfies(self, effort: Effort, budget_s: float = 0.0) -> bool:
         """Return whether the plan was found with enough effort, and for a full search in enough time."""
-        return satisfies(self.effort, effort, found_in_s=self.tune_s, budget_s=budget_s)
+        return satisfies(Effort(self.effort), effort, tune_s=self.tune_s, budget_s=budget_s)
 
     @property
     def text(self) -> str:
@@ -111,8 +111,7 @@ class Plan:
         """Return the number of products after which tuning and packing have paid off, given `default_s`.
 
         `default_s` is the default kernel's time per product where the plan has no measurement of it. A plan by estimate
-        uses
-        its predicted ratio. None if unknown or never.
+        uses its predicted ratio. None if unknown or never.
         """
         default_s = self.default_s or default_s
         tuned_s = self.measured_s
@@ -121,17 +120,6 @@ class Plan:
         if tuned_s is None or not default_s or default_s <= tuned_s:
             return None
         return (self.tune_s + self.pack_s) / (default_s - tuned_s)
-
-
-def satisfies(known: str, effort: Effort, *, found_in_s: float = 0.0, budget_s: float = 0.0) -> bool:
-    """Return whether a plan of the effort `known` need not be searched for again under `effort`.
-
-    A full search also needs a plan that took at least half of `budget_s` seconds; 0: any plan. Every planner that
-    remembers plans asks this function.
-    """
-    if effort is Effort.FULL and budget_s > 2.0 * found_in_s:
-        return False
-    return Effort(known).rank >= effort.rank
 
 
 def named(choice: Choice) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from typing import Any, Final, NamedTuple, Protocol
 
+from autosparse.config import Effort
 from autosparse.core.composite import Composite, Schedule
 from autosparse.core.formats import CSR_LEVELS, LevelKind
 from autosparse.core.schedule import SuperSchedule
@@ -137,3 +138,13 @@ class Solver(Protocol):
 
     def prepare(self, operand: Any, knobs: Hashable) -> Bound:
         """Pack, compile or load, and raise an exception if that fails. Registered solvers get a `SparseOperand`."""
+
+
+def satisfies(found: Effort, wanted: Effort, *, tune_s: float = 0.0, budget_s: float = 0.0) -> bool:
+    """Return whether a plan found with the effort `found` in `tune_s` seconds serves where `wanted` is asked for.
+
+    A full search is repeated where the user now allows more than twice the seconds that it took.
+    """
+    if wanted is Effort.FULL and budget_s > 2.0 * tune_s:
+        return False
+    return found.rank >= wanted.rank

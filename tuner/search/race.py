@@ -117,13 +117,16 @@ class Race:
 
     def winner(self) -> int:
         """Return the fastest entrant that beats the holder by the margin, or 0."""
+        return min(self.winners(), key=self.ratio, default=0)
+
+    def winners(self) -> list[int]:
+        """Return the entrants that beat the holder by the margin."""
         least = self.rule.cut_short
-        winners = [
+        return [
             one
             for one in self.alive
             if self._wins(one) or (least and self._wins(one, majority=1.0, least_rounds=least))
         ]
-        return min(winners, key=self.ratio, default=0)
 
     def typical_s(self, entrant: int) -> float | None:
         """Return the median time of an entrant; None before its first sample."""
@@ -229,7 +232,7 @@ def turns(race: Race) -> Turns:
     """Yield the number of the entrant to time next, and expect its seconds; return the finished race.
 
     The answer None disqualifies an entrant that failed; the race ends if it was the holder. Every planner times its
-    candidates by this function: `run_race` drives it in a row, and a search spreads it over a user's products.
+    candidates by this function: `selection.run_race` in a row, `search.Search` between a user's products.
     """
     while (turn := race.next_entrant()) is not None:
         seconds = yield turn
@@ -240,17 +243,3 @@ def turns(race: Race) -> Turns:
         else:
             race.disqualify(turn)
     return race
-
-
-def run_race(n_entrants: int, measure: Callable[[int], float | None], *, rule: RaceRule | None = None) -> Race:
-    """Time entrants 0 (the holder) to ``n_entrants - 1`` in rounds by ``measure(entrant)`` and return the race."""
-    steps = turns(Race(n_entrants, rule or RaceRule()))
-    answer: float | None = None
-    try:
-        turn = next(steps)
-        while True:
-            answer = measure(turn)
-            turn = steps.send(answer)
-    except StopIteration as end:
-        race: Race = end.value
-        return race
