@@ -1,5 +1,6 @@
 /* Choice of the instruction set: detected once by CPUID, optionally lowered by asp_force_isa. */
 #include "kernels.h"
+#include "integers.h"
 
 #include "matmul_api.h"
 
@@ -42,6 +43,7 @@ int asp_vector_bytes(void) { return 16 << asp_isa(); }
 
 const asp_kernels *asp_kernels_for(int dtype, int itype, int64_t row_bytes)
 {
+    if (dtype > ASP_C128) return asp_integers_for(dtype, itype);
 #if ASP_X86
     static const asp_kernels(*const tables[])[2] = {asp_kernels_base, asp_kernels_avx2, asp_kernels_avx512};
     const int isa = asp_isa();
