@@ -58,6 +58,7 @@ class Options(NamedTuple):  # like Setting a NamedTuple: a dataclass would cost 
     extra_memory: float = 1.5
     storage: str | None = None
     hybrid: bool | None = None
+    vendor: bool = False
     overhead: float = 0.04
     share: bool = False
     cache: bool = True
@@ -89,6 +90,7 @@ if TYPE_CHECKING:
         extra_memory: float
         storage: Literal["bfloat16", "float16"] | None
         hybrid: bool | None
+        vendor: bool
         overhead: float
         share: bool
         cache: bool
@@ -184,6 +186,8 @@ SETTINGS: Final[Mapping[str, Setting]] = {
         Setting("hybrid", "AUTOSPARSE_HYBRID", _flag, "true or false",
                 "Store a matrix in parts, each in its own format. True: every search considers such plans; False: none "
                 "is used (default: a full search considers them where the model expects a gain)."),
+        Setting("vendor", "AUTOSPARSE_VENDOR", _flag, "true or false",
+                "Let vendors' libraries compete in tuning: SciPy's own loop, and MKL if installed."),
         Setting("overhead", "AUTOSPARSE_OVERHEAD", _real(0.0, 1.0), "a ratio in [0, 1]",
                 "Maximum time of tuning that was not asked for, as a share of the time spent in products."),
         Setting("share", "AUTOSPARSE_SHARE", _flag, "true or false",
@@ -219,7 +223,7 @@ SETTINGS: Final[Mapping[str, Setting]] = {
 _NONE_ALLOWED: Final = {name for name, default in Options._field_defaults.items() if default is None}
 
 # Settings that decide, beside `effort="off"`, which plan may serve. The other settings control caching and the search.
-DECISIVE: Final = ("threads", "deterministic", "isa", "storage", "hybrid", "compiler")
+DECISIVE: Final = ("threads", "deterministic", "isa", "storage", "hybrid", "compiler", "vendor")
 
 
 class InForce:
@@ -265,9 +269,7 @@ def _base_options() -> InForce:
     return _from_environment
 
 
-_NO_SETTINGS: Final = frozenset(
-    {"MATRICES", "WACO", "SANITIZE", "UPSTREAM_OUT", "UPSTREAM_MODE", "BENCH_STARTED", "STRICT"}
-)
+_NO_SETTINGS: Final = {"MATRICES", "WACO", "SANITIZE", "UPSTREAM_OUT", "UPSTREAM_MODE", "BENCH_STARTED", "STRICT"}
 """Variables that tests, builds and benchmarks read."""
 _noticed: set[str] = set()
 

@@ -158,7 +158,9 @@ def measure(matrix: Matrix, columns: int, cache: Path, protocol: Protocol) -> di
 
 def _times(context: Any, schedules: Sequence[Any], protocol: Protocol) -> dict[Any, float]:
     """Return median seconds of a product by schedule, for the schedules that can run."""
-    trials = [context(one) for one in schedules]
+    from autosparse.core.solver import choice_of
+
+    trials = [context(choice_of(one)) for one in schedules]
     context.build([one for one in trials if one.schedule is not None])
     runs = {}
     for trial in trials:

@@ -252,7 +252,7 @@ def measure_case(case: Case, ways: Sequence[Tier], selector: Selector | None, pr
         **case.facts(),
         "times": timings,
         "prices": prices,
-        "gain": OPS["matmul"].prior_gain(case.operation.n_dense_cols),
+        "gain": OPS["matmul"].tuning.measured_gain(case.operation.n_dense_cols),
         "overhead": get_options().overhead,
         "trained_on": selector.trained_on if selector else None,
         "left_out": left_out,

@@ -14,7 +14,7 @@ from autosparse.ops import names
 if TYPE_CHECKING:
     from autosparse.core.problem import Problem
 
-PLAN_SCHEMA: Final = 3
+PLAN_SCHEMA: Final = 4
 """Version of the plan records' layout and meaning. Increase it when either changes."""
 SCHEMAS: Final[Mapping[str, int]] = {
     "plan": PLAN_SCHEMA, "history": 1, "machine": 2, "features": 1, names.EINSUM: 2, "device_plan": 2, "failure": 1,
@@ -94,11 +94,12 @@ class PlanKey:
     compiler: str  # compiler of the timed kernels
     emitter: str  # digest of the code generator's sources
     runtime: str  # digest of the precompiled kernels, which were timed as well
+    solvers: str = ""  # registered solvers and vendors' libraries that may compete
     schema: int = PLAN_SCHEMA
 
     @classmethod
-    def of(cls, problem: Problem, *, space: str, toolchain: ToolchainIdentity) -> PlanKey:
-        """Return the key of `problem` for a search in `space` among kernels of `toolchain`."""
+    def of(cls, problem: Problem, *, space: str, toolchain: ToolchainIdentity, solvers: str = "") -> PlanKey:
+        """Return the key of `problem` for a search in `space` among kernels of `toolchain` and further `solvers`."""
         from autosparse.core.problem import columns_bucket
 
         return cls(
@@ -116,6 +117,7 @@ class PlanKey:
             compiler=toolchain.compiler,
             emitter=toolchain.emitter,
             runtime=toolchain.runtime,
+            solvers=solvers,
         )
 
     def to_json(self) -> dict[str, Any]:

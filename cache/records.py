@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any, Final, TypeVar
 
 from autosparse.cache.envelope import Envelope, Record
@@ -92,6 +92,19 @@ def _schedule_from_json(found: object) -> Schedule | None:
         raise RecordError.bad_field("plan", "schedule", found, expected=f"a schedule ({err})") from err
 
 
+MAX_KNOB_DEPTH: Final = 8
+"""Maximum nesting of tuples in the knobs of a registered solver."""
+
+
+def _knobs_from_json(found: object, depth: int = 0) -> Hashable:
+    """Return the knobs of a solver without schedules: None, a boolean, a number, a text, or a tuple of such values."""
+    if isinstance(found, list) and depth < MAX_KNOB_DEPTH:
+        return tuple(_knobs_from_json(one, depth + 1) for one in found)
+    if found is None or isinstance(found, (bool, str)) or _is_finite(found):
+        return found
+    raise RecordError.bad_field("plan", "knobs", found, expected="numbers, texts and lists of them")
+
+
 def _fields_to_json(value: Plan | Candidate) -> Record:
     found = {item.name: getattr(value, item.name) for item in dataclasses.fields(value)}
     guesses = (item.name for item in dataclasses.fields(value) if item.type == "float | None")
@@ -122,6 +135,7 @@ def plan_from_record(record: Record) -> Plan:
         record,
         schedule=_schedule_from_json,
         in_place=_schedule_from_json,
+        knobs=_knobs_from_json,
         candidates=_candidates_from_json,
         effort=_effort_from_json,
         remembered=bool,
@@ -132,7 +146,8 @@ def plan_from_record(record: Record) -> Plan:
 def _candidates_from_json(found: object) -> tuple[Candidate, ...]:
     if not isinstance(found, list):
         raise RecordError.bad_field("plan", "candidates", found, expected="a list")
-    return tuple(_read(Candidate, "plan", item, schedule=_schedule_from_json) for item in found)
+    own: dict[str, Callable[[Any], Any]] = {"schedule": _schedule_from_json, "knobs": _knobs_from_json}
+    return tuple(_read(Candidate, "plan", item, **own) for item in found)
 
 
 def _effort_from_json(found: object) -> str:

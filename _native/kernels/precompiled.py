@@ -37,9 +37,9 @@ def reason_unsupported(operation: str, schedule: SuperSchedule) -> str | None:
     rows.
     """
     fmt = schedule.format
-    if operation != schedule.operation or operation not in OPS or not OPS[operation].runtime_loops:
+    if operation != schedule.operation or operation not in OPS or not OPS[operation].tuning.runtime_loops:
         return f"the runtime has no loops for schedules of {operation}"
-    if OPS[operation].block_loops and (fmt.has_padding or panel_shape(fmt) is not None):
+    if OPS[operation].tuning.block_loops and (fmt.has_padding or panel_shape(fmt) is not None):
         return (_reason_no_panels if fmt.levels[0].coordinate == "k1" else _reason_no_blocks)(schedule)
     if fmt.levels != CSR.levels or fmt.symmetric or fmt.values or fmt.index_bits != 32:
         return f"the runtime's loops read CSR with 32-bit indices, not {fmt}"
@@ -104,9 +104,9 @@ def ready_kernel(spec: KernelSpec) -> CompiledKernel | None:
         return None
     lib, code, row, fmt = runtime_api.lib, DTYPES[spec.dtype], OPS[spec.operation], spec.schedule.format
     if (shape := block_shape(fmt)) is not None:
-        address = int(getattr(lib, row.block_loops)(code, *shape))
+        address = int(getattr(lib, row.tuning.block_loops)(code, *shape))
     elif (shape := panel_shape(fmt)) is not None:
-        address = int(getattr(lib, row.panel_loops)(code, *shape))
+        address = int(getattr(lib, row.tuning.panel_loops)(code, *shape))
     else:
-        address = int(getattr(lib, OPS[spec.operation].runtime_loops)(code, spec.schedule.prefetch))
+        address = int(getattr(lib, OPS[spec.operation].tuning.runtime_loops)(code, spec.schedule.prefetch))
     return CompiledKernel(spec, Path(runtime_api.lib.__name__), address, needs_sorted=False, library=lib)

@@ -16,6 +16,7 @@ from autosparse.config import get_options, options
 from autosparse.core.composite import Schedule
 from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
+from autosparse.core.solver import choice_of
 from autosparse.errors import BuildError
 from autosparse.operands.csr import DATA, INDICES, INDPTR, Operand
 from autosparse.operands.packed_copies import PackedCopyCache
@@ -27,7 +28,7 @@ from autosparse.tuning.learned import LearnedProposer, proposer_of
 from autosparse.tuning.memory.history import tuning_stats_of
 from autosparse.tuning.problems import target_of
 from autosparse.tuning.trials.context import TuningContext
-from autosparse.tuning.trials.kernel_trial import KernelTrial
+from autosparse.tuning.trials.served import DefaultTrial, ServedTrial
 
 COLLECTING_MEMORY: Final = 12.0
 """Maximum bytes of the packed operands of one batch, relative to the CSR matrix."""
@@ -44,9 +45,9 @@ class CollectingLab:
         """Problem that the trials compute."""
         return self.context.problem
 
-    def __call__(self, schedule: Schedule | None) -> KernelTrial:
-        """Return a trial of `schedule`."""
-        return self.context(schedule)
+    def __call__(self, schedule: Schedule | None) -> ServedTrial | DefaultTrial:
+        """Return a trial of `schedule`; None is the default kernel."""
+        return self.context(choice_of(schedule))
 
     @property
     def supports(self) -> Callable[[str, SuperSchedule], str | None]:

@@ -67,6 +67,8 @@ def schedule(plan: Plan) -> str:
     """Return the plan's schedule as one line, naming only what differs from plain CSR."""
     if plan.served_by is not None:
         return f"{plan.served_by}'s own code"
+    if not plan.is_default and plan.schedule is None:
+        return f"solver {plan.solver}"
     if plan.schedule is None:
         return "default kernel (CSR, compiled at install)"
     chosen = plan.schedule

@@ -37,7 +37,7 @@ def _add_data(parser: argparse._ArgumentGroup) -> None:
     parser.add_argument("--data", type=Path, nargs="+", metavar="DIR", help="folders that `collect --out` wrote")
     parser.add_argument(
         "--op",
-        default=MATMUL.collected[0].name,
+        default=MATMUL.tuning.collected[0].name,
         help="operation to learn: spmv, spmm8, spmm32, spmm256, sddmm32, sddmm256 or mttkrp16",
     )
     parser.add_argument(

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Hashable
+from typing import Any, Final
 
+from autosparse.config import Effort
 from autosparse.core.composite import Part, Schedule, parts_of
+from autosparse.core.solver import DEFAULT_SOLVER, FAMILIES, Choice, satisfies, solver_of
 from autosparse.core.values import dataclass
 
 EFFORT_IS_OFF: Final = "effort is off"
@@ -15,9 +18,9 @@ MAX_WORDS: Final = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """Schedule that a search considered: predicted and measured time of one product, and the cost of preparing it."""
+    """Choice that a search considered: predicted and measured time of one product, and the cost of preparing it."""
 
-    schedule: Schedule | None  # None: the default kernel
+    schedule: Schedule | None  # None: the default solver, or a solver with knobs of its own
     predicted_s: float | None = None
     measured_s: float | None = None
     build_s: float = 0.0  # seconds to lower and compile; 0 when the kernel was in the cache
@@ -26,6 +29,16 @@ class Candidate:
     failed: str | None = None  # reason why it could not be built, packed or run
     predicted_ratio: float | None = None  # predicted time divided by the default kernel's
     n_samples: int = 0  # products that `measured_s` was measured on, in this process and earlier ones
+    solver: str = ""  # name of the solver; follows from the schedule where there is one
+    knobs: Hashable = None  # values that a solver without schedules was prepared with
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "solver", _solver(self))
+
+    @property
+    def choice(self) -> Choice:
+        """Solver with its knobs, which identifies the candidate."""
+        return _choice(self)
 
     def __repr__(self) -> str:
         return f"Candidate({_facts(self, why=self.failed or '')})"
@@ -33,7 +46,11 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Kernel that will run for one problem, and why. `schedule` None means the default kernel of `_native/runtime`."""
+    """Kernel that will run for one problem, and why.
+
+    `schedule` is None for the default kernel of `_native/runtime` and for solvers that are not built from schedules,
+    such as vendors' libraries; `solver` tells them apart.
+    """
 
     schedule: Schedule | None
     why: str  # one sentence, shown by explain()
@@ -51,6 +68,11 @@ class Plan:
     in_place: Schedule | None = None  # fastest kernel that reads the user's arrays, where `schedule` packs a copy
     in_place_s: float | None = None  # measured time of one product by `in_place`
     served_by: str | None = None  # library that serves where autosparse has no kernel, else None
+    solver: str = ""  # name of the solver; follows from the schedule where there is one
+    knobs: Hashable = None  # values that a solver without schedules is prepared with
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "solver", _solver(self))
 
     def __repr__(self) -> str:
         """Return a one-line summary without candidates; ``print(A.explain(B))`` explains the plan in words."""
@@ -64,7 +86,21 @@ class Plan:
     @property
     def is_default(self) -> bool:
         """Return whether the default kernel runs."""
-        return self.schedule is None
+        return self.solver == DEFAULT_SOLVER
+
+    @property
+    def choice(self) -> Choice:
+        """Solver with its knobs, which identifies what runs."""
+        return _choice(self)
+
+    def satisfies(self, effort: Effort, budget_s: float = 0.0) -> bool:
+        """Return whether the plan was found with enough effort, and for a full search in enough time."""
+        return satisfies(Effort(self.effort), effort, tune_s=self.tune_s, budget_s=budget_s)
+
+    @property
+    def text(self) -> str:
+        """Text of the choice for logs: the schedule as JSON, or the solver's name."""
+        return self.solver if self.schedule is None else self.schedule.to_json()
 
     @property
     def break_even_runs(self) -> float | None:
@@ -86,15 +122,33 @@ class Plan:
         return (self.tune_s + self.pack_s) / (default_s - tuned_s)
 
 
+def named(choice: Choice) -> dict[str, Any]:
+    """Return the fields of a plan or candidate that name `choice`."""
+    schedule = choice.schedule
+    return {"schedule": schedule, "solver": choice.solver, "knobs": choice.knobs if schedule is None else None}
+
+
+def _solver(one: Candidate | Plan) -> str:
+    """Return the solver's name: that of the schedule's family, or a name given for a solver without schedules."""
+    if one.schedule is not None or one.solver in FAMILIES:
+        return solver_of(one.schedule)
+    return one.solver or DEFAULT_SOLVER
+
+
+def _choice(one: Candidate | Plan) -> Choice:
+    return Choice(one.solver, one.knobs if one.schedule is None else one.schedule)
+
+
 def _facts(one: Candidate | Plan, *, why: str) -> str:
     """Return a one-line summary of a plan or candidate: kernel, times, and the start of the reason `why`."""
     served_by = one.served_by if isinstance(one, Plan) else None
-    parts = [str(one.schedule.format) if one.schedule is not None else served_by or "default kernel"]
+    other = "default kernel" if one.choice.is_default else one.solver
+    parts = [str(one.schedule.format) if one.schedule is not None else served_by or other]
     if one.measured_s is not None:
         parts.append(f"{one.measured_s * 1e3:.3g} ms")
     elif one.predicted_ratio is not None:
         parts.append(f"predicted {one.predicted_ratio:.2f} x default")
-    if isinstance(one, Plan) and one.default_s is not None and one.schedule is not None:
+    if isinstance(one, Plan) and one.default_s is not None and not one.is_default:
         parts.append(f"default {one.default_s * 1e3:.3g} ms")
     words = " ".join(why.split())
     words = words if len(words) <= MAX_WORDS else f"{words[:MAX_WORDS]}..."

@@ -31,8 +31,16 @@ SCHEDULE_VERSION: Final = 1
 """Version of the text form; raise it when a field changes its meaning. Kernels and plans of others are not reused."""
 
 
+class _HashOnce:
+    """Base class with room for a hash, which is computed once and is not pickled: texts hash anew in each process."""
+
+    __slots__ = ("_hash",)
+
+    _hash: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SuperSchedule:
+class SuperSchedule(_HashOnce):
     """Description of how one operation is computed: format, loop order, tiles, parallel loop and implementation.
 
     Coordinates: ``i`` rows, ``k`` columns of the sparse operand A (of its transpose for transposed products), ``j``
@@ -56,6 +64,14 @@ class SuperSchedule:
         reason = self.reason_illegal()
         if reason:
             raise ScheduleError.illegal(self.to_json(), reason)
+
+    def __hash__(self) -> int:
+        try:
+            return self._hash
+        except AttributeError:
+            own = hash(tuple(getattr(self, name) for name in _FIELDS))
+            object.__setattr__(self, "_hash", own)
+            return own
 
     def reason_illegal(self) -> str | None:
         """Return why the fields form no schedule, or None. A backend's `supports` says whether it can lower it."""
@@ -122,6 +138,9 @@ class SuperSchedule:
     def stable_hash(self) -> str:
         """Return 16 hex digits that identify the schedule in cache keys."""
         return hashlib.blake2b(self.to_json().encode(), digest_size=8).hexdigest()
+
+
+_FIELDS: Final = tuple(one.name for one in dataclasses.fields(SuperSchedule))
 
 
 def _with_implementation(values: dict[str, Any]) -> dict[str, Any]:

@@ -8,17 +8,19 @@ cost, times the best ones against the default, and stores the fastest as the pla
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from autosparse.config import Effort
+from autosparse.core.composite import Composite, Schedule
+from autosparse.core.formats import CSR_LEVELS, LevelKind
+from autosparse.core.schedule import SuperSchedule
 from autosparse.core.values import dataclass
 
 DEFAULT_SOLVER: Final = "default"
 """Name of the solver that computes without any preparation: the compiled loop, or the library that is replaced."""
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(NamedTuple):
     """Solver by name, with its knobs: hashable, equal by value and storable, so that it identifies a candidate."""
 
     solver: str
@@ -29,9 +31,41 @@ class Choice:
         """Return whether the choice is the default solver, which runs in every race."""
         return self.solver == DEFAULT_SOLVER
 
+    @property
+    def schedule(self) -> Schedule | None:
+        """Schedule among the knobs; None for the default solver and for solvers with knobs of their own."""
+        return self.knobs if isinstance(self.knobs, (SuperSchedule, Composite)) else None
+
 
 DEFAULT: Final = Choice(DEFAULT_SOLVER)
 """Choice of the default solver, which has no knobs."""
+
+COMPOSITE_SOLVER: Final = "composite"
+GENERATED_SOLVER: Final = "generated"
+FAMILIES: Final = ("csr", "sell", "bcsr", "panels", COMPOSITE_SOLVER, GENERATED_SOLVER)
+"""Names of the built-in solvers whose knobs are schedules; "generated" is any format without a name of its own."""
+
+
+def solver_of(schedule: Schedule | None) -> str:
+    """Return the name of the built-in solver that computes `schedule`; None is the default kernel."""
+    if schedule is None:
+        return DEFAULT_SOLVER
+    if isinstance(schedule, Composite):
+        return COMPOSITE_SOLVER
+    fmt = schedule.format
+    if fmt.levels == CSR_LEVELS:
+        return "csr"
+    if fmt.is_sliced:
+        return "sell"
+    first, *_, last = fmt.levels
+    if first.coordinate == "k1" and first.kind is LevelKind.UNCOMPRESSED and fmt.split("k") > 1:
+        return "panels"
+    return "bcsr" if last.kind is LevelKind.UNCOMPRESSED and fmt.splits else GENERATED_SOLVER
+
+
+def choice_of(schedule: Schedule | None) -> Choice:
+    """Return the choice of the built-in solver that computes `schedule`; None is the default kernel."""
+    return DEFAULT if schedule is None else Choice(solver_of(schedule), schedule)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,15 +82,48 @@ class Cost:
     n_bytes: int = 0
 
 
+@dataclass(slots=True, kw_only=True)
+class SparseOperand:
+    """Compressed rows of A as a registered solver prepares them; the arrays are the user's own, to be read only.
+
+    `transposed`: products are ``A.T @ B``, and ``A.T`` is not stored.
+    """
+
+    indptr: Any  # Any: NumPy arrays, here and below; loading NumPy's types would cost each process a millisecond
+    indices: Any
+    data: Any
+    shape: tuple[int, int]
+    transposed: bool
+    n_threads: int
+
+
+@dataclass(slots=True, kw_only=True)
+class ProductArguments(SparseOperand):
+    """Arguments of one product ``C = op(A) @ B``: the operand as it is now, B, and C, which is overwritten.
+
+    B and C are two-dimensional with adjacent elements in each row; with one column they have one dimension.
+    """
+
+    B: Any
+    C: Any
+
+
 class Bound(Protocol):
     """Protocol of a choice that was prepared for one operand and can run."""
 
     def run(self, arguments: Any) -> bool:
-        """Compute one result from `arguments`, the pointer structure of the operation; False: it must be recomputed."""
+        """Compute one result from `arguments`, the pointer structure of the operation; False: it must be recomputed.
+
+        Registered solvers get `ProductArguments`.
+        """
 
 
 class Solver(Protocol):
-    """Protocol of solvers. Problems and operands are those of the surface that plans: CPU, GPU or einsum."""
+    """Protocol of solvers. Problems and operands are those of the surface that plans: CPU, GPU or einsum.
+
+    Two more attributes are optional. ``version``, a text, is part of the plans' keys. ``reads_live`` is true if `Bound`
+    reads A's arrays in each run; otherwise the operand is prepared again when values of A have changed.
+    """
 
     name: str
 
@@ -70,7 +137,7 @@ class Solver(Protocol):
         """Return the expected cost of `problem` with `knobs`."""
 
     def prepare(self, operand: Any, knobs: Hashable) -> Bound:
-        """Pack, compile or load; raise BuildError or PackError if that fails."""
+        """Pack, compile or load, and raise an exception if that fails. Registered solvers get a `SparseOperand`."""
 
 
 def satisfies(found: Effort, wanted: Effort, *, tune_s: float = 0.0, budget_s: float = 0.0) -> bool:

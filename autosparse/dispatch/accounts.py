@@ -127,6 +127,7 @@ def key_of(
     facts = (
         operation, getattr(operand, "mode", 0), transposed, max(0, columns - 1).bit_length(), dtype,
         options.threads or runtime_api.max_threads(), options.isa, options.storage, options.hybrid, options.compiler,
+        options.vendor,
     )  # fmt: skip
     digest = hashlib.blake2b(operand.structure_sample(), digest_size=16)
     digest.update(repr(facts).encode())

@@ -244,6 +244,6 @@ def tuning_look_ns(options: Options, operation: str, n_vecs: int) -> float:
         from autosparse.ops import OPS
         from autosparse.tuning.amortization import ADVANCE
 
-        gain = OPS[operation].prior_gain(n_vecs)
+        gain = OPS[operation].tuning.measured_gain(n_vecs)
         return FIRST_STEP_S / ((1.0 + ADVANCE * gain) * options.overhead) * 1e9
     return FIRST_IMPORT_S / options.overhead * 1e9

@@ -11,7 +11,7 @@ from autosparse import cache
 from autosparse.core.plan import Plan
 from autosparse.documents import write_whole
 from autosparse.errors import RecordError
-from autosparse.explain.loop_nest import schedule_name
+from autosparse.explain.loop_nest import choice_name
 from autosparse.explain.page import as_html
 from autosparse.explain.pictures import DARK, LIGHT, as_png, have_matplotlib, new_figure, require_matplotlib
 from autosparse.explain.section import Section, as_text
@@ -105,7 +105,7 @@ class CacheReport:
                 seconds(one.plan.measured_s) if one.plan.measured_s and not one.plan.is_default else "",
                 seconds(one.plan.tune_s),
                 f"{math.ceil(one.plan.break_even_runs):,}" if one.plan.break_even_runs else "",
-                "default kernel" if one.plan.schedule is None else schedule_name(one.plan.schedule),
+                choice_name(one.plan.choice),
             )
             for one in self.plans[:N_LISTED]
         ]

@@ -10,6 +10,7 @@ from typing import Final
 from autosparse.core.composite import Composite, Schedule
 from autosparse.core.formats import DICTIONARY, PRESETS, SLICED_KINDS, Format, LevelKind
 from autosparse.core.schedule import SuperSchedule
+from autosparse.core.solver import Choice
 from autosparse.ops import MATMUL, OPS
 from autosparse.ops.base import Words
 
@@ -71,6 +72,13 @@ def format_name(fmt: Format) -> str:
         "values by number" if fmt.values == DICTIONARY else f"values as {fmt.values}" if fmt.values else "",
     ]
     return ", ".join(filter(None, notes))
+
+
+def choice_name(choice: Choice) -> str:
+    """Return a one-line description of a choice: its schedule, or its solver with the knobs."""
+    if choice.is_default or choice.schedule is not None:
+        return schedule_name(choice.schedule)
+    return f"solver {choice.solver}" + (f" ({choice.knobs})" if choice.knobs is not None else "")
 
 
 def schedule_name(schedule: Schedule | None) -> str:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from autosparse.core.pattern import Pattern
 from autosparse.core.plan import Candidate, Plan
 from autosparse.errors import MissingExtraError
-from autosparse.explain.loop_nest import schedule_name
+from autosparse.explain.loop_nest import choice_name
 from autosparse.explain.units import count
 
 if TYPE_CHECKING:
@@ -90,13 +90,13 @@ def times(plan: Plan) -> tuple[str, Figure]:
     """Return (caption, figure): bars of the candidates' measured times and marks of predicted ones, fastest on top."""
     shown = sorted((one for one in plan.candidates if _time_s(one) is not None), key=lambda one: _time_s(one) or 0.0)
     shown = shown[:N_SHOWN]
-    names = [textwrap.fill(_plain(schedule_name(one.schedule)), LINE_CHARACTERS) for one in shown]
+    names = [textwrap.fill(_plain(choice_name(one.choice)), LINE_CHARACTERS) for one in shown]
     # Per candidate, from the top: the lines of its name, then its bar.
     ends = np.cumsum([NAME_LINE * (name.count("\n") + 1) + BAR for name in names])
     figure, axes = new_figure(WIDTH, 1.3 + 0.3 * float(ends[-1]))
     places = ends - BAR / 2
     measured = [(one.measured_s or 0.0) * 1e3 for one in shown]
-    colours = [DARK if one.schedule == plan.schedule else LIGHT for one in shown]
+    colours = [DARK if one.choice == plan.choice else LIGHT for one in shown]
     axes.barh(places, measured, height=0.8 * BAR, color=colours, label="measured")
     guessed = [(place, one.predicted_s * 1e3) for place, one in zip(places, shown, strict=True) if one.predicted_s]
     if guessed:

@@ -10,7 +10,7 @@ from autosparse.core.pattern import TensorPattern
 from autosparse.core.plan import EFFORT_IS_OFF, Candidate, Plan
 from autosparse.core.problem import Problem
 from autosparse.explain.candidates import N_LISTED, remark, section_of
-from autosparse.explain.loop_nest import default_name, format_lines, format_name, nest_lines, schedule_name, words_of
+from autosparse.explain.loop_nest import choice_name, default_name, format_lines, format_name, nest_lines, words_of
 from autosparse.explain.memory import memory_section
 from autosparse.explain.parts import parts_section
 from autosparse.explain.section import Section
@@ -136,7 +136,7 @@ def _threads(problem: Problem) -> str:
 def _plan(report: Report) -> Section:
     plan = report.plan
     facts = [
-        ("runs", f"{plan.served_by}'s own code" if plan.served_by else schedule_name(plan.schedule)),
+        ("runs", f"{plan.served_by}'s own code" if plan.served_by else choice_name(plan.choice)),
         ("implementation", IMPLEMENTATIONS.get(report.implementation, report.implementation)),
         ("why", plan.why),
         ("effort", _effort(plan)),
@@ -269,6 +269,8 @@ def _storage(report: Report) -> Section | None:
     if not report.is_planned:
         return None
     schedule = report.plan.schedule
+    if not report.plan.is_default and schedule is None:
+        return Section(title="Storage", lines=(f"what the solver {report.plan.solver} keeps",))
     if schedule is None:
         return Section(title="Storage", lines=(default_name(report.problem.operation),))
     if isinstance(schedule, Composite):
@@ -284,6 +286,8 @@ def _loops(report: Report) -> Section | None:
     if not report.is_planned:
         return None
     schedule, operation = report.plan.schedule, report.problem.operation
+    if schedule is None and not report.plan.is_default:
+        return None
     if not isinstance(schedule, Composite):
         return Section(title="Loops", lines=tuple(nest_lines(schedule, operation)))
     lines: list[str] = []
@@ -296,7 +300,8 @@ def _candidates(report: Report) -> Section | None:
     everyone = sorted(report.plan.candidates, key=_order)
     if not everyone:
         return None
-    shown = everyone[:N_LISTED]
+    refused = [one for one in everyone if one.failed and one.schedule is None]  # solvers, with the reasons against them
+    shown = [one for one in everyone if one not in refused][:N_LISTED] + refused
     return section_of([_row(one, report) for one in shown], n_left=len(everyone) - len(shown))
 
 
@@ -309,9 +314,9 @@ def _order(candidate: Candidate) -> tuple[bool, bool, float]:
 
 def _row(candidate: Candidate, report: Report) -> tuple[str, ...]:
     plan, default_s = report.plan, report.plan.default_s or report.default_s
-    note = candidate.failed or ("runs" if candidate.schedule == plan.schedule else "")
+    note = candidate.failed or ("runs" if candidate.choice == plan.choice else "")
     return (
-        schedule_name(candidate.schedule),
+        choice_name(candidate.choice),
         seconds(candidate.measured_s),
         _predicted(candidate, default_s),
         seconds(candidate.build_s),

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from autosparse.core.expression import Access, IndexExpression
 from autosparse.ops import names
-from autosparse.ops.base import Collected, DeviceProduct, Operation, Words
+from autosparse.ops.base import DeviceProduct, Operation, Words
+from autosparse.ops.tuned.mttkrp import TUNING
 
 AnyArray = NDArray[Any]  # Any: one native dtype
 
@@ -59,18 +60,8 @@ MTTKRP: Final[Operation] = Operation(
     library="NumPy",
     sparse="tensor",
     packed="fibers",
-    adapter="autosparse.tuning.trials.mttkrp",
-    space="autosparse.tuner.space.mttkrp",
-    model="tensor_product",
     device=(DeviceProduct(name="mttkrp", kind="fibers"),),
-    gain_prior={1: 0.20, 16: 0.40, 128: 0.30},
-    estimate_prior={1: 0.10, 16: 0.20, 128: 0.15},
-    # 23 of 27 choices on generated tensors of order 4 and 5 were faster than the default kernel.
-    statistics_margins={1: 0.10},
-    learned_margins={1: 0.10},
-    learned_names={1: "mttkrp16"},
-    algorithms={"mttkrp": "fibers"},
-    collected=(Collected(name="mttkrp16", algorithm="mttkrp", n_dense_cols=16, n_dims=3),),
+    tuning=TUNING,
     words=Words(
         title="T with rows of mode {mode}, factors of {width}",
         dense="factors",

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from autosparse.core.expression import Access, IndexExpression
 from autosparse.core.pattern import Pattern
 from autosparse.ops import names
-from autosparse.ops.base import COMPLEX, Collected, DeviceProduct, Operation, Words
+from autosparse.ops.base import COMPLEX, DeviceProduct, Operation, Words
+from autosparse.ops.tuned.sddmm import TUNING
 
 AnyArray = NDArray[Any]  # Any: one native dtype
 
@@ -94,23 +95,10 @@ SDDMM: Final[Operation] = Operation(
     reference=reference,
     library="NumPy",
     packed="structure",
-    adapter="autosparse.tuning.trials.sddmm",
     default_dtypes=COMPLEX,
     abilities=frozenset({"rows"}),
-    runtime_loops="asp_ready_sampled",
-    space="autosparse.tuner.space.sddmm",
-    model="sampled_product",
-    parts="sampled",
     device=(DeviceProduct(name="sddmm", kind="sampled"),),
-    gain_prior={1: 0.03, 16: 0.03, 128: 0.05},
-    estimate_prior={1: 0.0, 16: 0.02, 128: 0.06},
-    learned_margins={1: 0.08},
-    learned_names={1: "sddmm32", 91: "sddmm256"},
-    algorithms={"sddmm": "sampled"},
-    collected=(
-        Collected(name="sddmm32", algorithm="sddmm", n_dense_cols=32),
-        Collected(name="sddmm256", algorithm="sddmm", n_dense_cols=256),
-    ),
+    tuning=TUNING,
     words=Words(
         title="A ∘ (X @ Y), X {width}",
         dense="X, Y",

@@ -14,8 +14,9 @@ from typing import Final
 
 from autosparse.config import Effort
 from autosparse.core.composite import Composite
-from autosparse.core.plan import Plan
+from autosparse.core.plan import Plan, named
 from autosparse.core.schedule import SuperSchedule
+from autosparse.core.solver import DEFAULT
 from autosparse.tuner.search.outcome import plan_of
 from autosparse.tuner.search.race import LAST_ROUNDS, LAST_TIE, LastRace, Race, RaceRule, last_race
 from autosparse.tuner.search.search import Search
@@ -23,7 +24,7 @@ from autosparse.tuner.search.second_round import CLOSE
 from autosparse.tuner.search.trial import Pause, Sample, Step, Trial
 from autosparse.tuning.memory.plan_lookup import remember
 from autosparse.tuning.trials.context import TuningContext
-from autosparse.tuning.trials.kernel_trial import KernelTrial
+from autosparse.tuning.trials.served import ServedTrial
 
 FINAL_SHARE: Final = 0.15
 """Fraction of the budget of a search the user asked for that the final race may take."""
@@ -82,7 +83,7 @@ def confirmed(
     the search's incumbent.
     """
     incumbent, default_s = search.incumbent, search.default_s
-    if incumbent.schedule is None or id(incumbent) not in search.measured_s or default_s is None:
+    if incumbent.choice.is_default or incumbent.choice not in search.measured_s or default_s is None:
         return found
     start_s = clock()
     incumbents = _incumbents(search, limit_s)
@@ -97,21 +98,21 @@ def confirmed(
     return planned(search, tune_s=found.tune_s + clock() - start_s)
 
 
-def fastest_in_place(search: Search) -> KernelTrial | None:
+def fastest_in_place(search: Search) -> Trial | None:
     """Return the fastest candidate on the user's arrays that beat the default kernel.
 
     None if there is none, or if the incumbent itself reads the user's arrays.
     """
     incumbent, limit_s = search.incumbent, (1.0 - search.style.rule.margin) * (search.default_s or 0.0)
-    if incumbent.schedule is None or _reads_live(incumbent):
+    if incumbent.choice.is_default or _reads_live(incumbent):
         return None
-    able = [one for one in search.trials if isinstance(one, KernelTrial) and one.reads_live and one.failed is None]
-    able = [one for one in able if search.measured_s.get(id(one), math.inf) <= limit_s]
-    return min(able, key=lambda one: search.measured_s[id(one)], default=None)
+    able = [one for one in search.trials if one.schedule is not None and _reads_live(one) and one.failed is None]
+    able = [one for one in able if search.measured_s.get(one.choice, math.inf) <= limit_s]
+    return min(able, key=lambda one: search.measured_s[one.choice], default=None)
 
 
 def _reads_live(trial: Trial) -> bool:
-    return isinstance(trial, KernelTrial) and trial.reads_live
+    return isinstance(trial, ServedTrial) and trial.reads_live
 
 
 def planned(search: Search, *, tune_s: float) -> Plan:
@@ -120,7 +121,7 @@ def planned(search: Search, *, tune_s: float) -> Plan:
     found = plan_of(search, tune_s=tune_s)
     if in_place is None:
         return found
-    return dataclasses.replace(found, in_place=in_place.schedule, in_place_s=search.measured_s.get(id(in_place)))
+    return dataclasses.replace(found, in_place=in_place.schedule, in_place_s=search.measured_s.get(in_place.choice))
 
 
 def _confirmed_in_place(
@@ -147,7 +148,7 @@ def _winner(
     races = races or [LastRace(()) for _ in incumbents]
     for one, race in zip(incumbents, races, strict=True):
         # Take the worst ratio: allocating a new result costs both kernels the same time.
-        search.measured_s[id(one)] = max(race.ratios, default=1.0) * (search.default_s or 0.0)
+        search.measured_s[one.choice] = max(race.ratios, default=1.0) * (search.default_s or 0.0)
     at = winner_of(races, n_composites=sum(isinstance(one.schedule, Composite) for one in incumbents))
     for one in incumbents:
         if at is None or one is not incumbents[at]:
@@ -177,7 +178,7 @@ def _incumbents(search: Search, limit_s: float) -> list[Trial]:
     is_composite = isinstance(incumbent.schedule, Composite)
     if not incumbent.ready:  # it was dropped to make room for another candidate when the budget ended
         incumbent.pack()
-    title_s = search.measured_s[id(incumbent)]
+    title_s = search.measured_s[incumbent.choice]
     n_affordable = int(limit_s / (LAST_ROUNDS[0] * RUNS_A_ROUND * title_s)) - 2
     composite = _close_composite(search) if n_affordable > 0 else None
     n_affordable -= composite is not None
@@ -192,7 +193,7 @@ def _incumbents(search: Search, limit_s: float) -> list[Trial]:
             return [*incumbents[:1], composite, *incumbents[1:]] if is_composite else [composite, *incumbents]
     if not is_composite or not singles or len(incumbents) > 1:
         return incumbents
-    if title_s <= LAST_TIE * search.measured_s[id(singles[0])]:
+    if title_s <= LAST_TIE * search.measured_s[singles[0].choice]:
         return incumbents
     incumbent.drop()
     singles[0].pack()
@@ -201,32 +202,32 @@ def _incumbents(search: Search, limit_s: float) -> list[Trial]:
 
 def _close_composite(search: Search) -> Trial | None:
     """Return the fastest composite that lost narrowly to the incumbent; None if there is none."""
-    limit_s = CLOSE * search.measured_s[id(search.incumbent)]
+    limit_s = CLOSE * search.measured_s[search.incumbent.choice]
     others = [one for one in search.trials if one is not search.incumbent and one.failed is None]
     able = [one for one in others if isinstance(one.schedule, Composite)]
-    able = [one for one in able if search.measured_s.get(id(one), math.inf) <= limit_s]
-    return min(able, key=lambda one: search.measured_s[id(one)], default=None)
+    able = [one for one in able if search.measured_s.get(one.choice, math.inf) <= limit_s]
+    return min(able, key=lambda one: search.measured_s[one.choice], default=None)
 
 
 def _close(search: Search, singles: Sequence[Trial]) -> list[Trial]:
     """Return the trials of `singles` that were nearly as fast as the fastest of them and the incumbent."""
-    title_s = min((search.measured_s[id(one)] for one in (search.incumbent, *singles)), default=0.0)
-    return [one for one in singles if search.measured_s[id(one)] <= CLOSE * title_s]
+    title_s = min((search.measured_s[one.choice] for one in (search.incumbent, *singles)), default=0.0)
+    return [one for one in singles if search.measured_s[one.choice] <= CLOSE * title_s]
 
 
 def _singles(search: Search) -> list[Trial]:
     """Return single-format candidates that were faster than the default kernel, fastest first."""
     times_s = {
-        id(one): search.measured_s[id(one)]
+        one.choice: search.measured_s[one.choice]
         for one in search.trials
-        if isinstance(one.schedule, SuperSchedule) and one.failed is None and id(one) in search.measured_s
+        if isinstance(one.schedule, SuperSchedule) and one.failed is None and one.choice in search.measured_s
     }
-    able = [one for one in search.trials if times_s.get(id(one), math.inf) < (search.default_s or 0.0)]
-    return sorted(able, key=lambda one: times_s[id(one)])
+    able = [one for one in search.trials if times_s.get(one.choice, math.inf) < (search.default_s or 0.0)]
+    return sorted(able, key=lambda one: times_s[one.choice])
 
 
-def watch(context: TuningContext, served: Callable[[], KernelTrial | None], *, excess_s: float) -> Generator[
-    Step, float | None, KernelTrial
+def watch(context: TuningContext, served: Callable[[], ServedTrial | None], *, excess_s: float) -> Generator[
+    Step, float | None, ServedTrial
 ]:  # fmt: skip
     """Compare the kernel that `served` returns with the default kernel repeatedly; return its trial once it loses.
 
@@ -234,7 +235,7 @@ def watch(context: TuningContext, served: Callable[[], KernelTrial | None], *, e
     serves. A kernel that lost on isolated products is compared again on consecutive ones: after a pause its threads
     are asleep.
     """
-    default, n_calls = context(None), WATCH_CALLS
+    default, n_calls = context(DEFAULT), WATCH_CALLS
     while True:
         yield Pause(n_calls=n_calls)
         if (trial := served()) is None:
@@ -251,9 +252,7 @@ def watch(context: TuningContext, served: Callable[[], KernelTrial | None], *, e
         n_calls *= 4
 
 
-def _compared(
-    entrants: Sequence[KernelTrial], *, excess_s: float, warmup_s: float
-) -> Generator[Step, float | None, Race]:
+def _compared(entrants: Sequence[Trial], *, excess_s: float, warmup_s: float) -> Generator[Step, float | None, Race]:
     """Yield the samples of a race of the default kernel and the tuned one on the user's products; return the race."""
     race = Race(2, WATCH_RULE)
     while (turn := race.next_entrant()) is not None:
@@ -276,7 +275,7 @@ def _is_lost(race: Race) -> bool:
 def given_up(context: TuningContext, plan: Plan) -> Plan:
     """Store and return a plan with the default kernel in place of `plan`, whose kernel lost its advantage."""
     why = "the tuned kernel stopped being faster than the default one, or could not serve products any more"
-    instead = dataclasses.replace(plan, schedule=None, why=why)
+    instead = dataclasses.replace(plan, **named(DEFAULT), why=why)
     if plan.effort != Effort.OFF.value and not context.is_stale:
         remember(context, instead)
     return instead

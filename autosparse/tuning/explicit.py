@@ -191,7 +191,7 @@ def _report(state: DispatchState, context: TuningContext, plan: Plan) -> Report:
         runs_expected=outlook.total_runs or context.stats.runs_expected(live_tuner.history_key),
         packed_bytes=context.packed_copies.n_bytes + (state.turning.n_bytes if state.turning is not None else 0),
         packed_limit_bytes=context.limit_bytes,
-        implementation=_native.implementation_of(plan.schedule, context.options.compiler).name,
+        implementation=_implementation(plan, context),
         verdict=verdict_of(live_tuner),
         served=ServingCosts.of(live_tuner.service),
         failures=_failures(live_tuner, context),
@@ -210,6 +210,13 @@ def _report(state: DispatchState, context: TuningContext, plan: Plan) -> Report:
             "pack": packing_s(cost_estimates, problem.pattern.nnz),
         },
     )
+
+
+def _implementation(plan: Plan, context: TuningContext) -> str:
+    """Return the name of what computes the plan: an implementation of kernels, or a solver beside them."""
+    if plan.schedule is None and not plan.is_default:
+        return plan.solver
+    return _native.implementation_of(plan.schedule, context.options.compiler).name
 
 
 def _failures(live_tuner: LiveTuner, context: TuningContext) -> tuple[str, ...]:

@@ -246,7 +246,7 @@ class HybridDivider:
         finally:
             context.release()
             search.incumbent.drop()
-        times = [(search.measured_s[id(one)], one.schedule) for one in search.trials if id(one) in search.measured_s]
+        times = [(found, choice.schedule) for choice, found in search.measured_s.items()]
         fastest = [one for _, one in sorted(times, key=lambda pair: pair[0]) if isinstance(one, SuperSchedule)]
         return next(iter(fastest), next(iter(able), None))
 
@@ -318,14 +318,14 @@ def ordered(operation: str) -> tuple[SuperSchedule, ...]:
 
     They need no compiler. Every search that a user asks for races them, and composites must beat them.
     """
-    orders = () if OPS[operation].is_sampled or not OPS[operation].parts else ("degree", "first")
+    orders = () if OPS[operation].is_sampled or not OPS[operation].tuning.parts else ("degree", "first")
     return tuple(runtime(operation, order) for order in orders)
 
 
 def in_panels(context: TuningContext) -> tuple[SuperSchedule, ...]:
     """Return the schedule of single-row panels if B exceeds L2 and most rows suit it, else none; no compiler needed."""
-    problem = context.problem
-    if OPS[problem.operation].is_sampled or not OPS[problem.operation].parts or problem.n_dense_cols < MIN_COLUMNS:
+    problem, row = context.problem, OPS[context.problem.operation]
+    if row.is_sampled or not row.tuning.parts or problem.n_dense_cols < MIN_COLUMNS:
         return ()
     view = _view(context)
     is_resident = _is_streaming(problem, view) and stands_in_panels(view, problem.n_dense_cols)
@@ -372,8 +372,8 @@ def divider_of(
     Without ``hybrid=True``, only full searches use composites, for matrices and widths that can gain. `known` is a
     remembered plan.
     """
-    problem, wish = context.problem, context.options.hybrid
-    if wish is False or not OPS[problem.operation].parts or problem.storage or problem.dtype not in _native.VALUE_BYTES:
+    problem, wish, parts = context.problem, context.options.hybrid, OPS[context.problem.operation].tuning.parts
+    if wish is False or not parts or problem.storage or problem.dtype not in _native.VALUE_BYTES:
         return None
     is_large = problem.pattern.nnz > MIN_NNZ and problem.n_dense_cols >= MIN_COLUMNS
     if wish is None and not (effort is Effort.FULL and is_large):

@@ -22,6 +22,7 @@ from autosparse.config import Options
 from autosparse.core.formats import DICTIONARY, Format
 from autosparse.core.pattern import Pattern
 from autosparse.core.schedule import SuperSchedule
+from autosparse.core.solver import choice_of
 from autosparse.core.target import Target
 from autosparse.core.values import dataclass
 from autosparse.errors import RecordError
@@ -31,6 +32,7 @@ from autosparse.tuner.learned.names import MODEL_SUFFIX, op_of
 from autosparse.tuner.learned.safetensors import read_metadata
 from autosparse.tuner.learned.training_domain import STATISTICS, TrainingDomain
 from autosparse.tuning.trials.context import TuningContext
+from autosparse.tuning.trials.kernel_trial import KernelTrial
 
 if TYPE_CHECKING:
     from autosparse.tuner.features.setting import MachineRates
@@ -202,7 +204,7 @@ class LearnedProposer:
             if (why := context.supports(operation, one)) is not None:
                 return why
             if one.format not in rooms:
-                rooms[one.format] = context(one).fits()
+                rooms[one.format] = KernelTrial(choice_of(one), context).fits()
             return None if rooms[one.format] else "its packed copy exceeds the memory limit"
 
         return reason

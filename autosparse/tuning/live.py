@@ -30,7 +30,7 @@ from autosparse.tuning.amortization import Outlook, TuningAccount
 from autosparse.tuning.confirmation import MAX_REFUSALS, CheckedWidth
 from autosparse.tuning.memory.history import TuningStats
 from autosparse.tuning.session import TuningSession
-from autosparse.tuning.trials.kernel_trial import KernelTrial
+from autosparse.tuning.trials.served import ServedTrial, served_of
 from autosparse.tuning.trials.service import Service
 
 WAIT_S: Final = 0.5
@@ -192,7 +192,7 @@ class LiveTuner:
             self._served_sample = None if sample is None else self._served_sample
             if sample is None and self._affordable(step):
                 self._served_sample = step
-                self._serve_next(step.trial if isinstance(step.trial, KernelTrial) else None, for_s=warmup_s)
+                self._serve_next(served_of(step.trial), for_s=warmup_s)
             return sample
         if not self._affordable(step):
             return None
@@ -205,9 +205,9 @@ class LiveTuner:
             return None
         return partial(done, step, self.clock, self._learn)
 
-    def _serve_next(self, trial: KernelTrial | None, *, for_s: float = 0.0) -> None:
+    def _serve_next(self, trial: ServedTrial | None, *, for_s: float = 0.0) -> None:
         """Make `trial` the kernel of the next products, for `for_s` seconds or one product; then call `look` again."""
-        self.state.serving = trial if trial is not None and trial.schedule is not None else None
+        self.state.serving = trial
         self.state.next_look_ns = self.state.product_ns + for_s * 1e9
 
     def _affordable(self, step: Work | Sample) -> bool:
@@ -251,7 +251,7 @@ class LiveTuner:
         """Return a function giving the seconds of the product just computed, or `skipped`; None if unfit for `step`."""
         if not (self._checked.is_sample(n_vecs) if step.is_check else n_vecs == self.state.n_dense_cols):
             return None
-        wanted: object = step.trial if step.trial.schedule is not None else None
+        wanted: object = served_of(step.trial)
         if served_by is not wanted:
             self._n_refusals += int(self.state.serving is wanted and wanted is not None)
             if self._n_refusals < MAX_REFUSALS:
@@ -259,7 +259,7 @@ class LiveTuner:
         self._n_refusals = 0
         if served_by is not wanted:
             return skipped
-        if isinstance(served_by, KernelTrial):
+        if isinstance(served_by, ServedTrial):
             self._spend(served_by.looked_ns * 1e-9)
             took_s = max(1e-9, took_s - served_by.looked_ns * 1e-9)  # write checks are accounted for separately
         known = [time_s for time_s in (self.outlook().default_s, self._incumbent_s()) if time_s]
@@ -270,7 +270,7 @@ class LiveTuner:
         """Return the seconds of a product by the incumbent, timed beside default_s; 0 if there is none."""
         return self.session.incumbent_s if self.session is not None and self.default_s else 0.0
 
-    def _incumbent(self) -> KernelTrial | None:
+    def _incumbent(self) -> ServedTrial | None:
         """Return the kernel that serves (None: default): the incumbent, or a fallback if its copy does not pay."""
         session = self.session
         incumbent = session.serving_trial(is_over=self.pending is None) if session is not None else None
@@ -320,7 +320,7 @@ class LiveTuner:
         self.session, self.loop = session, StepLoop(session.steps())
 
     def install(
-        self, session: TuningSession, plan: Plan, trial: KernelTrial | None, in_place: KernelTrial | None = None
+        self, session: TuningSession, plan: Plan, trial: ServedTrial | None, in_place: ServedTrial | None = None
     ) -> None:
         """Use the plan of a tuning that the user asked for, and end live tuning."""
         with self._lock:

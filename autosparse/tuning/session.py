@@ -21,18 +21,10 @@ from autosparse.tuning.confirmation import fastest_in_place, given_up, planned, 
 from autosparse.tuning.memory import notes
 from autosparse.tuning.memory.plan_lookup import expected_gain, is_allowed, recall, remember_measured, supported
 from autosparse.tuning.memory.sizes import LARGE_ENTRIES
-from autosparse.tuning.planner import (
-    adoption,
-    conclude,
-    default_plan,
-    has_space,
-    in_place_of,
-    make_space,
-    satisfies,
-    search_for,
-)
+from autosparse.tuning.planner import adoption, conclude, default_plan, in_place_of
+from autosparse.tuning.solvers.candidates import has_space, make_space, search_for
 from autosparse.tuning.trials.context import TuningContext
-from autosparse.tuning.trials.kernel_trial import KernelTrial
+from autosparse.tuning.trials.served import ServedTrial, served_of
 
 
 @dataclass(slots=True)
@@ -52,16 +44,16 @@ class TuningSession:
     context: TuningContext | None = None
     search: Search | None = None
     plan: Plan = field(default_factory=lambda: default_plan("not tuned: too few products so far to pay for it"))
-    incumbent: KernelTrial | None = None  # None: the default kernel
-    in_place: KernelTrial | None = None  # serves where a packed copy does not pay; None: the default kernel serves
-    recalled: KernelTrial | None = None  # served before the session began, and until it has an incumbent or is over
+    incumbent: ServedTrial | None = None  # None: the default kernel
+    in_place: ServedTrial | None = None  # serves where a packed copy does not pay; None: the default kernel serves
+    recalled: ServedTrial | None = None  # served before the session began, and until it has an incumbent or is over
     gain: float = 0.1
     next_price_s: float = 0.0  # price of the step that the search waits for
     tuning_s: float = 0.0  # spent so far; the live tuner keeps it up to date
     _known: Plan | None = None
     is_finished: bool = False  # a plan exists, and only watching it is left to do
 
-    def finish(self, plan: Plan, incumbent: KernelTrial | None, in_place: KernelTrial | None = None) -> None:
+    def finish(self, plan: Plan, incumbent: ServedTrial | None, in_place: ServedTrial | None = None) -> None:
         """Adopt `plan`, found elsewhere, with its ready kernels; the session then only watches the incumbent."""
         self.plan, self.incumbent, self.in_place, self.is_finished = plan, incumbent, in_place, True
 
@@ -76,7 +68,7 @@ class TuningSession:
         if self.incumbent is None:
             return 0.0
         if self.search is not None:
-            return self.search.measured_s.get(id(self.search.incumbent), 0.0)
+            return self.search.measured_s.get(self.search.incumbent.choice, 0.0)
         return self.plan.measured_s or 0.0
 
     @property
@@ -94,24 +86,25 @@ class TuningSession:
 
         `found_under`: the options under which the plan was found.
         """
-        schedule = self.incumbent.schedule if self.incumbent is not None and self.is_finished else None
-        if schedule is None or not is_allowed(schedule, options, found_under=found_under):
+        if self.incumbent is None or not self.is_finished:
+            return None
+        if not is_allowed(self.incumbent.choice, options, found_under=found_under):
             return None
         incumbent, in_place = (self._twin(one) for one in (self.incumbent, self.in_place))
         if incumbent is None:
             return None
         return dataclasses.replace(self, search=None, tuning_s=0.0, incumbent=incumbent, in_place=in_place)
 
-    def _twin(self, trial: KernelTrial | None) -> KernelTrial | None:
+    def _twin(self, trial: ServedTrial | None) -> ServedTrial | None:
         """Return a new ready trial of the schedule of `trial` on the same packed copy; None if that fails."""
         if trial is None or self.context is None or not trial.ready:
             return None
-        other = self.context(trial.schedule)
+        other = self.context(trial.choice)
         other.build()
         other.pack()
-        return other if other.ready else None
+        return served_of(other) if other.ready else None
 
-    def serving_trial(self, *, is_over: bool) -> KernelTrial | None:
+    def serving_trial(self, *, is_over: bool) -> ServedTrial | None:
         """Return the kernel that serves between samples of candidates (None: the default one).
 
         `is_over`: tuning has ended, so that a recalled plan without incumbent is dropped.
@@ -140,12 +133,12 @@ class TuningSession:
         yield Work(kind="recall", price_s=recall_s, path_price_s=recall_s, do=self._look_back, in_advance=True)
         yield Work(kind="hash", price_s=hash_s, path_price_s=hash_s + recall_s, do=self._identify, in_advance=True)
         assert self.context is not None
-        if self._known is not None and self._known.schedule is not None:
+        if self._known is not None and not self._known.is_default:
             self.plan = default_plan("a remembered plan exists; it is loaded when products have paid for it")
             yield from self._load(partial(getattr, _native, "supports"))
             self._known = supported(self.context, self._known)
         known = self._known
-        if known is not None and satisfies(known, self.effort, 0.0):
+        if known is not None and known.satisfies(self.effort):
             yield from self._adopt(self.context, known)
         else:
             yield from self._find(self.context, known)
@@ -175,10 +168,10 @@ class TuningSession:
         self.is_finished = True
         decision = yield from adoption(context, known)
         self.plan, self.incumbent, self.in_place = decision.plan, decision.trial, decision.in_place
-        if decision.trial is not None or known.schedule is None:
+        if decision.trial is not None or known.is_default:
             notes.note(context, known)
-        if decision.trial is not None and known.schedule is not None:
-            event("plan", "remembered", schedule=known.schedule.to_json())
+        if decision.trial is not None:
+            event("plan", "remembered", schedule=known.text)
 
     def _find(self, context: TuningContext, known: Plan | None) -> Steps:
         make = partial(make_space, context)  # the first problem of a process also loads the modules of the space
@@ -208,8 +201,7 @@ class TuningSession:
     def _follow(self, context: TuningContext, search: Search) -> None:
         """Set the session's incumbent to the search's, so that it serves products, and update the expected gain."""
         self.gain = _gain_after_ranking(context, search)
-        incumbent = search.incumbent
-        self.incumbent = incumbent if isinstance(incumbent, KernelTrial) and incumbent.schedule is not None else None
+        self.incumbent = served_of(search.incumbent)
 
     def _save(self) -> None:
         assert self.context is not None
@@ -226,7 +218,7 @@ class TuningSession:
         if context is None or search is None or self.is_finished or sys.is_finalizing():
             return
         found = remember_measured(context, search, self._known, tune_s=self.tuning_s)
-        if found is not None and found.schedule is not None:
+        if found is not None and not found.is_default:
             notes.note(context, found)
         notes.note_next_step(context, self.next_price_s)
 
@@ -244,7 +236,7 @@ class TuningSession:
         self.plan = given_up(context, self.plan)
         event("plan", self.plan.why)
 
-    def _served(self) -> KernelTrial | None:
+    def _served(self) -> ServedTrial | None:
         """Return the tuned kernel that serves now."""
         incumbent = self.incumbent
         choice = incumbent.service.choice if incumbent is not None and incumbent.service is not None else None

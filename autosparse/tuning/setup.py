@@ -16,7 +16,7 @@ from autosparse.tuning.memory.plan_lookup import history_key
 from autosparse.tuning.problems import problem_of
 from autosparse.tuning.session import TuningSession
 from autosparse.tuning.trials.context import TuningContext
-from autosparse.tuning.trials.kernel_trial import KernelTrial
+from autosparse.tuning.trials.served import ServedTrial
 
 
 def live_tuner_of(state: DispatchState, operand: AnyOperand) -> LiveTuner:
@@ -49,7 +49,7 @@ def session_of(live_tuner: LiveTuner, operand: AnyOperand) -> TuningSession:
         import_price_s=stats.cost_estimates.price_s("import"),
         runs_expected=lambda: stats.runs_expected(name()),
         total_runs=float(options.runs) if options.runs is not None else None,
-        recalled=state.recalled if isinstance(state.recalled, KernelTrial) else None,
+        recalled=state.recalled if isinstance(state.recalled, ServedTrial) else None,
     )
     if _report_counts not in _reporters:
         _reporters.append(_report_counts)

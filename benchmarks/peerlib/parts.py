@@ -125,7 +125,7 @@ class PartSearch:
         search = Search(
             problem=self.context.problem,
             effort=Effort.FULL,
-            make_trial=self.context,
+            make_trial=self.context.context,
             model=lambda: statistics_model(self.context.problem),
             supports=self.supports,
             prices=self.context.context.stats.cost_estimates,

@@ -51,6 +51,7 @@ KEY = PlanKey(
     runtime="r",
 )
 OTHER_VALUES = {
+    "solvers": "toy 1",
     "pattern": "cd" * 16,
     "operation": "sddmm",
     "transposed": True,

@@ -22,6 +22,7 @@ from autosparse import cache
 from autosparse.core.formats import Format
 from autosparse.core.plan import Candidate, Plan
 from autosparse.core.schedule import SuperSchedule
+from autosparse.core.solver import choice_of
 from autosparse.dispatch import accounts, first_look, state
 from autosparse.dispatch.state import DispatchState, state_for
 from autosparse.notices import FallbackWarning, forget_warnings
@@ -251,8 +252,8 @@ def test_a_search_that_is_not_finished_leaves_its_plan_without_a_thread(own_cach
     plan = Plan(schedule=BLOCKS, why="a test", effort="estimate", default_s=2e-4, measured_s=1e-4)
     monkeypatch.setattr(plan_lookup, "plan_of", lambda *_, **__: plan)
     monkeypatch.setattr(late, "write_soon", lambda _: pytest.fail("a thread would write it"))
-    trial = context(BLOCKS)
-    tuner.session.search = SimpleNamespace(trials=[trial], measured_s={id(trial): 1e-4})  # type: ignore[assignment]
+    trial = context(choice_of(BLOCKS))
+    tuner.session.search = SimpleNamespace(trials=[trial], measured_s={trial.choice: 1e-4})  # type: ignore[assignment]
     tuner.session.next_price_s = 0.35
     tuner.session.keep_unfinished()
     assert account_of(own_cache, A).next_step_s == 0.35
@@ -272,8 +273,8 @@ def unfinished(times_s: dict[SuperSchedule, float], *, default_s: float, effort:
 def kept(own_cache: Path, context: Any, monkeypatch: pytest.MonkeyPatch, plan: Plan) -> Plan:
     """Return the recorded plan after a process has stored that of its unfinished search."""
     monkeypatch.setattr(plan_lookup, "plan_of", lambda *_, **__: plan)
-    trial = context(BLOCKS)
-    search = SimpleNamespace(trials=[trial], measured_s={id(trial): 1e-4})
+    trial = context(choice_of(BLOCKS))
+    search = SimpleNamespace(trials=[trial], measured_s={trial.choice: 1e-4})
     plan_lookup.remember_measured(context, search, None, tune_s=0.1)  # type: ignore[arg-type]
     record = Store(own_cache).load("plan", plan_lookup.key_of(context).stable_hash())
     assert record is not None

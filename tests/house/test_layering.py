@@ -14,6 +14,7 @@ from tests.house.sources import REPOSITORY, Source, library
 LAYERS = (
     {"errors", "notices", "config", "containment", "_version", "log", "forking", "documents"},
     {"core"},
+    {"targets"},
     {"ops"},
     {"gpu"},
     {"_native", "tuner", "cache"},

@@ -25,7 +25,7 @@ that users write: public functions, and a default in a public signature.
 
 @functools.lru_cache(maxsize=1)
 def names() -> set[str]:
-    aliases = {alias for row in OPS.values() for alias in (*row.synonyms, *(one.name for one in row.collected))}
+    aliases = {alias for row in OPS.values() for alias in (*row.synonyms, *(one.name for one in row.tuning.collected))}
     return {*OPS, *aliases}
 
 

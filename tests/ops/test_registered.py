@@ -33,9 +33,7 @@ AGGREGATE = dataclasses.replace(
     expressions=(IndexExpression(Access("H", ("i", "j")), Access("A", ("i", "k")), (Access("F", ("k", "j")),)),),
     abilities=frozenset({"rows"}),
     synonyms=("gather",),
-    collected=(),
-    learned_names={},
-    runtime_loops="",
+    tuning=dataclasses.replace(MATMUL.tuning, collected=(), learned_names={}, runtime_loops=""),
     words=WORDS,
 )
 

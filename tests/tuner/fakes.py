@@ -5,8 +5,10 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from autosparse.core.schedule import SuperSchedule
+from autosparse.core.solver import Choice, choice_of
 
 
 @dataclass
@@ -70,6 +72,10 @@ class FakeTrial:
     room: Callable[[FakeTrial], bool] = lambda trial: True
 
     @property
+    def choice(self) -> Choice:
+        return choice_of(self.schedule)
+
+    @property
     def ready(self) -> bool:
         return self.failed is None and (self.schedule is None or self.packed)
 
@@ -115,7 +121,8 @@ class FakeFactory:
     change: Callable[[FakeTrial], None] = lambda trial: None
     made: list[FakeTrial] = field(default_factory=list)
 
-    def __call__(self, schedule: SuperSchedule | None) -> FakeTrial:
+    def __call__(self, choice: Choice) -> FakeTrial:
+        schedule: Any = choice.schedule
         trial = FakeTrial(schedule, self.clock, self.time_of(schedule), noise=self.noise)
         self.change(trial)
         self.made.append(trial)

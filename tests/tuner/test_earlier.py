@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from autosparse.core.plan import Candidate, Plan
 from autosparse.core.schedule import SuperSchedule
+from autosparse.core.solver import DEFAULT, choice_of
 from tests.tuner.fakes import FakeClock, FakeFactory
 from tests.tuner.test_tuner_search import any_schedule, make_problem, make_search, time_by_hash
 
@@ -27,8 +28,8 @@ def begun(factory: FakeFactory, known: Plan | None) -> Search:
     """Return a live search of a new process that continues from the plan of an earlier one."""
     search = make_search(factory, PROBLEM, style=LIVE)
     search.earlier = Earlier.of(known)
-    start = search.earlier.best(LIVE.rule) or (known.schedule if known is not None else None)
-    search.start = start if isinstance(start, SuperSchedule) else None
+    start = search.earlier.best(LIVE.rule) or (known.choice if known is not None else DEFAULT)
+    search.start = start.schedule if isinstance(start.schedule, SuperSchedule) else None
     return search
 
 
@@ -46,7 +47,7 @@ def a_factory(time_of: object = None) -> FakeFactory:
 
 
 def raced(search: Search) -> list[SuperSchedule]:
-    return [one.schedule for one in search.trials if id(one) in search.measured_s]  # type: ignore[misc]
+    return [one.schedule for one in search.measured_s]  # type: ignore[misc]
 
 
 @pytest.mark.parametrize("budget_s", [0.05, 0.08, 0.2])
@@ -70,9 +71,9 @@ def test_no_candidate_is_raced_twice_but_the_best_one() -> None:
         again = [one for one in raced(search) if one in done]
         assert not again or known is not None
         assert all(one == search.start for one in again)
-        done += [one for one in raced(search) if search.earlier.is_measured(one, LIVE.rule)]
+        done += [one for one in raced(search) if search.earlier.is_measured(choice_of(one), LIVE.rule)]
         done += [
-            one for one in raced(search) if Earlier.of(plan).is_measured(one, LIVE.rule) and one not in done
+            one for one in raced(search) if Earlier.of(plan).is_measured(choice_of(one), LIVE.rule) and one not in done
         ]  # fmt: skip
         known = plan
     assert len(done) > 2
@@ -111,7 +112,7 @@ def test_records_never_select_a_slower_kernel() -> None:
 
 
 def test_samples_of_an_interrupted_race_add_up() -> None:
-    slow, rule = EVERYTHING[2], RaceRule(min_rounds=6)
+    slow, rule = choice_of(EVERYTHING[2]), RaceRule(min_rounds=6)
     once = Earlier({slow: Ratio(1.0, 4)})
     assert not once.is_measured(slow, rule)
     assert Earlier({slow: once.ratios[slow].merged(0.5, 4)}).is_measured(slow, rule)
@@ -121,7 +122,7 @@ def test_samples_of_an_interrupted_race_add_up() -> None:
 
 
 def test_a_candidate_that_was_far_behind_is_measured_with_few_samples() -> None:
-    fast, slow = EVERYTHING[1], EVERYTHING[2]
+    fast, slow = choice_of(EVERYTHING[1]), choice_of(EVERYTHING[2])
     assert Earlier({fast: Ratio(0.5, 6), slow: Ratio(0.9, 1)}).is_measured(slow, LIVE.rule)
     assert not Earlier({fast: Ratio(0.5, 6), slow: Ratio(0.6, 1)}).is_measured(slow, LIVE.rule)
 
@@ -141,7 +142,9 @@ def test_candidates_without_samples_or_times_are_not_carried() -> None:
     good = Candidate(schedule=one, measured_s=1e-3, n_samples=9)
     assert not Earlier.of(Plan(schedule=None, why="", candidates=(good,))).ratios
     assert not Earlier.of(None).ratios
-    assert Earlier.of(Plan(schedule=None, why="", default_s=2e-3, candidates=(good,))).ratios == {one: Ratio(0.5, 9)}
+    assert Earlier.of(Plan(schedule=None, why="", default_s=2e-3, candidates=(good,))).ratios == {
+        choice_of(one): Ratio(0.5, 9)
+    }
 
 
 def test_the_plan_names_what_earlier_processes_measured() -> None:

@@ -228,7 +228,7 @@ def test_uniform_matrices_are_not_divided():
     assert partitions(pattern, 256, _native.block_fill) == []
 
 
-@pytest.mark.parametrize("operation", [name for name, row in OPS.items() if row.parts])
+@pytest.mark.parametrize("operation", [name for name, row in OPS.items() if row.tuning.parts])
 @pytest.mark.parametrize("n_columns", [1, 8, 32, 100, 256])
 def test_tried_schedules_have_kernels(operation, n_columns):
     for kind in ("dense", "long", "blocks", "rest", "adds"):

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from autosparse.tuner import tune
 from autosparse.tuner.learned.training_domain import FEWEST, STATISTICS, TrainingDomain
-from autosparse.tuner.search.acceptance import STALE_MODEL_MARGIN, acceptance_ratio
+from autosparse.tuner.search.acceptance import acceptance_ratio
 
+from autosparse import targets
 from autosparse.config import Effort
 from autosparse.core.pattern import Pattern
 from autosparse.core.problem import Problem
-from autosparse.ops import OPS
 from tests.tuner.fakes import FakeClock, FakeFactory
 from tests.tuner.test_tuner_search import FlatModel, make_problem, make_search
 
@@ -127,5 +127,10 @@ def test_a_default_kernel_that_shares_since_models_were_trained_is_allowed_for(
     pattern = Pattern(1_000, 1_000, row.astype(np.int32), np.zeros(nnz, np.int32))
     known = dataclasses.replace(make_problem(), pattern=pattern, threads=threads)
     vector = dataclasses.replace(known, n_dense_cols=1)
-    most, plain = acceptance_ratio(vector, is_learned=True), 1.0 - OPS["matmul"].learned_margins[1]
-    assert most == pytest.approx(plain / (STALE_MODEL_MARGIN if is_held_back else 1.0))
+    most, plain = (
+        acceptance_ratio(vector, is_learned=True),
+        1.0 - targets.table("matmul", "margin of learned models")[1],
+    )
+    assert most == pytest.approx(
+        plain / (targets.number("acceptance", "factor of stale models") if is_held_back else 1.0)
+    )

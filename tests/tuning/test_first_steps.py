@@ -14,6 +14,7 @@ from autosparse import _native
 from autosparse.tuning import planner
 from autosparse.tuning.live import LiveTuner
 from autosparse.tuning.setup import context_of, session_of
+from autosparse.tuning.solvers import candidates
 from tests.tuning.forcing import state_of
 
 pytestmark = pytest.mark.skipif(not runtime_api.available, reason="needs the C runtime")
@@ -30,7 +31,7 @@ def test_making_the_space_is_a_step_of_its_own_once_per_process(monkeypatch: pyt
     It takes ten times as long; timed together, it would inflate the cost estimate of ranking.
     """
     assert _native.supports, "what kernels need is loaded: the first of a process makes the space with it"
-    monkeypatch.setattr(planner, "_spaces", set())
+    monkeypatch.setattr(candidates, "_spaces", set())
     kinds = [_steps_until_ranked(matrix(seed)) for seed in range(2)]
     assert kinds[0].count("space") == 1
     assert kinds[0].index("space") < kinds[0].index("rank")
@@ -38,14 +39,14 @@ def test_making_the_space_is_a_step_of_its_own_once_per_process(monkeypatch: pyt
 
 
 def test_a_tuning_that_was_asked_for_makes_the_space_before_ranking_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planner, "_spaces", set())
+    monkeypatch.setattr(candidates, "_spaces", set())
     had = []
     original = planner.observe
     monkeypatch.setattr(
         planner,
         "observe",
         lambda context, work, seconds: (
-            had.append(planner.has_space(context.problem)) or original(context, work, seconds)
+            had.append(candidates.has_space(context.problem)) or original(context, work, seconds)
         ),
     )
     matrix().tune(effort="estimate")

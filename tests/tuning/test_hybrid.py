@@ -22,8 +22,8 @@ from autosparse.core.plan import Plan
 from autosparse.core.schedule import RUNTIME, SuperSchedule
 from autosparse.dispatch.state import state_for
 from autosparse.tuning.hybrid import HybridDivider, divider_of
-from autosparse.tuning.planner import search_for
 from autosparse.tuning.setup import context_of
+from autosparse.tuning.solvers.candidates import search_for
 from autosparse.tuning.sweeps import panels
 from autosparse.tuning.trials.part_times import part_times
 from tests.tuning.forcing import ENOUGH_S, force

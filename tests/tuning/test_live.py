@@ -154,7 +154,7 @@ def in_service(clock: FakeClock, default_s: float, incumbent_s: float) -> tuple[
         make_context=lambda: None, effort=asp.get_options().effort, recall_price_s=0.0, hash_price_s=0.0,
         import_price_s=0.0, runs_expected=lambda: None,
     )  # type: ignore[arg-type, return-value]  # fmt: skip
-    session.context = lambda schedule: FakeTrial(schedule, clock, default_s)  # type: ignore[assignment]
+    session.context = lambda choice: FakeTrial(choice.schedule, clock, default_s)  # type: ignore[assignment]
     plan = Plan(schedule=SuperSchedule(), why="", default_s=default_s, measured_s=incumbent_s)
     session.finish(plan, incumbent)  # type: ignore[arg-type]
     return session, incumbent
@@ -205,7 +205,8 @@ def test_an_incumbent_is_compared_as_products_that_follow_each_other(
     are slow.
     """
     default_s, late_s, wakes_s = 6.5e-6, 9e-6, 6e-5
-    monkeypatch.setattr(live, "KernelTrial", FakeTrial)
+    monkeypatch.setattr(live, "ServedTrial", FakeTrial)
+    monkeypatch.setattr(live, "served_of", lambda trial: None if trial.schedule is None else trial)
     live_tuner = make_live_tuner()
     session, incumbent = in_service(live_tuner.clock, default_s, incumbent_s)  # type: ignore[arg-type]
     live_tuner.begin(session)

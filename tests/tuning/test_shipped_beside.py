@@ -10,8 +10,8 @@ from autosparse._native.kernels.shipped import HIGH_SLICES
 import autosparse as asp
 from autosparse.config import Effort
 from autosparse.core.formats import DICTIONARY
-from autosparse.tuning import planner
 from autosparse.tuning.setup import context_of
+from autosparse.tuning.solvers import candidates
 from tests.tuning.forcing import state_of
 
 
@@ -23,7 +23,7 @@ def test_high_slices_are_tried_where_values_are_numbered(n_values):
     A = asp.csr(m)
     A._cell.refresh()
     context = context_of(A._cell, state_of(A))
-    search = planner.search_for(context, effort=Effort.MEASURE, live=True)
+    search = candidates.search_for(context, effort=Effort.MEASURE, live=True)
     is_tried = context.problem.storage == DICTIONARY and context.is_built(HIGH_SLICES)
     assert (HIGH_SLICES in search.shipped) == is_tried
     assert n_values == 2 or not search.shipped

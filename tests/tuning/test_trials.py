@@ -21,9 +21,10 @@ import autosparse
 from autosparse.calibration.collection import context_for
 from autosparse.core.formats import Format
 from autosparse.core.schedule import SuperSchedule
+from autosparse.core.solver import DEFAULT
 from autosparse.dispatch import fast_path
 from autosparse.dispatch.calls import MatmulCall
-from autosparse.tuning import planner
+from autosparse.tuning.solvers import candidates
 from autosparse.tuning.trials import comparison, kernel_trial, specs
 from autosparse.tuning.trials import context as contexts
 from autosparse.tuning.trials.iterations import n_iterations
@@ -50,7 +51,7 @@ def test_candidates_are_timed_with_b_on_a_cache_line_and_off_it(op, is_fast_call
     monkeypatch.setattr(MatmulCall, "by_default", spy)
     monkeypatch.setattr(fast_path, "beside", lambda *_, **__: SimpleNamespace(run=run) if is_fast_call else None)
     with context_for(generate("mesh", nnz=2_000, seed=1), OPS[op]) as context:
-        trial = context.context(None)
+        trial = context.context(DEFAULT)
         for run in (context.context.runner(trial, 0), context.context.runner(trial, 1)):
             for _ in range(5):
                 run()
@@ -88,7 +89,7 @@ def test_the_last_race_goes_by_fast_call_also_where_the_copy_is_old(is_fresh, mo
     array = autosparse.csr(make(200, 300), copy=True)
     with autosparse.options(effort="off"):
         trial = force(array, schedule_of("slices", 1))
-        runs = [trial.context.served(one, is_fresh=is_fresh) for one in (trial, trial.context(None))]
+        runs = [trial.context.served(one, is_fresh=is_fresh) for one in (trial, trial.context(DEFAULT))]
         through_python.clear()
         for one in runs:
             one()
@@ -212,7 +213,7 @@ def test_entrants_that_always_race_have_kernels(index_dtype) -> None:
     plain.indices, plain.indptr = plain.indices.astype(index_dtype), plain.indptr.astype(index_dtype)
     A = autosparse.csr(plain)
     assert A.indices.dtype == index_dtype
-    always = planner._always(test_comparison.context_for(A._cell, 32))
+    always = candidates._always(test_comparison.context_for(A._cell, 32))
     assert len(always) == (2 if index_dtype is np.int32 else 0)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -35,7 +35,7 @@ def tensor_product(problem: Problem) -> CostModel:
 
 def statistics_model(problem: Problem) -> CostModel:
     """Return the analytic model of the problem's operation, from a sample of the problem's pattern."""
-    make: Callable[[Problem], CostModel] = globals()[OPS[problem.operation].model]
+    make: Callable[[Problem], CostModel] = globals()[OPS[problem.operation].tuning.model]
     return make(problem)
 
 

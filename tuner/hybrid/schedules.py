@@ -84,5 +84,5 @@ def _blocks(operation: str, selection: Selection, loops: str, tile: int) -> Supe
 
 def tried(operation: str) -> Callable[[str, Selection, int], list[SuperSchedule]]:
     """Return the function (kind of part, its rule, dense columns) -> schedules to try that belongs to `operation`."""
-    make: Callable[[str, str, Selection, int], list[SuperSchedule]] = globals()[OPS[operation].parts]
+    make: Callable[[str, str, Selection, int], list[SuperSchedule]] = globals()[OPS[operation].tuning.parts]
     return partial(make, operation)

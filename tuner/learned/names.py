@@ -6,16 +6,16 @@ from typing import Final
 
 from autosparse.core.problem import Problem
 from autosparse.ops import OPS
-from autosparse.ops.base import of_width
+from autosparse.targets import of_width
 
 MODEL_SUFFIX: Final = ".safetensors"
 
 
 def is_wide(op: str) -> bool:
     """Return whether `op`, as `collect` names operations, has several dense columns."""
-    return not any(one.n_dense_cols == 1 for row in OPS.values() for one in row.collected if one.name == op)
+    return not any(one.n_dense_cols == 1 for row in OPS.values() for one in row.tuning.collected if one.name == op)
 
 
 def op_of(problem: Problem) -> str:
     """Return the operation whose model applies to a problem, as `collect` names it: spmv, spmm32, mttkrp16, ..."""
-    return of_width(OPS[problem.operation].learned_names, problem.n_dense_cols) or problem.operation
+    return of_width(OPS[problem.operation].tuning.learned_names, problem.n_dense_cols) or problem.operation

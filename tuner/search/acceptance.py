@@ -7,43 +7,47 @@ from typing import Final
 from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
 from autosparse.ops import OPS
-from autosparse.ops.base import of_width
+from autosparse.targets import has, number, of_width, table
 
 WIDE: Final = 128
 """Number of columns of B from which a product counts as wide."""
-UNSEEN_CPU_MARGIN: Final = {1: 1.0, 2: 1.5}
-"""Columns of B -> factor on a learned model's margin for a processor kind outside its training data
-(docs/design/cost-models.md)."""
-STALE_MODEL_MARGIN: Final = 2.0
-"""Divisor of the accepted ratio for SpMV of 6 to 18 us that the default kernel computes on two threads.
-
-It used one thread when the models were trained, so that predicted ratios are too low (`ops.matmul.is_model_stale`).
-"""
-AGREED: Final = 0.95
-"""Maximum ratio of the analytic model at which it confirms the proposal of a learned model
-(docs/design/cost-models.md)."""
 
 
 def acceptance_ratio(problem: Problem, *, is_learned: bool, is_foreign: bool = False, guess: float = 1.0) -> float:
     """Return the largest predicted ratio to the default kernel at which a schedule is used unmeasured; 0: never.
 
-    `guess` is the analytic model's ratio of the schedule. The margins are those of the operation's row in `OPS`
-    (docs/design/cost-models.md).
+    A prediction errs by at most the margin of its model in nearly all cases, so that a schedule is accepted where even
+    the worse end of this interval gains. `guess` is the analytic model's ratio of the schedule. The margins are data
+    (`autosparse.targets`, docs/design/cost-models.md).
     """
-    row = OPS[problem.operation]
-    agreed = row.agreed_margins if guess <= AGREED else {}
-    margins = {**row.learned_margins, **agreed} if is_learned else row.statistics_margins
-    margin = of_width(margins, problem.n_dense_cols)
-    times = of_width(UNSEEN_CPU_MARGIN, problem.n_dense_cols) if is_foreign and is_learned else 1.0
-    accepted = 0.0 if margin is None else max(0.0, 1.0 - float(margin) * times)
-    return accepted / STALE_MODEL_MARGIN if _is_model_stale(problem) else accepted
+    margin = _margin(problem, is_learned=is_learned, is_foreign=is_foreign, guess=guess)
+    accepted = 0.0 if margin is None else max(0.0, 1.0 - margin)
+    return accepted / number("acceptance", "factor of stale models") if _is_model_stale(problem) else accepted
+
+
+def _margin(problem: Problem, *, is_learned: bool, is_foreign: bool, guess: float) -> float | None:
+    """Return the margin of the model's prediction for `problem`, as a fraction of the default time; None: unknown."""
+    priors, columns = OPS[problem.operation].tuning.priors, problem.n_dense_cols
+    if not is_learned:
+        margin: float | None = of_width(table(priors, "margin of statistics"), columns)
+        return margin
+    margins = dict(table(priors, "margin of learned models"))
+    if guess <= number("acceptance", "agreed below"):
+        margins |= table(priors, "margin where both models agree")
+    margin = of_width(margins, columns)
+    if margin is None or not is_foreign:
+        return margin
+    return margin * float(of_width(table("acceptance", "factor on unseen processors"), columns))
 
 
 def _is_model_stale(problem: Problem) -> bool:
-    asked = OPS[problem.operation].is_model_stale
-    if asked is None or problem.transposed or problem.threads < 2:
+    """Return whether the default kernel uses a second thread here, but did not when models were trained."""
+    priors = OPS[problem.operation].tuning.priors
+    if problem.n_dense_cols > 1 or problem.transposed or problem.threads < 2 or not has(priors, "stale from ns"):
         return False
-    return asked(problem.matrix.n_rows, problem.matrix.nnz, problem.n_dense_cols)
+    entries_ns = number(priors, "serial ns per entry") * problem.matrix.nnz
+    serial_ns = entries_ns + number(priors, "serial ns per row") * problem.matrix.n_rows
+    return number(priors, "stale from ns") <= serial_ns < number(priors, "stale to ns")
 
 
 def is_accepted(schedule: SuperSchedule, ratio: float, *, most: float, is_learned: bool) -> bool:

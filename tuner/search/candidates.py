@@ -29,9 +29,9 @@ MAX_ASKED: Final = 6
 class Queue:
     """Schedules in the order in which a search tries them, with predicted times over the default kernel's."""
 
-    _proposed: dict[int, float] = field(default_factory=dict)  # id(proposed schedule) -> ratio of the analytic model
+    _proposed: dict[SuperSchedule, float] = field(default_factory=dict)  # proposal -> ratio of the analytic model
     _schedules: list[SuperSchedule] = field(default_factory=list)
-    _ratios: dict[int, float] = field(default_factory=dict)  # id(schedule) -> predicted ratio to the default kernel
+    _ratios: dict[Schedule, float] = field(default_factory=dict)  # predicted ratios to the default kernel
     _start: SuperSchedule | None = None
 
     def __iter__(self) -> Iterator[SuperSchedule]:
@@ -44,15 +44,15 @@ class Queue:
 
     def is_proposed(self, schedule: SuperSchedule) -> bool:
         """Return whether the learned model proposed `schedule`."""
-        return id(schedule) in self._proposed
+        return schedule in self._proposed
 
     def ratio_of(self, schedule: Schedule | None) -> float | None:
         """Return the predicted time over the default kernel's (1 for None, the default kernel); None if unknown."""
-        return 1.0 if schedule is None else self._ratios.get(id(schedule))
+        return 1.0 if schedule is None else self._ratios.get(schedule)
 
     def guess_of(self, schedule: SuperSchedule | None) -> float:
         """Return the analytic model's ratio of a schedule that the learned model proposed; 1 for other schedules."""
-        return self._proposed.get(id(schedule), 1.0)
+        return 1.0 if schedule is None else self._proposed.get(schedule, 1.0)
 
     def best_ratio(self) -> float | None:
         """Return the smallest predicted ratio; None before the space was ranked."""
@@ -65,8 +65,7 @@ class Queue:
         schedules = [one for one in entrants.schedules if one is not None]
         ratios = [time_s / default_s if default_s > 0 else 1.0 for time_s in times]
         order = sorted(range(len(schedules)), key=ratios.__getitem__)
-        # The space keeps the schedules alive, so their ids stay valid
-        self._ratios = {id(schedules[at]): ratios[at] for at in order}
+        self._ratios = {schedules[at]: ratios[at] for at in order}
         self._schedules = [schedules[at] for at in diverse(order, entrants.format_of, n_per_format=2)]
         self._start = start
         if start is not None:
@@ -75,8 +74,8 @@ class Queue:
     def take_proposals(self, proposals: Sequence[Proposal]) -> None:
         """Put the learned model's proposals first; the remaining schedules then alternate between formats."""
         proposed = [one.schedule for one in proposals]
-        self._proposed = {id(one.schedule): one.guess for one in proposals}
-        self._ratios |= {id(one.schedule): one.ratio for one in proposals}
+        self._proposed = {one.schedule: one.guess for one in proposals}
+        self._ratios |= {one.schedule: one.ratio for one in proposals}
         start = self._schedules[:1] if self._start is not None else []
         known = {one.format for one in proposed}  # comparing formats is cheap, comparing schedules is not
         rest = [one for one in self._schedules[len(start) :] if one.format not in known or one not in proposed]
@@ -85,13 +84,13 @@ class Queue:
         self._schedules = [*start, *proposed, *(rest[at] for at in diverse(range(len(rest)), formats, n_per_format=1))]
 
     def note(self, predicted: Sequence[Proposal]) -> None:
-        """Store predictions of schedules outside the queue; the learned model keeps these objects alive."""
-        self._ratios |= {id(one.schedule): one.ratio for one in predicted}
+        """Store predictions of schedules outside the queue."""
+        self._ratios |= {one.schedule: one.ratio for one in predicted}
 
     def for_any_threads(self, schedule: SuperSchedule) -> SuperSchedule:
         """Return `schedule` with any thread count (the thread pool decides) and the same prediction."""
         freed = replace(schedule, threads=0)
-        self._ratios[id(freed)] = self._ratios[id(schedule)]
+        self._ratios[freed] = self._ratios[schedule]
         return freed
 
     def prefer_built(

@@ -11,28 +11,11 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from autosparse.core.values import dataclass, field
+from autosparse.targets import numbers
 
-DEFAULT_RATES_S: Final[Mapping[str, float]] = {
-    "hash": 1.5e-10,  # per byte of index arrays
-    "recall": 2e-4,  # per lookup in the cache on disk
-    "import": 0.025,  # once per process: modules that only tuning needs
-    "rank": 1e-3,  # per pattern: sampled statistics and model
-    "space": 2e-3,  # per kind of problem and process: enumerating the schedules to rank
-    "propose": 5e-3,  # per pattern that a learned model is applied to: ranking its schedules
-    "features": 3e-7,  # per entry that a learned feature extractor reads
-    "model": 0.05,  # per learned model that is not loaded yet
-    "compile": 0.35,  # per kernel
-    "load": 3e-3,  # per kernel that is already in the cache
-    "pack": 6e-9,  # per stored value written
-    "pack large": 2.2e-8,  # the same for an operand larger than the caches, nearly all of it in newly mapped pages
-    "compare": 2e-9,  # per operand entry of a product whose result is compared with the default kernel's
-    # The same with one column and operands larger than the caches: each entry of x comes from memory too
-    "compare large": 1.5e-8,
-    "refresh": 2e-9,  # per stored value
-    "save": 2e-4,  # per record, which is written later
-}
+DEFAULT_RATES_S: Final = numbers("step seconds per unit")
 """Kind of step -> seconds per unit, before any observation on this machine."""
-STARTS_S: Final[Mapping[str, float]] = {"hash": 3e-4, "features": 4e-4, "pack": 1e-4, "compare": 1e-4, "refresh": 1e-5}
+STARTS_S: Final = numbers("step fixed seconds")
 """Kind of step -> fixed seconds of a step, counted as units, so that a tiny matrix does not inflate the rate."""
 
 MEMORY: Final = 8

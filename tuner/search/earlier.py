@@ -7,8 +7,8 @@ from typing import Final
 
 from autosparse.tuner.search.race import RaceRule
 
-from autosparse.core.composite import Schedule
 from autosparse.core.plan import Plan
+from autosparse.core.solver import Choice
 from autosparse.core.values import dataclass, field
 
 MAX_EARLIER: Final = 64
@@ -30,9 +30,9 @@ class Ratio:
 
 @dataclass(frozen=True, slots=True)
 class Earlier:
-    """Ratios of the candidates that earlier processes measured, by schedule."""
+    """Ratios of the candidates that earlier processes measured, by choice."""
 
-    ratios: Mapping[Schedule, Ratio] = field(default_factory=dict)
+    ratios: Mapping[Choice, Ratio] = field(default_factory=dict)
 
     @classmethod
     def of(cls, plan: Plan | None) -> Earlier:
@@ -40,14 +40,14 @@ class Earlier:
         if plan is None or not plan.default_s:
             return cls()
         found = {
-            one.schedule: Ratio(one.measured_s / plan.default_s, one.n_samples)
+            one.choice: Ratio(one.measured_s / plan.default_s, one.n_samples)
             for one in plan.candidates
-            if one.schedule is not None and one.measured_s and one.n_samples
+            if not one.choice.is_default and one.measured_s and one.n_samples
         }
         kept = sorted(found.items(), key=lambda item: -item[1].n_samples)[:MAX_EARLIER]
         return cls(dict(kept))
 
-    def best(self, rule: RaceRule) -> Schedule | None:
+    def best(self, rule: RaceRule) -> Choice | None:
         """Return the fastest candidate with enough samples for `rule` that beat the default kernel, or None.
 
         It may differ from the stored plan, because a race that ends with its process selects no winner.
@@ -56,14 +56,14 @@ class Earlier:
         best = min(able, key=able.__getitem__, default=None)
         return best if best is not None and able[best] <= 1.0 - rule.margin else None
 
-    def is_measured(self, schedule: Schedule, rule: RaceRule) -> bool:
-        """Return whether `schedule` needs no race by `rule`: it has enough samples, or is far behind the best."""
-        found = self.ratios.get(schedule)
+    def is_measured(self, choice: Choice, rule: RaceRule) -> bool:
+        """Return whether `choice` needs no race by `rule`: it has enough samples, or is far behind the best."""
+        found = self.ratios.get(choice)
         if found is None:
             return False
         best = min(one.value for one in self.ratios.values())
         return found.n_samples >= rule.min_rounds or found.value > rule.cut * best
 
-    def n_measured(self, schedules: Iterable[Schedule], rule: RaceRule) -> int:
-        """Return the number of `schedules` that need no race."""
-        return sum(self.is_measured(one, rule) for one in schedules) if self.ratios else 0
+    def n_measured(self, choices: Iterable[Choice], rule: RaceRule) -> int:
+        """Return the number of `choices` that need no race."""
+        return sum(self.is_measured(one, rule) for one in choices) if self.ratios else 0

@@ -19,6 +19,7 @@ from autosparse.tuner.search.search import Search
 from autosparse.tuner.search.trial import Pause, Sample, Step, Trial, Work, name_of
 
 from autosparse.core.plan import Plan
+from autosparse.core.solver import Choice
 from autosparse.core.values import dataclass, field
 
 Progress = Callable[[float, str], None]  # (share of the budget used, current activity)
@@ -98,7 +99,7 @@ class WithinBudget:
     progress: Progress | None = None
     observe: Observe | None = None
     start_s: float = field(init=False)
-    _usual_s: dict[int, float] = field(init=False, default_factory=dict)  # id(trial) -> shortest time so far
+    _usual_s: dict[Choice, float] = field(init=False, default_factory=dict)  # shortest time so far
 
     def __post_init__(self) -> None:
         self.start_s = self.clock()
@@ -119,7 +120,7 @@ class WithinBudget:
         return partial(done, step, self.clock, self.observe) if isinstance(step, Work) else partial(self._time, step)
 
     def _time(self, sample: Sample) -> float | None:
-        run, key = self.runner(sample.trial, sample.turn), id(sample.trial)
+        run, key = self.runner(sample.trial, sample.turn), sample.trial.choice
         if run is None:
             return None
         least_s = self._usual_s.get(key, math.inf)

@@ -30,7 +30,7 @@ def neighbours(problem: Problem, one: SuperSchedule, supports: Supports) -> Iter
     """Yield the supported schedules one step away from `one`, alternating between axes."""
     if one.is_precompiled:  # a precompiled loop has one axis; its other neighbours are generated kernels
         axes = [_fetched(one, space.READY_AHEAD), _generated(problem, one, supports)]
-    elif OPS[problem.operation].space:
+    elif OPS[problem.operation].tuning.space:
         axes = [_handed_out(one), *_listed(problem, one, supports)]
     else:
         prefetch = space.SLOT_PREFETCH if one.format.is_sliced else space.PREFETCH

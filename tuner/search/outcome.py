@@ -11,7 +11,8 @@ from autosparse.tuner.search.trial import Trial
 
 from autosparse.config import Effort
 from autosparse.core.composite import Schedule
-from autosparse.core.plan import Candidate, Plan
+from autosparse.core.plan import Candidate, Plan, named
+from autosparse.core.solver import choice_of
 
 N_NAMED: Final = 10
 """Minimum number of candidates, measured or predicted, that a plan lists."""
@@ -21,29 +22,29 @@ def candidates_of(search: Search) -> tuple[Candidate, ...]:
     """Return all measured candidates, fastest first, then failed ones and the best untried ones by prediction."""
     found = [_candidate(search, trial) for trial in (search.default, *search.trials)]
     n_left = max(search.queue.n_proposed, N_NAMED - len(search.trials))
-    untried = itertools.islice((one for one in search.queue if not search.tried(one)), n_left)
+    untried = itertools.islice((one for one in search.queue if not search.tried(choice_of(one))), n_left)
     found += _measured_earlier(search)
     found += [
         Candidate(schedule=one, predicted_s=_predicted_s(search, one), predicted_ratio=search.predicted_ratio(one))
         for one in untried
     ]
-    return tuple(sorted(found, key=_by_time))
+    return tuple(sorted((*found, *search.refused), key=_by_time))
 
 
 def _measured_earlier(search: Search) -> list[Candidate]:
     """Return the candidates that earlier processes measured and this search did not enter."""
-    default_s, entered = search.default_s or 0.0, {one.schedule for one in search.trials}
+    default_s, entered = search.default_s or 0.0, {one.choice for one in search.trials}
     return [
-        Candidate(schedule=schedule, measured_s=found.value * default_s, n_samples=found.n_samples)
-        for schedule, found in search.earlier.ratios.items()
-        if default_s and schedule not in entered
+        Candidate(**named(choice), measured_s=found.value * default_s, n_samples=found.n_samples)
+        for choice, found in search.earlier.ratios.items()
+        if default_s and choice not in entered
     ]
 
 
 def _measured(search: Search, trial: Trial) -> tuple[float | None, int]:
     """Return (seconds, number of samples) of a candidate, samples of earlier processes included; None if not timed."""
-    measured_s, n_samples = search.measured_s.get(id(trial)), search.n_samples.get(id(trial), 0)
-    earlier = search.earlier.ratios.get(trial.schedule) if trial.schedule is not None else None
+    measured_s, n_samples = search.measured_s.get(trial.choice), search.n_samples.get(trial.choice, 0)
+    earlier = search.earlier.ratios.get(trial.choice)
     if earlier is None or not search.default_s:
         return measured_s, n_samples
     if measured_s is not None:
@@ -58,25 +59,27 @@ def _predicted_s(search: Search, schedule: Schedule | None) -> float | None:
 
 def _candidate(search: Search, trial: Trial) -> Candidate:
     measured_s, n_samples = _measured(search, trial)
+    is_known = trial.choice.is_default or trial.schedule is not None  # to models
+    ratio = search.predicted_ratio(trial.schedule) if is_known and search.queue.best_ratio() is not None else None
     return Candidate(
-        schedule=trial.schedule,
-        predicted_s=_predicted_s(search, trial.schedule),
+        **named(trial.choice),
+        predicted_s=_predicted_s(search, trial.schedule) if is_known else None,
         measured_s=search.default_s if trial is search.default else measured_s,
         n_samples=n_samples,
         build_s=trial.build_s,
         pack_s=trial.pack_s,
         packed_bytes=trial.packed_bytes,
         failed=trial.failed,
-        predicted_ratio=search.predicted_ratio(trial.schedule) if search.queue.best_ratio() is not None else None,
+        predicted_ratio=ratio,
     )
 
 
 def plan_of(search: Search, *, tune_s: float) -> Plan:
     """Return the plan from what is known now, whether the search is finished or not."""
     best = _candidate(search, search.incumbent)
-    n_raced = sum(1 for trial in search.trials if id(trial) in search.measured_s) + len(_measured_earlier(search))
+    n_raced = sum(1 for trial in search.trials if trial.choice in search.measured_s) + len(_measured_earlier(search))
     return Plan(
-        schedule=best.schedule,
+        **named(best.choice),
         why=_why(search, best, n_raced),
         effort=_effort_made(search).value,
         predicted_s=best.predicted_s,
@@ -104,7 +107,7 @@ def _why(search: Search, best: Candidate, n_raced: int) -> str:
     unfinished = "" if search.finished else " (search not finished)"
     if n_raced and (failed := [trial.failed for trial in search.trials if trial.failed]):
         unfinished += f"; {len(failed)} more could not be used: {failed[0].rstrip('.')}"
-    if best.schedule is None:
+    if best.choice.is_default:
         if n_raced:
             return f"none of {n_raced} measured candidates beat the default kernel{unfinished}"
         if search.untrusted is not None:

@@ -13,6 +13,7 @@ are those of the boosted model of SpMV on patterns outside its training (docs/de
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -21,27 +22,19 @@ from autosparse.tuner.analytic.matmul import Proposal
 from numpy.typing import NDArray
 
 from autosparse.core.schedule import SuperSchedule
+from autosparse.targets import numbers
 
-VARIANCES: Final[Sequence[tuple[float, Callable[[SuperSchedule], Any]]]] = (
-    (0.0020, lambda one: one.format.levels),
-    (0.0017, lambda one: one.format.splits),
-    (0.0020, lambda one: one.format.rows),
-    (0.0024, lambda one: one.format.index_bits),
-    (0.0016, lambda one: one.format.sigma),
-    (0.0020, lambda one: one.format),
-    (0.0030, lambda one: one.loop_order),
-    (0.0015, lambda one: one.dense_splits),
-    (0.0007, lambda one: one.partition),
-    (0.0015, lambda one: one.chunk),
-    (0.0030, lambda one: one.threads),
-    (0.0005, lambda one: one.prefetch),
-    (0.0003, lambda one: one.unroll),
+_VARIANCES: Final = numbers("residual variances")
+OWN, COMMON = _VARIANCES["own"], _VARIANCES["common"]
+"""Variance of each schedule by itself, and the variance that all schedules of a pattern share."""
+OF_FORMAT: Final = ("levels", "splits", "rows", "index_bits", "sigma")
+"""Features that are attributes of the format; the others are attributes of the schedule."""
+VARIANCES: Final[Sequence[tuple[float, Callable[[SuperSchedule], Any]]]] = tuple(
+    (variance, operator.attrgetter(f"format.{name}" if name in OF_FORMAT else name))
+    for name, variance in _VARIANCES.items()
+    if name not in ("own", "common")
 )
 """Pairs (variance of log errors, feature that schedules share or not)."""
-OWN: Final = 0.003
-"""Variance of each schedule by itself, including the noise of its time."""
-COMMON: Final = 0.02
-"""Variance common to all schedules of a pattern; it does not affect their order."""
 
 
 def next_best(named: Sequence[Proposal], ratios: Mapping[SuperSchedule, float], n: int) -> list[SuperSchedule]:

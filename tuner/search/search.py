@@ -8,7 +8,7 @@ serve as the samples. The search itself reads no clock.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -27,8 +27,10 @@ from autosparse.tuner.space.template import Supports
 
 from autosparse.config import Effort
 from autosparse.core.composite import Schedule
+from autosparse.core.plan import Candidate
 from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
+from autosparse.core.solver import DEFAULT, Choice, choice_of
 from autosparse.core.values import dataclass, field
 
 __all__ = ["BLOCKING", "LIVE", "Search", "SearchStyle"]
@@ -59,11 +61,11 @@ class Search:
     propose: Proposer | None = None  # learned model, where there is one
     build_all: Callable[[Sequence[Trial]], None] | None = None  # compiles several kernels at once
     is_built: Callable[[Schedule], bool] | None = None  # returns whether a kernel needs no compilation
-    untrusted_reason: Callable[[bool], str | None] = lambda is_learned: (
-        None
-    )  # returns why no prediction is accepted unmeasured
+    untrusted_reason: Callable[[bool], str | None] = lambda _: None  # why no prediction is accepted unmeasured
     is_foreign: Callable[[], bool] = lambda: False  # returns whether the learned model was trained on other processors
     always: Sequence[SuperSchedule] = ()  # schedules that race first regardless of predictions and need no compilation
+    others: Sequence[Choice] = ()  # choices of solvers without schedules, which race after `always`
+    refused: Sequence[Candidate] = ()  # solvers that cannot compute the problem, with the reasons
     shipped: Sequence[SuperSchedule] = ()  # precompiled schedules to try where values are dictionary-encoded
     divide: Divider | None = None  # searches for composites, which then race like other candidates
     first_price_s: float = 0.0  # expected cost of packing a first candidate whose kernel is available
@@ -71,8 +73,8 @@ class Search:
     incumbent: Trial = field(init=False)
     in_place: Trial | None = field(init=False, default=None)  # fallback that reads the user's arrays
     trials: list[Trial] = field(init=False, default_factory=list)
-    measured_s: dict[int, float] = field(init=False, default_factory=dict)  # id(trial) -> time, scaled to default_s
-    n_samples: dict[int, int] = field(init=False, default_factory=dict)  # id(trial) -> number of timed products
+    measured_s: dict[Choice, float] = field(init=False, default_factory=dict)  # times, scaled to default_s
+    n_samples: dict[Choice, int] = field(init=False, default_factory=dict)  # numbers of timed products
     default_s: float | None = None
     finished: bool = field(init=False, default=False)
     untrusted: str | None = field(init=False, default=None)  # reason why an estimate kept the default kernel
@@ -80,7 +82,7 @@ class Search:
     _unbuilt: list[Trial] = field(init=False, default_factory=list)  # candidates added since the last build
 
     def __post_init__(self) -> None:
-        self.default = self.incumbent = self.make_trial(None)
+        self.default = self.incumbent = self.make_trial(DEFAULT)
 
     # -- the steps ----------------------------------------------------------------------------------------------
 
@@ -97,10 +99,10 @@ class Search:
             yield from self._take_estimate()
         else:
             if self.start is not None and self.earlier.ratios:
-                yield from self._run_alone(self.start)
+                yield from self._run_alone(choice_of(self.start))
             yield from self._run_composites()  # first, since the steps after it use the rest of the budget
-            for one in self.always:
-                yield from self._run_alone(one)
+            for choice in (*map(choice_of, self.always), *self.others):
+                yield from self._run_alone(choice)
             for batch in self._batches():
                 yield from self._run_batch(batch)
             if self.style.asks_late:
@@ -119,11 +121,11 @@ class Search:
         for at, one in enumerate(found):
             if at > 1 and not divide.has_time():
                 return
-            yield from self._run_alone(one)
+            yield from self._run_alone(choice_of(one))
 
-    def _run_alone(self, schedule: Schedule) -> Steps:
-        if not self.tried(schedule):
-            self._unbuilt = [trial := self._enter(schedule)]
+    def _run_alone(self, choice: Choice) -> Steps:
+        if not self.tried(choice):
+            self._unbuilt = [trial := self._enter(choice)]
             yield from self._run_batch([trial])
 
     def _work(
@@ -155,8 +157,8 @@ class Search:
         if self.propose is None:
             return
         yield from self._ask_learned(path_s=self.first_price_s)
-        title = self.measured_s.get(id(self.incumbent), self.default_s or 0.0) / (self.default_s or 1.0)
-        named = [one for one in self.queue if self.queue.is_proposed(one) and not self._is_entered(one)]
+        title = self.measured_s.get(self.incumbent.choice, self.default_s or 0.0) / (self.default_s or 1.0)
+        named = [one for one in self.queue if self.queue.is_proposed(one) and not self._is_entered(choice_of(one))]
         better = [one for one in named if (self.predicted_ratio(one) or 1.0) < min(title, self.style.hopeless)]
         for batch in self._groups(self._fresh(better, self.style.n_late)):
             yield from self._run_batch(batch)
@@ -176,7 +178,7 @@ class Search:
                 return
             if schedule.format in refused:
                 continue
-            self._unbuilt = [trial := self._enter(self.queue.for_any_threads(schedule))]
+            self._unbuilt = [trial := self._enter(choice_of(self.queue.for_any_threads(schedule)))]
             yield from self._prepare([trial])
             if trial.ready:
                 self.incumbent = trial
@@ -195,63 +197,63 @@ class Search:
 
     def _batches(self) -> Iterator[list[Trial]]:
         """Yield batches: best predictions, corrected ones, the incumbent's neighbours, close losers, or (full) all."""
-        hopeful = [one for one in self.queue if (self.predicted_ratio(one) or 1.0) <= self.style.hopeless]
+        hopeful = [one for one in self.queue if self._is_hopeful(one)]
         n_taken = self.style.n_candidates
         if self.style.takes_all_proposals:
             n_taken = max(n_taken, self.queue.n_proposed + N_BESIDE_LEARNED)
-        waiting = itertools.islice((one for one in hopeful if not self.tried(one)), MAX_TRIED * n_taken)
-        at, n_taken = len(self.trials), n_taken - self._n_measured_earlier(hopeful)
+        waiting = itertools.islice((one for one in hopeful if not self.tried(choice_of(one))), MAX_TRIED * n_taken)
+        at, n_taken = len(self.trials), n_taken - self._n_measured_earlier(map(choice_of, hopeful))
         # Each pass replaces candidates that failed: formats that did not hold the operand, kernels that were not made.
         while fresh := list(itertools.islice(waiting, max(0, n_taken - sum(not it.failed for it in self.trials[at:])))):
             yield from self._groups(iter(fresh))
         corrected = self._corrected()
         yield from self._groups(iter(corrected))
         # Neighbours differ from the winner in axes that models predict worst: partition, unrolling, prefetching.
-        nearest = [one for one in self._around_incumbent() if not self._is_entered(one)]
+        nearest = [one for one in self._around_incumbent() if not self._is_entered(choice_of(one))]
         yield from self._groups(self._fresh(nearest, self.style.n_neighbours - len(corrected)))
-        yield from ([one] for one in self._runners_up())
+        title_s, n = self.measured_s.get(self.incumbent.choice, self.default_s or 0.0), self.style.n_reraces
+        yield from ([one] for one in runners_up(self.trials, self.measured_s, self.incumbent, title_s, n=n))
         if self.effort is not Effort.FULL:
             return
         rest = itertools.chain(self.queue, spaces.everything(self.problem, self.supports))
         while True:
-            fresh = [one for one in self._around_incumbent() if not self.tried(one)]
-            fresh += list(itertools.islice((one for one in rest if not self.tried(one)), self.style.batch))
+            fresh = [one for one in self._around_incumbent() if not self.tried(choice_of(one))]
+            fresh += list(itertools.islice((one for one in rest if not self.tried(choice_of(one))), self.style.batch))
             if not fresh:
                 return
             yield from self._groups(iter(fresh))
 
+    def _is_hopeful(self, schedule: SuperSchedule) -> bool:
+        """Return whether `schedule` is worth measuring: it comes from a record, or its prediction is not too slow."""
+        return schedule == self.start or (self.predicted_ratio(schedule) or 1.0) <= self.style.hopeless
+
     def _corrected(self) -> list[SuperSchedule]:
         if self.propose is None or not self.queue.n_proposed or not self.default_s or not self.style.n_corrected:
             return []
-        return corrected_favourites(
-            self.trials, self.measured_s, default_s=self.default_s, n=self.style.n_corrected, more=self.propose.more,
-            note=self.queue.note,
-        )  # fmt: skip
-
-    def _runners_up(self) -> list[Trial]:
-        title_s = self.measured_s.get(id(self.incumbent), self.default_s or 0.0)
-        return runners_up(self.trials, self.measured_s, self.incumbent, title_s, n=self.style.n_reraces)
+        more, note, n = self.propose.more, self.queue.note, self.style.n_corrected
+        return corrected_favourites(self.trials, self.measured_s, default_s=self.default_s, n=n, more=more, note=note)
 
     def _around_incumbent(self) -> list[SuperSchedule]:
         one = self.incumbent.schedule
         return list(neighbours(self.problem, one, self.supports)) if isinstance(one, SuperSchedule) else []
 
-    def tried(self, schedule: Schedule) -> bool:
-        """Return whether this search has entered `schedule`, or an earlier process has measured it."""
-        return self._is_entered(schedule) or bool(self._n_measured_earlier([schedule]))
+    def tried(self, choice: Choice) -> bool:
+        """Return whether this search has entered `choice`, or an earlier process has measured it."""
+        return self._is_entered(choice) or bool(self._n_measured_earlier([choice]))
 
-    def _is_entered(self, schedule: Schedule) -> bool:
-        return any(trial.schedule == schedule for trial in self.trials)
+    def _is_entered(self, choice: Choice) -> bool:
+        return any(trial.choice == choice for trial in self.trials)
 
-    def _n_measured_earlier(self, schedules: Sequence[Schedule]) -> int:
-        """Return the number of `schedules` that need no race; 0 until the best earlier one has won here too."""
-        has_won = self.start is None or (self.incumbent is not self.default and self._is_entered(self.start))
-        return self.earlier.n_measured(schedules, self.style.rule) if has_won else 0
+    def _n_measured_earlier(self, choices: Iterable[Choice]) -> int:
+        """Return the number of `choices` that need no race; 0 until the best earlier one has won here too."""
+        if self.start is not None and (self.incumbent is self.default or not self._is_entered(choice_of(self.start))):
+            return 0
+        return self.earlier.n_measured(choices, self.style.rule)
 
     def _fresh(self, schedules: Sequence[SuperSchedule], n_wanted: int) -> Iterator[SuperSchedule]:
         """Yield the untried ones of `schedules`, as many as are left of `n_wanted` after those measured earlier."""
-        fresh = [one for one in schedules if not self.tried(one)]
-        return iter(fresh[: max(0, n_wanted - self._n_measured_earlier(schedules))])
+        fresh = [one for one in schedules if not self.tried(choice_of(one))]
+        return iter(fresh[: max(0, n_wanted - self._n_measured_earlier(map(choice_of, schedules)))])
 
     def _groups(self, schedules: Iterator[SuperSchedule]) -> Iterator[list[Trial]]:
         """Yield batches of at most `style.batch` trials; a trial that packs runs alone.
@@ -259,7 +261,7 @@ class Search:
         Candidates of a batch are compiled together, on all cores, before the first of them runs.
         """
         group: list[Trial] = []
-        while entered := [self._enter(schedule) for schedule in itertools.islice(schedules, self.style.batch)]:
+        while entered := [self._enter(choice_of(one)) for one in itertools.islice(schedules, self.style.batch)]:
             self._unbuilt += entered
             for trial in entered:
                 if self.problem.transposed or trial.schedule is None or not trial.schedule.format.is_csr:
@@ -272,8 +274,8 @@ class Search:
         if group:
             yield group
 
-    def _enter(self, schedule: Schedule) -> Trial:
-        trial = self.make_trial(schedule)
+    def _enter(self, choice: Choice) -> Trial:
+        trial = self.make_trial(choice)
         self.trials.append(trial)
         return trial
 
@@ -283,7 +285,7 @@ class Search:
             ready = [trial for trial in batch if trial.ready]
             if ready:
                 yield from self._race(ready)
-            if self.incumbent.schedule is not None and not self.incumbent.ready:
+            if not self.incumbent.choice.is_default and not self.incumbent.ready:
                 for trial in batch:
                     trial.drop()
                 yield self._work("pack", (one := self.incumbent).pack_price_s(), one.pack, what=name_of(one))
@@ -294,12 +296,11 @@ class Search:
 
     def _prepare(self, batch: Sequence[Trial]) -> Steps:
         """Yield the steps that build the kernels of a batch, then those that pack its operands."""
-        asked = {id(trial): trial for trial in (*batch, *self._unbuilt)}
-        build_s = {at: trial.build_price_s() for at, trial in asked.items()}
-        path_s = sum(build_s[id(trial)] + trial.pack_price_s() for trial in batch)
+        build_s = {trial.choice: trial.build_price_s() for trial in (*batch, *self._unbuilt)}
+        path_s = sum(build_s[trial.choice] + trial.pack_price_s() for trial in batch)
         wanted, self._unbuilt = self._unbuilt, []
         if self.build_all is not None and len(wanted) > 1:
-            price_s, together = sum(build_s[id(trial)] for trial in wanted), list(wanted)
+            price_s, together = sum(build_s[trial.choice] for trial in wanted), list(wanted)
 
             def build_all(build: Callable[[Sequence[Trial]], None] = self.build_all) -> None:
                 wanted.clear()
@@ -309,10 +310,11 @@ class Search:
                 "build", price_s, build_all, path_s=path_s, what=f"{len(wanted)} kernels", is_optional=True
             )
         if wanted:  # single kernels, or a group that is too expensive to build together: build those of this batch
-            self._unbuilt = [trial for trial in wanted if id(trial) not in {id(one) for one in batch}]
+            now = {trial.choice for trial in batch}
+            self._unbuilt = [trial for trial in wanted if trial.choice not in now]
             for trial in batch:
                 what = name_of(trial)
-                price_s = build_s[id(trial)]
+                price_s = build_s[trial.choice]
                 is_cheap = self.is_built is not None and trial.schedule is not None and self.is_built(trial.schedule)
                 in_advance = is_cheap and self._is_first(trial)
                 yield self._work("build", price_s, trial.build, path_s=path_s, what=what, in_advance=in_advance)
@@ -379,8 +381,8 @@ class Search:
         for at, trial in enumerate(entrants):
             if at and race.samples_s[at]:
                 # Ratios are stable between batches, absolute times drift: scale all ratios by one default time.
-                self.measured_s[id(trial)] = race.ratio(at) * self.default_s
-                self.n_samples[id(trial)] = self.n_samples.get(id(trial), 0) + len(race.samples_s[at])
+                self.measured_s[trial.choice] = race.ratio(at) * self.default_s
+                self.n_samples[trial.choice] = self.n_samples.get(trial.choice, 0) + len(race.samples_s[at])
         at = race.winner()
         if at == 0 and self.incumbent in entrants[1:] and race.ratio(1) < 1.0:
             at = 1  # an incumbent loses only to a faster one: over many batches, bad luck is likely
@@ -394,5 +396,5 @@ class Search:
 
     def _beats_incumbent(self, winner: Trial) -> bool:
         """Return whether `winner` is faster than an incumbent that released its copy and could not race."""
-        mine_s = self.measured_s.get(id(winner), self.default_s or 0.0)
-        return mine_s < self.measured_s.get(id(self.incumbent), 0.0) * (1.0 - self.style.rule.margin)
+        mine_s = self.measured_s.get(winner.choice, self.default_s or 0.0)
+        return mine_s < self.measured_s.get(self.incumbent.choice, 0.0) * (1.0 - self.style.rule.margin)

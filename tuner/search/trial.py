@@ -1,4 +1,4 @@
-"""Protocol of trials and steps: a trial is one schedule on its way to a kernel that runs.
+"""Protocol of trials and steps: a trial is one choice on its way to a kernel that runs.
 
 The search yields steps, and `loop.StepLoop` performs them. The tuner imports neither compiler nor cache:
 `autosparse.tuning.trials` implements the protocol with real kernels, and tests implement it with arithmetic.
@@ -10,6 +10,7 @@ from collections.abc import Callable, Generator, Sequence
 from typing import Protocol, TypeAlias
 
 from autosparse.core.composite import Schedule
+from autosparse.core.solver import Choice
 from autosparse.core.values import dataclass
 
 
@@ -52,11 +53,15 @@ Steps: TypeAlias = Generator[Step, "float | None", None]
 
 
 class Trial(Protocol):
-    """Interface of one schedule (None: the default kernel) under test for one problem."""
+    """Interface of one choice of a solver under test for one problem."""
+
+    @property
+    def choice(self) -> Choice:
+        """Return the choice, which identifies the trial among the candidates."""
 
     @property
     def schedule(self) -> Schedule | None:
-        """Return the schedule."""
+        """Return the schedule; None for the default solver and for solvers whose knobs are no schedule."""
 
     @property
     def failed(self) -> str | None:
@@ -103,8 +108,8 @@ class Trial(Protocol):
 class TrialFactory(Protocol):
     """Interface of a factory of trials for one problem."""
 
-    def __call__(self, schedule: Schedule | None) -> Trial:
-        """Return a trial of `schedule` with nothing built yet."""
+    def __call__(self, choice: Choice) -> Trial:
+        """Return a trial of `choice` with nothing built yet."""
 
 
 class Divider(Protocol):
@@ -122,5 +127,7 @@ class Divider(Protocol):
 
 
 def name_of(trial: Trial) -> str:
-    """Return the format of the trial's schedule as text, or "default kernel"."""
-    return str(trial.schedule.format) if trial.schedule else "default kernel"
+    """Return the format of the trial's schedule as text, or the solver's name."""
+    if trial.choice.is_default:
+        return "default kernel"
+    return str(trial.schedule.format) if trial.schedule is not None else trial.choice.solver

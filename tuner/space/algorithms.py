@@ -18,7 +18,7 @@ class Algorithm(NamedTuple):
 
 
 ALGORITHMS: Final[Mapping[str, Algorithm]] = {
-    name: Algorithm(row.name, kind) for row in OPS.values() for name, kind in row.algorithms.items()
+    name: Algorithm(row.name, kind) for row in OPS.values() for name, kind in row.tuning.algorithms.items()
 }
 
 

@@ -21,7 +21,7 @@ from autosparse.ops import OPS
 
 def candidates(problem: Problem, supports: Supports) -> tuple[SuperSchedule, ...]:
     """Return a few schedules of every supported format, to be ranked first; equal calls return the same objects."""
-    if not OPS[problem.operation].space:
+    if not OPS[problem.operation].tuning.space:
         return _with_storage(space.candidates(problem, supports), problem.storage)
     return _members(problem, supports, False)
 
@@ -50,7 +50,7 @@ def entrants(problem: Problem, supports: Supports) -> Entrants:
 
 def everything(problem: Problem, supports: Supports) -> tuple[SuperSchedule, ...]:
     """Return the whole space of `problem`: all axes of all formats."""
-    if not OPS[problem.operation].space:
+    if not OPS[problem.operation].tuning.space:
         return _with_storage(space.everything(problem, supports), problem.storage)
     return _members(problem, supports, True)
 
@@ -80,7 +80,7 @@ def _members(problem: Problem, supports: Supports, is_whole: bool) -> tuple[Supe
     key = (problem.operation, of, problem.mode, problem.dtype, width, supports, is_whole)
     known = _known.get(key)
     if known is None:
-        members: Any = importlib.import_module(OPS[problem.operation].space).members
+        members: Any = importlib.import_module(OPS[problem.operation].tuning.space).members
         found = dict.fromkeys(members(problem, is_whole=is_whole))
         known = tuple(one for one in found if supports(problem.operation, one) is None)
         while len(_known) >= MAX_KNOWN:
@@ -98,9 +98,9 @@ _entered: dict[int, tuple[tuple[SuperSchedule, ...], Entrants]] = {}
 @functools.cache
 def space_signature(operation: str, *, storage: str = "") -> str:
     """Return 8 hex digits that change whenever a change of the space could change a plan, followed by `storage`."""
-    if not OPS[operation].space:
+    if not OPS[operation].tuning.space:
         return space.space_signature() + storage
-    module = importlib.import_module(OPS[operation].space)
+    module = importlib.import_module(OPS[operation].tuning.space)
     values = [repr(value) for name, value in sorted(vars(module).items()) if name.isupper()]
     return hashlib.blake2b(
         "|".join([SPACE_VERSION, space.space_signature(), *values]).encode(), digest_size=4

@@ -29,6 +29,7 @@ WORDS: Final[Mapping[str, str]] = {
     "compiler": "the compiler",
     "emitter": "the version of the code generator",
     "runtime": "the version of the precompiled kernels",
+    "solvers": "the registered solvers and vendors' libraries",
     "schema": "the layout of records",
 }
 """Description of each field of PlanKey in explanations."""

@@ -26,7 +26,7 @@ def note(context: TuningContext, plan: Plan, *, is_asked: bool = False) -> None:
     """
     problem, options = context.problem, context.options
     place = accounts.place_of(options)
-    is_simple = plan.schedule is None or isinstance(plan.schedule, SuperSchedule)
+    is_simple = plan.is_default or isinstance(plan.schedule, SuperSchedule)
     if not context.account_key or place is None or plan.effort == "off" or not is_simple or context.is_stale:
         return
     stamp = stamps.stamp_of(problem, options)
@@ -34,7 +34,7 @@ def note(context: TuningContext, plan: Plan, *, is_asked: bool = False) -> None:
         return
     made = PlanNote(
         plan=bytes.fromhex(key_of(context).stable_hash()), stamp=stamp, default_s=plan.default_s or 0.0,
-        measured_s=(plan.measured_s or 0.0) if plan.schedule is not None else 0.0,
+        measured_s=(plan.measured_s or 0.0) if not plan.is_default else 0.0,
         flags=_flags(context, plan, is_asked=is_asked),
     )  # fmt: skip
     _write(context, place[0], place[1], made)
@@ -59,7 +59,7 @@ def _write(context: TuningContext, folder: Path, root: Path, made: PlanNote) -> 
 
 def _flags(context: TuningContext, plan: Plan, *, is_asked: bool) -> int:
     flags = ASKED if is_asked else 0
-    if plan.schedule is None:
+    if plan.is_default or plan.schedule is None:
         return flags | NOTHING_FASTER
     try:
         kernel = context.loaded(plan.schedule)

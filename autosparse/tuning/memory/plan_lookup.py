@@ -14,16 +14,18 @@ from autosparse.core.formats import STORED_VALUES
 from autosparse.core.plan import Plan
 from autosparse.core.problem import Problem, columns_bucket
 from autosparse.core.schedule import SuperSchedule
+from autosparse.core.solver import Choice
 from autosparse.errors import TUNING_FAILURES, RecordError
 from autosparse.log import event
 from autosparse.operands.unfolding import AnyOperand
-from autosparse.ops import OPS
+from autosparse.ops import MATMUL, OPS
 from autosparse.tuner import Search
 from autosparse.tuner.search.earlier import MAX_EARLIER
 from autosparse.tuner.search.outcome import plan_of
 from autosparse.tuner.space.families import TILES
 from autosparse.tuner.space.spaces import space_signature
 from autosparse.tuning import amortization
+from autosparse.tuning.solvers.offered import reason_against, signature_of, solver_named
 from autosparse.tuning.trials.context import TuningContext
 
 MAX_TILE: Final = max(TILES)
@@ -42,7 +44,7 @@ def gain_kind(problem: Problem) -> str:
 def expected_gain(context: TuningContext) -> float:
     """Return the expected fraction of the default time saved: the operation's prior, corrected by past gains."""
     problem = context.problem
-    prior = OPS[problem.operation].prior_gain(problem.n_dense_cols)
+    prior = OPS[problem.operation].tuning.measured_gain(problem.n_dense_cols)
     seen = context.stats.cost_estimates.gains.get(gain_kind(problem))
     return amortization.shrunk_gain(prior, n_seen=seen.n_seen, mean_seen=seen.value) if seen else prior
 
@@ -84,7 +86,7 @@ def reason_foreign(problem: Problem, schedule: Schedule | None) -> str | None:
     return _foreign_columns(problem, schedule, tile)
 
 
-def is_allowed(schedule: Schedule, options: Options, *, found_under: Options) -> bool:
+def is_allowed(choice: Choice, options: Options, *, found_under: Options) -> bool:
     """Return whether a plan found under other options may serve under `options`.
 
     Another number of threads or instruction set means another default kernel, which the plan was not compared with.
@@ -93,6 +95,9 @@ def is_allowed(schedule: Schedule, options: Options, *, found_under: Options) ->
         return False
     if (options.threads, options.isa) != (found_under.threads, found_under.isa):
         return False
+    schedule = choice.schedule
+    if schedule is None:
+        return choice.is_default or options.vendor or not found_under.vendor
     parts = schedule.schedules if isinstance(schedule, Composite) else (schedule,)
     if options.hybrid is False and isinstance(schedule, Composite):
         return False
@@ -112,12 +117,10 @@ def supported(context: TuningContext, known: Plan | None) -> Plan | None:
 
     This check needs the backend.
     """
-    if known is None or known.schedule is None:
+    if known is None or known.is_default:
         return known
     try:
-        reason = context.supports(context.problem.operation, known.schedule)
-        if reason is None and known.schedule.is_precompiled and context.loaded(known.schedule) is None:
-            reason = "the runtime has no kernel for this schedule"
+        reason = _reason_unavailable(context, known.choice)
     except TUNING_FAILURES as err:
         reason = f"{type(err).__name__}: {err}"
     if reason is None:
@@ -125,6 +128,18 @@ def supported(context: TuningContext, known: Plan | None) -> Plan | None:
     event("fallback", f"a remembered plan is not used: {reason}")
     forget(context)
     return None
+
+
+def _reason_unavailable(context: TuningContext, choice: Choice) -> str | None:
+    """Return why this process has no kernel or solver for `choice`, or None."""
+    schedule = choice.schedule
+    if schedule is None:
+        solver = solver_named(choice.solver, context.options)
+        return f"no solver {choice.solver} is registered" if solver is None else reason_against(solver, context.problem)
+    reason = context.supports(context.problem.operation, schedule)
+    if reason is None and schedule.is_precompiled and context.loaded(schedule) is None:
+        return "the runtime has no kernel for this schedule"
+    return reason
 
 
 def forget(context: TuningContext) -> None:
@@ -151,8 +166,8 @@ def remember_measured(context: TuningContext, search: Search, known: Plan | None
 
     Its effort is that of `known`, so that the next search continues it.
     """
-    raced = [trial.schedule for trial in search.trials if id(trial) in search.measured_s]
-    has_met_known = known is None or known.schedule is None or known.schedule in raced
+    raced = list(search.measured_s)
+    has_met_known = known is None or known.is_default or known.choice in raced
     if raced and has_met_known and not context.is_stale:
         effort = known.effort if known is not None else Effort.ESTIMATE.value
         found = dataclasses.replace(plan_of(search, tune_s=tune_s), effort=effort)
@@ -189,15 +204,15 @@ def with_candidates_of(old: Plan | None, found: Plan) -> Plan:
     """Return `found` with the candidates that only `old` measured, scaled by the ratio of the default times."""
     if old is None or not old.default_s or not found.default_s:
         return found
-    measured = {one.schedule for one in found.candidates if one.measured_s}
+    measured = {one.choice for one in found.candidates if one.measured_s}
     ratio = found.default_s / old.default_s
     more = [
         dataclasses.replace(one, measured_s=one.measured_s * ratio)
         for one in old.candidates
-        if one.measured_s and one.n_samples and one.schedule not in measured
+        if one.measured_s and one.n_samples and one.choice not in measured
     ][:MAX_EARLIER]
-    named = {one.schedule for one in more}
-    rest = [one for one in found.candidates if one.schedule not in named]
+    named = {one.choice for one in more}
+    rest = [one for one in found.candidates if one.choice not in named]
     return dataclasses.replace(found, candidates=(*rest, *more))
 
 
@@ -208,7 +223,8 @@ def key_of(context: TuningContext) -> cache.PlanKey:
         space = space_signature(problem.operation, storage=problem.storage)
         space += HYBRIDS[context.options.hybrid]
         toolchain = identity.toolchain_of(context.options.compiler)
-        context.plan_key = cache.PlanKey.of(problem, space=space, toolchain=toolchain)
+        solvers = signature_of(context.options) if problem.operation == MATMUL.name else ""
+        context.plan_key = cache.PlanKey.of(problem, space=space, toolchain=toolchain, solvers=solvers)
     return context.plan_key
 
 

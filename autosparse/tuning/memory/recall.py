@@ -22,7 +22,9 @@ from autosparse.cache.accounts.rows import NEEDS_SORTED, NOTHING_FASTER, PlanNot
 from autosparse.cache.folder import Folder
 from autosparse.config import Effort, Options
 from autosparse.core.problem import Problem, columns_bucket
+from autosparse.core.registry import registered_solvers
 from autosparse.core.schedule import SuperSchedule
+from autosparse.core.solver import choice_of
 from autosparse.dispatch.accounts import ProblemAccount
 from autosparse.dispatch.state import DispatchState, dispatcher_of
 from autosparse.errors import TUNING_FAILURES, RecordError
@@ -122,10 +124,12 @@ def serve(state: DispatchState, operand: AnyOperand, account: ProblemAccount) ->
     if trial is not None:
         state.serving = state.recalled = trial
         account.is_served = True
-        event("plan", "remembered", schedule=trial.schedule.to_json() if trial.schedule else "default")
+        event("plan", "remembered", schedule=trial.schedule.to_json())
 
 
 def _ready(state: DispatchState, operand: AnyOperand, account: ProblemAccount, note: PlanNote) -> KernelTrial | None:
+    if state.options.vendor or registered_solvers(load=False):
+        return None  # its key names solvers that are loaded with the rest of tuning
     bench = RecallBench(state, operand, account)
     if stamps.stamp_of(bench.problem, state.options) != note.stamp:
         return None
@@ -137,7 +141,7 @@ def _ready(state: DispatchState, operand: AnyOperand, account: ProblemAccount, n
     if note.flags & NOTHING_FASTER or found.record.get("schedule") is None:
         return None
     schedule = SuperSchedule.from_json(json.dumps(found.record["schedule"]))
-    trial = KernelTrial(schedule, bench)
+    trial = KernelTrial(choice_of(schedule), bench)
     if schedule.format.values not in ("", bench.problem.storage) or not trial.fits():
         return None
     trial.kernel = _kernel(bench, folder, schedule, note, found.record["key"])
@@ -157,7 +161,7 @@ def _is_same_problem(problem: Problem, key: object) -> bool:
         "pattern": problem.pattern.sparsity_hash, "operation": problem.name, "transposed": problem.transposed,
         "columns_bucket": columns_bucket(problem.n_dense_cols), "dtype": problem.dtype,
         "index_dtype": problem.pattern.index_dtype, "threads": problem.threads,
-        "deterministic": problem.deterministic, "target": problem.target.key(),
+        "deterministic": problem.deterministic, "target": problem.target.key(), "solvers": "",
     }  # fmt: skip
     return isinstance(key, dict) and all(key.get(name) == value for name, value in wanted.items())
 

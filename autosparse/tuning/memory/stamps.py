@@ -34,7 +34,7 @@ def stamp_of(problem: Problem, options: Options) -> bytes | None:
     facts = (
         VERSION, __version__, problem.operation, problem.mode, problem.transposed, problem.dtype,
         problem.pattern.index_dtype, problem.threads, problem.deterministic, problem.storage, problem.target.key(),
-        options.hybrid, compiler, _runtime_digest(), _sources(),
+        options.hybrid, options.vendor, compiler, _runtime_digest(), _sources(),
     )  # fmt: skip
     return hashlib.blake2b(repr(facts).encode(), digest_size=16).digest()
 

@@ -8,6 +8,7 @@ a larger difference is wrong.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -21,7 +22,7 @@ from autosparse.tuning.trials.operand_adapter import AnyArray, Trustworthy, adap
 
 if TYPE_CHECKING:
     from autosparse.core.composite import Schedule
-    from autosparse.dispatch.protocols import Bound
+    from autosparse.dispatch.protocols import Call
     from autosparse.operands.unfolding import AnyOperand
 
 MAX_COLUMNS: Final = 45
@@ -36,9 +37,9 @@ FIXED_UNITS: Final = 1 << 17
 """Fixed cost of a comparison, expressed in entries."""
 
 
-def columns_compared(problem: Problem, schedule: Schedule) -> int:
+def columns_compared(problem: Problem, schedule: Schedule | None) -> int:
     """Return the number of columns of a product that runs all code of the kernel: one whole tile and a remainder."""
-    n, tile = problem.n_dense_cols, schedule.dense_split("j")
+    n, tile = problem.n_dense_cols, 0 if schedule is None else schedule.dense_split("j")
     if n == 1 or not tile or tile > n:
         return min(n, MAX_COLUMNS)
     return tile + min(tile - 1, BESIDE_TILE)
@@ -62,8 +63,10 @@ def units(problem: Problem, n_columns: int) -> float:
     return FIXED_UNITS + float(nnz + 3 * n_results + sum(problem.pattern.shape)) * n_columns
 
 
-def difference(problem: Problem, operand: AnyOperand, bound: Bound, schedule: Schedule, n_threads: int) -> str | None:
-    """Return a text on how the result of `bound` differs from the default kernel's; None if only by rounding.
+def difference(
+    problem: Problem, operand: AnyOperand, compute: Callable[[Call], bool], schedule: Schedule | None, n_threads: int
+) -> str | None:
+    """Return a text on how the result of `compute` differs from the default kernel's; None if only by rounding.
 
     It reads the operand as it is now, so a packed copy must be up to date. MemoryError is raised if results do not
     fit.
@@ -73,10 +76,10 @@ def difference(problem: Problem, operand: AnyOperand, bound: Bound, schedule: Sc
         default = adapter_of(problem.operation).trustworthy(problem, operand, n_columns, n_threads)
         runtime_api.raise_for(default.call.by_default(n_threads, 0))
         found = _poisoned(default.result)
-        if not default.anew(found).by(bound, n_threads):
+        if not compute(default.anew(found)):
             is_finite = bool(np.isfinite(default.result).all())
             return "it reports a non-finite result where the default kernel's is finite" if is_finite else UNKNOWABLE
-        rounding = STORAGE_ROUNDING[schedule.format.values]
+        rounding = STORAGE_ROUNDING["" if schedule is None else schedule.format.values]
         return _compare(found, default, rounding)
 
 

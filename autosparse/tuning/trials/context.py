@@ -16,6 +16,7 @@ from autosparse.config import Options
 from autosparse.core.composite import Schedule
 from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
+from autosparse.core.solver import Choice
 from autosparse.core.values import dataclass, field
 from autosparse.dispatch import fast_path
 from autosparse.dispatch.calls import MatmulCall
@@ -32,6 +33,8 @@ from autosparse.tuning.memory.history import TuningStats, tuning_stats_of
 from autosparse.tuning.trials import comparison
 from autosparse.tuning.trials.kernel_trial import KernelTrial
 from autosparse.tuning.trials.operand_adapter import LINE_BYTES, OperandAdapter, adapter_of, rows_of
+from autosparse.tuning.trials.served import DefaultTrial, ServedTrial, served_of
+from autosparse.tuning.trials.solver_trial import SolverTrial
 from autosparse.tuning.trials.specs import spec_of, supports_of
 
 if TYPE_CHECKING:
@@ -74,13 +77,15 @@ class TuningContext:
     patience_s: float = math.inf  # seconds a compilation may take, if it was expected to take less
     ends_at: float = math.inf  # end of the user's budget, by time.monotonic()
     is_stale: bool = False  # the matrix's structure has changed, or its values no longer fit the storage
-    _mapped: dict[int, tuple[Schedule, Kernel | None]] = field(default_factory=dict)  # by id(schedule)
+    _mapped: dict[Schedule, Kernel | None] = field(default_factory=dict)  # kernels that were looked up
     _calls: tuple[Call, ...] = ()  # on synthetic dense operands
     _patience_s: float = PATIENCE_S
 
-    def __call__(self, schedule: Schedule | None) -> KernelTrial:
-        """Return a trial of `schedule`."""
-        return KernelTrial(schedule, self)
+    def __call__(self, choice: Choice) -> ServedTrial | DefaultTrial:
+        """Return a trial of `choice`."""
+        if choice.is_default:
+            return DefaultTrial()
+        return SolverTrial(choice, self) if choice.schedule is None else KernelTrial(choice, self)
 
     @property
     def adapter(self) -> OperandAdapter:
@@ -114,10 +119,9 @@ class TuningContext:
 
     def loaded(self, schedule: Schedule) -> Kernel | None:
         """Return the kernel of `schedule` if this process has loaded it, else None; looked up once."""
-        if id(schedule) not in self._mapped:
-            kernel = _native.loaded(self.spec(schedule), compiler=self.options.compiler)
-            self._mapped[id(schedule)] = schedule, kernel
-        return self._mapped[id(schedule)][1]
+        if schedule not in self._mapped:
+            self._mapped[schedule] = _native.loaded(self.spec(schedule), compiler=self.options.compiler)
+        return self._mapped[schedule]
 
     def is_built(self, schedule: Schedule) -> bool:
         """Return whether the kernel of `schedule` needs no compiler."""
@@ -134,14 +138,14 @@ class TuningContext:
 
     def build(self, trials: Sequence[Trial]) -> None:
         """Compile the kernels of several trials, in parallel."""
-        ours = [trial for trial in trials if isinstance(trial, KernelTrial) and trial.schedule is not None]
+        ours = [trial for trial in trials if isinstance(trial, KernelTrial)]
         for trial in ours:
-            trial.kernel = self.loaded(trial.schedule) if trial.schedule and trial.fits() else None
+            trial.kernel = self.loaded(trial.schedule) if trial.fits() else None
             self._disown(trial)
         wanted = [one for one in ours if one.kernel is None and one.failed is None and not self._failed_before(one)]
         if not wanted:
             return
-        specs = [self.spec(trial.schedule) for trial in wanted if trial.schedule is not None]
+        specs = [self.spec(trial.schedule) for trial in wanted]
         compiler = self.options.compiler
         are_new = [not _native.is_built(spec, store=self.store, compiler=compiler) for spec in specs]
         start_s = time.perf_counter()
@@ -159,7 +163,7 @@ class TuningContext:
             trial.build_s = seconds if is_new or not any(are_new) else 0.0
             if is_new or not any(are_new):
                 self.stats.observe("compile" if is_new else "load", seconds)
-            event("build", trial.failed or "", format=trial.schedule and trial.schedule.format, seconds=trial.build_s)
+            event("build", trial.failed or "", format=trial.schedule.format, seconds=trial.build_s)
 
     def compile_limit_s(self) -> float:
         """Return the maximum seconds of one compilation."""
@@ -170,7 +174,6 @@ class TuningContext:
         return max(self.ends_at, time.monotonic() + 2.0 * self.stats.cost_estimates.price_s("compile"))
 
     def _failed_before(self, trial: KernelTrial) -> bool:
-        assert trial.schedule is not None
         record = self.store.load("failure", self.spec(trial.schedule).key())
         if record is None:
             return False
@@ -205,7 +208,6 @@ class TuningContext:
         warn_once(FallbackWarning, "wrong kernel", FallbackWarning.wrong_kernel(self.compiler_id(), difference))
 
     def _remember_failure(self, trial: KernelTrial, reason: str) -> None:
-        assert trial.schedule is not None
         trial.failed = reason
         self.failures.append(reason)
         key = self.spec(trial.schedule).key()
@@ -230,7 +232,6 @@ class TuningContext:
 
         It starts with set number `turn` of the operands, and changes to the next set after every two products.
         """
-        assert isinstance(trial, KernelTrial)
         operand = self.operand()
         if operand is None or trial.failed is not None:
             return None
@@ -255,14 +256,15 @@ class TuningContext:
             stored = {"transposed": False} if self.problem.transposed else {}
             part._calls = tuple(dataclasses.replace(one, rows=rows_of(operand), **stored) for one in self._calls)  # type: ignore[type-var]
 
-    def _way(self, trial: KernelTrial, operand: AnyOperand) -> Callable[..., None] | None:
+    def _way(self, trial: Trial, operand: AnyOperand) -> Callable[..., None] | None:
         """Return a function that computes a call with `trial` as a user's product does; None if `trial` cannot.
 
         Its second argument is the result array, by default the call's own.
         """
-        if trial.schedule is not None and not self._computes(trial, operand, self._calls[0]):
+        kernel = served_of(trial)
+        if kernel is not None and not self._computes(kernel, operand, self._calls[0]):
             return None
-        through, fast_call = self._through_python(trial, operand), self._fast_call(trial, operand)
+        through, fast_call = self._through_python(kernel, operand), self._fast_call(kernel, operand)
 
         def way(call: Any, result: Any = None) -> None:
             if fast_call is not None and fast_call(call.kept[0], call.kept[-1] if result is None else result):
@@ -273,19 +275,23 @@ class TuningContext:
 
         return way
 
-    def _through_python(self, trial: KernelTrial, operand: AnyOperand) -> Callable[[Call], object]:
+    def _through_python(self, trial: ServedTrial | None, operand: AnyOperand) -> Callable[[Call], object]:
         """Return a function that dispatches a call to the kernel in Python."""
-        if trial.schedule is None:
+        if trial is None:
             return lambda call: call.by_default(self.n_threads(), self.flags)
         # Products by tuned kernels create a call object each, which the default kernel avoids; count it (microseconds).
         return lambda call: self._computes(trial, operand, copy.copy(call))
 
     @staticmethod
-    def _computes(trial: KernelTrial, operand: AnyOperand, call: Call) -> bool:
+    def _computes(trial: ServedTrial, operand: AnyOperand, call: Call) -> bool:
         """Run `call` by the kernel, without checks for writes; return whether the kernel computed it."""
-        return trial.run(operand, call) if trial.packed_copy is None else trial.run_as_packed(call)
+        return (
+            trial.run_as_packed(call)
+            if isinstance(trial, KernelTrial) and trial.packed_copy
+            else trial.run(operand, call)
+        )
 
-    def _fast_call(self, trial: KernelTrial, operand: AnyOperand) -> Callable[..., bool] | None:
+    def _fast_call(self, trial: ServedTrial | None, operand: AnyOperand) -> Callable[..., bool] | None:
         """Return a function (B, result) -> bool that calls `trial` as products' fast call does; None if it cannot.
 
         Dispatch in Python takes 4 µs more per product, about as long as a small product itself.
@@ -297,7 +303,7 @@ class TuningContext:
         state = DispatchState(
             self.options, transposed, C.dtype, call.n_vecs, threads=self.n_threads(), flags=self.flags
         )
-        state.serving = None if trial.schedule is None else trial
+        state.serving = trial
         path = fast_path.beside(operand, state, call.rows, n_dims=B.ndim, n_vecs=call.n_vecs, is_guarded=False)
         if path is None:
             return None
@@ -316,7 +322,6 @@ class TuningContext:
 
         None if `trial` cannot run. The function's argument, a turn, selects the alignment of the given array.
         """
-        assert isinstance(trial, KernelTrial)
         operand = self.operand()
         if operand is None or trial.failed is not None:
             return None

@@ -13,6 +13,7 @@ from autosparse.core.formats import DICTIONARY
 from autosparse.core.pattern import Pattern
 from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
+from autosparse.core.solver import Choice
 from autosparse.core.values import dataclass
 from autosparse.errors import PackError, StructureError
 from autosparse.log import event
@@ -22,6 +23,7 @@ from autosparse.operands.packed_copies import PackedCopy
 from autosparse.tuning.memory.sizes import sized
 from autosparse.tuning.trials import comparison
 from autosparse.tuning.trials.iterations import why_endless
+from autosparse.tuning.trials.served import ServedTrial
 
 if TYPE_CHECKING:
     from autosparse.core.composite import Schedule
@@ -74,10 +76,10 @@ class TrialContext(Protocol):
 
 
 @dataclass(slots=True, eq=False)
-class KernelTrial:
-    """One schedule (None: the default kernel) under test, and its kernel; see `tuner.search.trial.Trial`."""
+class KernelTrial(ServedTrial):
+    """One choice of a built-in solver under test, and its kernel; see `tuner.search.trial.Trial`."""
 
-    schedule: Schedule | None
+    choice: Choice
     context: TrialContext
     failed: str | None = None
     lacks_memory: bool = False
@@ -94,9 +96,15 @@ class KernelTrial:
     # -- getting there
 
     @property
+    def schedule(self) -> Schedule:
+        """The schedule that the kernel computes."""
+        schedule: Schedule = self.choice.knobs  # type: ignore[assignment]  # the knobs of built-in solvers
+        return schedule
+
+    @property
     def reads_live(self) -> bool:
         """Return whether the kernel reads the user's own arrays, so that nothing is packed and nothing can be stale."""
-        return self.schedule is None or self.context.adapter.reads_live(self.context.problem, self.schedule.format)
+        return self.context.adapter.reads_live(self.context.problem, self.schedule.format)
 
     def _late_repack_s(self, packed_copy: PackedCopy) -> float:
         """Return the recent seconds of repacking new values; before the first time, the expected seconds."""
@@ -106,7 +114,7 @@ class KernelTrial:
     @property
     def ready(self) -> bool:
         """Return whether the trial can compute a product now."""
-        return self.failed is None and (self.schedule is None or self._bound is not None)
+        return self.failed is None and self._bound is not None
 
     @property
     def bound(self) -> Bound | None:
@@ -120,17 +128,13 @@ class KernelTrial:
 
     def build_price_s(self) -> float:
         """Return the expected seconds of `build`: a compilation, a load from the cache, or nothing."""
-        if self.schedule is None or self.kernel is not None:
-            return 0.0
-        if self.context.loaded(self.schedule) is not None:
+        if self.kernel is not None or self.context.loaded(self.schedule) is not None:
             return 0.0
         return self.context.stats.cost_estimates.price_s("load" if self.context.is_built(self.schedule) else "compile")
 
     def pack_price_s(self) -> float:
         """Return the expected seconds of `pack`, including its final comparison of results."""
         problem = self.context.problem
-        if self.schedule is None:
-            return 0.0
         compare_s = 0.0 if self._is_compared() else self.context.compare_price_s(self.schedule)
         if self.reads_live or self.context.packed_copies.has(self.schedule.format, self.context.adapter.view(problem)):
             return compare_s
@@ -140,17 +144,16 @@ class KernelTrial:
         return sized("pack", self.context.problem.pattern.nnz)
 
     def _pack_units(self) -> float:
-        assert self.schedule is not None
         return _native.order_effort(self.schedule.format) * self.context.problem.pattern.nnz
 
     def build(self) -> None:
         """Compile the kernel or load it from the cache; a failure sets `failed` and is remembered."""
-        if self.schedule is not None and self.kernel is None:
+        if self.kernel is None:
             self.context.build([self])
 
     def fits(self) -> bool:
         """Return whether the packed pattern fits within the memory limit, O(nnz) at most; if not, set `failed`."""
-        if self.schedule is None or self.reads_live or self.packed_bytes:
+        if self.reads_live or self.packed_bytes:
             return True
         problem, fmt, adapter = self.context.problem, self.schedule.format, self.context.adapter
         unfit = adapter.reason_unfit(problem, fmt)
@@ -170,7 +173,7 @@ class KernelTrial:
 
         This is the only way to `ready`: a kernel without a compared result never computes a user's product.
         """
-        if self.schedule is None or self.kernel is None:
+        if self.kernel is None:
             return
         self.lacks_memory = False
         operand = self.context.operand()
@@ -216,7 +219,6 @@ class KernelTrial:
 
     def _comparison_name(self) -> tuple[Any, ...]:
         """Return a key that is equal for equal code, data and columns, so that each result is compared only once."""
-        assert self.schedule is not None
         problem = self.context.problem
         n_columns = comparison.columns_compared(problem, self.schedule)
         return self.code_address, self.schedule, self.context.adapter.view(problem), n_columns
@@ -243,8 +245,7 @@ class KernelTrial:
                 reason = comparison.UNKNOWABLE_NOW
                 break
             start_s = time.perf_counter()
-            assert self._bound is not None
-            reason = comparison.difference(context.problem, operand, self._bound, schedule, context.n_threads())
+            reason = comparison.difference(context.problem, operand, self._by_kernel, schedule, context.n_threads())
             n_columns = comparison.columns_compared(context.problem, schedule)
             units = comparison.units(context.problem, n_columns)
             context.stats.observe(comparison.kind(context.problem, n_columns), time.perf_counter() - start_s, units)
@@ -257,6 +258,10 @@ class KernelTrial:
             self.failed = reason
         else:
             context.note_wrong(self, reason)
+
+    def _by_kernel(self, call: Call) -> bool:
+        assert self._bound is not None
+        return call.by(self._bound, self.context.n_threads())
 
     def _pack(self, operand: AnyOperand, schedule: Schedule) -> None:
         problem, fmt, adapter = self.context.problem, schedule.format, self.context.adapter
@@ -361,7 +366,6 @@ class KernelTrial:
         """Bind the kernel to the user's arrays at their present addresses; False if their index dtype has changed."""
         assert isinstance(operand, Operand)
         pack_live = self.context.adapter.pack_live
-        assert self.schedule is not None
         assert pack_live is not None
         if rows.index_code != runtime_api.INDEX_CODES[self.context.problem.pattern.index_dtype]:
             return False

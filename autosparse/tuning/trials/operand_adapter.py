@@ -95,7 +95,7 @@ def _in(module: str) -> OperandAdapter:
 
 def adapter_of(operation: str) -> OperandAdapter:
     """Return the operand adapter of `operation`."""
-    return _in(OPS[operation].adapter)
+    return _in(OPS[operation].tuning.adapter)
 
 
 def rows_of(operand: AnyOperand) -> Any:  # Any: NativeRows

@@ -1,4 +1,4 @@
-"""Kernel specifications, cached by the identity of their schedule, because schedule spaces return the same objects."""
+"""Kernel specifications, cached by their schedule and the facts of the problem."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 MAX_SPECS: Final = 1024
 """Maximum number of cached specifications; the oldest is dropped first."""
-# keyed by the schedule's id and the facts of the problem
+# keyed by the schedule and the facts of the problem
 _specs: dict[tuple[Any, ...], _native.KernelSpec | _native.CompositeSpec] = {}
 
 
@@ -24,9 +24,9 @@ def spec_of(problem: Problem, schedule: Schedule) -> _native.KernelSpec | _nativ
     """Return the specification of everything that the code of `schedule` for `problem` depends on."""
     gathers = runtime_api.gathers()
     facts = (problem.dtype, problem.pattern.index_dtype, problem.target.isa, problem.deterministic, gathers)
-    name = (id(schedule), *facts)
+    name = (schedule, *facts)
     known = _specs.get(name)
-    if known is not None and known.schedule is schedule:
+    if known is not None:
         return known
     made: _native.KernelSpec | _native.CompositeSpec
     if isinstance(schedule, SuperSchedule):

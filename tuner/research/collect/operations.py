@@ -37,7 +37,7 @@ class Op:
 OPS: Final[Mapping[str, Op]] = {
     one.name: Op(one.name, one.algorithm, row.name, one.n_dense_cols, one.n_dims, one.model)
     for row in OPERATIONS.values()
-    for one in row.collected
+    for one in row.tuning.collected
 }
 MODELS: Final = tuple(row.name for row in OPS.values() if not row.model)
 """Operations that have their own model."""

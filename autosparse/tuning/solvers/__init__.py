@@ -1,0 +1,1 @@
+"""Solvers that compete with the built-in kernels: registered ones and vendors' libraries."""

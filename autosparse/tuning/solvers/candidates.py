@@ -1,0 +1,132 @@
+"""Candidates of all solvers for a problem: the schedule space, what races first, and the search over them."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Final
+
+from autosparse._native.kernels.shipped import HIGH_SLICES
+from autosparse.config import Effort
+from autosparse.core.formats import DICTIONARY
+from autosparse.core.plan import Plan
+from autosparse.core.problem import Problem
+from autosparse.core.schedule import SuperSchedule
+from autosparse.operands.holding import expected_look_s
+from autosparse.ops import OPS
+from autosparse.tuner import Search
+from autosparse.tuner.analytic.models import statistics_model
+from autosparse.tuner.search.earlier import Earlier
+from autosparse.tuner.search.style import BLOCKING, live_style
+from autosparse.tuner.space import families, spaces
+from autosparse.tuning.learned import proposer_of, training_domain_of
+from autosparse.tuning.memory.history import packing_s
+from autosparse.tuning.solvers.offered import offer_of
+from autosparse.tuning.trials.context import TuningContext
+
+MIN_ORDERED: Final = 10_000
+"""Minimum number of stored entries for which schedules with permuted rows race; smaller operands stay in cache."""
+MAX_IN_PLACE: Final = 2
+"""Maximum number of schedules on the user's own arrays that race whatever the models predict.
+
+Each of them may take one compilation.
+"""
+
+MAX_SPACES: Final = 1024
+"""Maximum number of entries of `_spaces`; the set is cleared when it is full."""
+_spaces: set[Hashable] = set()  # made by this process
+
+
+def has_space(problem: Problem) -> bool:
+    """Return whether this process has built the problem's schedule space, which takes 10 times as long as ranking."""
+    return _space_of(problem) in _spaces
+
+
+def make_space(context: TuningContext) -> None:
+    """Build the schedule space of the context's problem and record that it exists."""
+    spaces.entrants(context.problem, context.supports)
+    if len(_spaces) >= MAX_SPACES:
+        _spaces.clear()
+    _spaces.add(_space_of(context.problem))
+
+
+def _space_of(problem: Problem) -> Hashable:
+    if not OPS[problem.operation].tuning.space:
+        return problem.storage, problem.dtype, families.Outline.of(problem)
+    pattern = problem.pattern
+    return problem.operation, problem.mode, pattern.shape, pattern.index_dtype, problem.dtype, problem.n_dense_cols
+
+
+def search_for(
+    context: TuningContext, *, effort: Effort, live: bool, start: object = None, unfinished: Plan | None = None
+) -> Search:
+    """Return the search for this problem; `live` is true for tuning between products, and `start` is tried first.
+
+    It continues the search that left the plan `unfinished`.
+    """
+    style, earlier = live_style(context.problem) if live else BLOCKING, Earlier.of(unfinished)
+    best, offer = earlier.best(style.rule), offer_of(context.problem, context.options)
+    start = best.schedule if best is not None else start
+    return Search(
+        problem=context.problem,
+        effort=effort,
+        make_trial=context,
+        model=lambda: statistics_model(context.problem),
+        supports=context.supports,
+        cost_estimates=context.stats.cost_estimates,
+        style=style,
+        propose=proposer_of(context, live=live),
+        is_built=context.is_built,
+        untrusted_reason=lambda is_learned: training_domain_of(context, is_learned=is_learned).untrusted_reason(
+            context.problem
+        ),
+        is_foreign=lambda: training_domain_of(context, is_learned=True).is_foreign(context.problem),
+        first_price_s=packing_s(context.stats.cost_estimates, context.problem.pattern.nnz) + context.compare_price_s(),
+        start=start if isinstance(start, SuperSchedule) else None,
+        earlier=earlier,
+        build_all=None if live else context.build,
+        shipped=_shipped(context) if live else (),
+        always=(*_in_place(context, live=live), *(() if live else _always(context))),
+        others=offer.choices,
+        refused=offer.refused,
+    )
+
+
+def _in_place(context: TuningContext, *, live: bool) -> list[SuperSchedule]:
+    """Return schedules that read the user's own arrays, without checks for writes or repacking; they race first.
+
+    Schedules that need a compiler are included only where others can write the arrays, because packed copies may not
+    pay there. A live search excludes them, because its other candidates would wait for their compilation to be paid
+    for.
+    """
+    problem = context.problem
+    if problem.transposed or problem.storage or not is_read_in_place(context):
+        return []
+    found = [one for one in spaces.candidates(problem, context.supports) if one.format.is_csr]
+    is_exposed = expected_look_s(context.operand()) > 0.0
+    ready = [one for one in found if context.loaded(one) is not None] if is_exposed or not live else []
+    others = [one for one in found if one not in ready] if is_exposed and not live else []
+    return [*ready[:MAX_IN_PLACE], *others[: MAX_IN_PLACE - len(ready)]]
+
+
+def _shipped(context: TuningContext) -> list[SuperSchedule]:
+    """Return the schedules of shipped SpMV kernels for dictionary-encoded values, which no model ranks; at most one."""
+    problem = context.problem
+    if problem.operation != HIGH_SLICES.operation or problem.n_dense_cols > 1 or problem.storage != DICTIONARY:
+        return []
+    is_there = context.supports(problem.operation, HIGH_SLICES) is None and context.is_built(HIGH_SLICES)
+    return [HIGH_SLICES] if is_there else []
+
+
+def is_read_in_place(context: TuningContext) -> bool:
+    """Return whether kernels of the operation can read the user's arrays and the matrix is large enough to profit."""
+    return context.adapter.pack_live is not None and context.problem.pattern.nnz >= MIN_ORDERED
+
+
+def _always(context: TuningContext) -> list[SuperSchedule]:
+    """Return the schedules that race in every explicit search (sorted rows, row panels); none for small matrices."""
+    from autosparse.tuning.hybrid import in_panels, ordered
+
+    problem, operation = context.problem, context.problem.operation
+    is_large = problem.pattern.nnz >= MIN_ORDERED and not problem.storage
+    found = (*ordered(operation), *in_panels(context)) if is_large else ()
+    return [one for one in found if context.supports(operation, one) is None and context.loaded(one) is not None]

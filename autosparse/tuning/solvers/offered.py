@@ -1,0 +1,90 @@
+"""Solvers that compete for a problem beside the built-in kernels, with the reasons against those that cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from itertools import islice
+from typing import Final
+
+from autosparse.config import Options
+from autosparse.containment import contained
+from autosparse.core.plan import Candidate
+from autosparse.core.problem import Problem
+from autosparse.core.registry import registered_solvers
+from autosparse.core.solver import Choice, Cost, Solver
+from autosparse.core.values import dataclass
+from autosparse.ops import names
+from autosparse.tuning.solvers.mkl import MKL
+from autosparse.tuning.solvers.scipy_loop import SCIPY
+
+VENDORS: Final[tuple[Solver, ...]] = (MKL, SCIPY)
+"""Solvers that the option `vendor` adds, by name."""
+MAX_KNOBS: Final = 8
+"""Maximum number of choices of one registered solver that race."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """Choices that race beside the built-in ones, and candidates that are listed with the reason why they do not."""
+
+    choices: tuple[Choice, ...] = ()
+    refused: tuple[Candidate, ...] = ()
+
+
+def solvers_of(options: Options, *, load: bool = True) -> tuple[Solver, ...]:
+    """Return the solvers beside the built-in ones that may compete under `options`.
+
+    Entry points are loaded first, unless `load` is false.
+    """
+    if options.deterministic:
+        return ()
+    return (*registered_solvers(load=load), *(VENDORS if options.vendor else ()))
+
+
+def signature_of(options: Options) -> str:
+    """Return a text that changes with the solvers that may compete under `options`, which is part of plans' keys."""
+    return ", ".join(f"{one.name} {getattr(one, 'version', '')}".strip() for one in solvers_of(options))
+
+
+def solver_named(name: str, options: Options) -> Solver | None:
+    """Return the solver `name` beside the built-in ones; None if it is not registered or not allowed."""
+    return next((one for one in solvers_of(options) if one.name == name), None)
+
+
+def offer_of(problem: Problem, options: Options) -> Offer:
+    """Return the choices of the solvers beside the built-in ones for `problem`, and the refused solvers."""
+    if problem.operation != names.MATMUL:
+        return Offer()
+    choices: list[Choice] = []
+    refused: list[Candidate] = []
+    for solver in solvers_of(options):
+        reason = reason_against(solver, problem)
+        if reason is None:
+            choices += _choices(solver, problem)
+        else:
+            refused.append(Candidate(schedule=None, solver=solver.name, failed=reason))
+    return Offer(tuple(choices), tuple(refused))
+
+
+def reason_against(solver: Solver, problem: Problem) -> str | None:
+    """Return why `solver` cannot compute `problem`; None if it can. A failure of the solver is a reason, too."""
+    try:
+        return solver.applicable(problem)
+    except contained() as err:
+        return f"{type(err).__name__}: {err}"
+
+
+def _choices(solver: Solver, problem: Problem) -> Iterable[Choice]:
+    try:
+        return list(map(partial(Choice, solver.name), islice(solver.knobs(problem), MAX_KNOBS)))
+    except contained():
+        return []
+
+
+def cost_of(solver: Solver, problem: Problem, choice: Choice) -> Cost:
+    """Return the solver's expected cost of `choice`; nothing is expected where the solver fails."""
+    try:
+        return solver.cost(problem, choice.knobs)
+    except contained():
+        return Cost()

@@ -1,0 +1,217 @@
+"""Trials of solvers beside the built-in ones: registered solvers, and vendors' libraries."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from autosparse._native import runtime_api
+from autosparse.config import Options
+from autosparse.containment import contained
+from autosparse.core.problem import Problem
+from autosparse.core.solver import Bound, Choice, ProductArguments, Solver, SparseOperand
+from autosparse.core.values import dataclass
+from autosparse.dispatch.calls import MatmulCall
+from autosparse.errors import StructureError
+from autosparse.log import event
+from autosparse.notices import FallbackWarning, warn_once
+from autosparse.operands.csr import Operand
+from autosparse.tuning.solvers.offered import cost_of, reason_against, solver_named
+from autosparse.tuning.trials import comparison
+from autosparse.tuning.trials.served import ServedTrial
+
+if TYPE_CHECKING:
+    from autosparse.dispatch.protocols import Call
+    from autosparse.operands.unfolding import AnyOperand
+    from autosparse.tuning.trials.service import Service
+
+
+class SolverContext(Protocol):
+    """Interface of a context that makes trials of solvers, such as `TuningContext`."""
+
+    problem: Problem
+    options: Options
+    structure_version: int
+    is_stale: bool
+
+    def operand(self) -> AnyOperand | None:
+        """Return the operand; None if it no longer exists."""
+
+    def n_threads(self) -> int:
+        """Return the number of threads that a solver may use now."""
+
+    def compare_price_s(self) -> float:
+        """Return the expected seconds of comparing a solver's result with the default kernel's."""
+
+
+@dataclass(slots=True, eq=False)
+class SolverTrial(ServedTrial):
+    """One choice of a registered solver or a vendor's library; see `tuner.search.trial.Trial`.
+
+    Products by it go through Python. Results are compared with the default kernel's before the trial is ready.
+    """
+
+    choice: Choice
+    context: SolverContext
+    failed: str | None = None
+    lacks_memory: bool = False
+    packed_bytes: int = 0
+    build_s: float = 0.0
+    pack_s: float = 0.0
+    packed_copy: None = None
+    service: Service | None = None
+    looked_ns: int = 0
+    _solver: Solver | None = None
+    _bound: Bound | None = None
+    _operand: SparseOperand | None = None  # the arrays as they were prepared
+    _rows: Any = None  # Any: the NativeRows of these arrays
+    _values_version: int = -1
+
+    @property
+    def reads_live(self) -> bool:
+        """Return whether the solver reads A's arrays in each product, so that values never need preparation."""
+        return bool(getattr(self._solver, "reads_live", False))
+
+    @property
+    def ready(self) -> bool:
+        """Return whether the trial can compute a product now."""
+        return self.failed is None and self._bound is not None
+
+    @property
+    def bound(self) -> None:
+        """None: no fast call supports solvers, whose code is not known by its address."""
+
+    @property
+    def bound_to(self) -> None:
+        """None: no addresses of the user's arrays are kept."""
+
+    def build_price_s(self) -> float:
+        """Return 0: solvers load what they need in `pack`."""
+        return 0.0
+
+    def pack_price_s(self) -> float:
+        """Return the expected seconds of preparing the operand and comparing one result."""
+        solver, compare_s = self._found(), self.context.compare_price_s()
+        cost = None if solver is None else cost_of(solver, self.context.problem, self.choice)
+        setup_s = cost.setup_s if cost is not None and math.isfinite(cost.setup_s) else 0.0
+        return compare_s + (self.pack_s or max(0.0, setup_s))
+
+    def build(self) -> None:
+        """Find the solver; set `failed` if it is not registered, or if it refuses the problem."""
+        solver = self._found()
+        if solver is None:
+            self.failed = f"the solver {self.choice.solver} is not registered in this process, or not allowed"
+        else:
+            self.failed = reason_against(solver, self.context.problem)
+
+    def _found(self) -> Solver | None:
+        if self._solver is None:
+            self._solver = solver_named(self.choice.solver, self.context.options)
+        return self._solver
+
+    def pack(self) -> None:
+        """Prepare the operand, and compare one result with the default kernel's; set `failed` if something fails."""
+        operand = self.context.operand()
+        if self._found() is None or self.ready or not isinstance(operand, Operand):
+            return
+        try:
+            start_s = time.perf_counter()
+            self._prepare(operand)
+            self.pack_s = time.perf_counter() - start_s
+            reason = comparison.difference(self.context.problem, operand, self._compute, None, self.context.n_threads())
+        except contained() as err:
+            reason = f"{type(err).__name__}: {err}".split("\n", 1)[0]
+        if reason is not None:
+            self.failed = f"the solver {self.choice.solver} cannot be used: {reason}"
+            self.drop()
+        event("pack", self.failed or "", format=self.choice.solver, seconds=self.pack_s, bytes=0)
+
+    def _prepare(self, operand: Operand) -> None:
+        """Prepare the operand's present arrays; raise StructureError if they are no valid structure."""
+        assert self._solver is not None
+        operand.refresh()
+        rows, version, nnz = operand.rows or operand.validate(), operand.values_version, operand.nnz
+        arrays = [array.view() for array in (operand.indptr, operand.indices[:nnz], operand.data[:nnz])]
+        for array in arrays:
+            array.flags.writeable = False
+        self._operand = SparseOperand(
+            indptr=arrays[0], indices=arrays[1], data=arrays[2], shape=(rows.n_major, rows.n_minor),
+            transposed=self.context.problem.transposed, n_threads=self.context.n_threads(),
+        )  # fmt: skip
+        self._bound = self._solver.prepare(self._operand, self.choice.knobs)
+        self._rows, self._values_version = operand.rows, version
+
+    def drop(self) -> None:
+        """Release what the solver prepared; the trial can be packed again."""
+        self._bound = self._operand = self._rows = None
+
+    # -- running
+
+    def run(self, operand: AnyOperand, call: Call) -> bool:
+        """Compute C; return False if this solver cannot compute this product (C then holds nothing of use).
+
+        StructureError is raised, as by the default kernel, if the structure was broken. Any other failure ends this
+        trial, and the default kernel serves.
+        """
+        if self._bound is None or not isinstance(operand, Operand):
+            return False
+        try:
+            start_ns = time.perf_counter_ns()
+            is_current = self._is_current(operand)
+            self.looked_ns = time.perf_counter_ns() - start_ns
+            return is_current and self._compute(call)
+        except StructureError:
+            raise
+        except contained() as err:
+            self.failed = f"{type(err).__name__}: {err}".split("\n", 1)[0]
+            self.drop()
+            event("fallback", self.failed, error=err)
+            warn_once(FallbackWarning, "run", f"a solver failed, the default kernel is used: {self.failed}")
+            return False
+
+    def _is_current(self, operand: Operand) -> bool:
+        """Check the arrays for writes, prepare them anew if needed, and return whether the solver has current values.
+
+        It returns False where checks and preparations cost more than the solver saves, so that the fallback serves.
+        """
+        n_looks = operand.n_looks
+        operand.refresh()
+        if operand.structure_version != self.context.structure_version:
+            return False
+        is_moved = operand.rows is None or operand.rows is not self._rows
+        is_stale = is_moved or (not self.reads_live and operand.values_version != self._values_version)
+        if self.service is not None and (is_stale or operand.n_looks != n_looks):
+            repack_s = self.pack_s if is_stale and not self.reads_live else None
+            if not self.service.looked(operand, repack_s=repack_s):
+                return False
+        if is_stale:
+            self._prepare(operand)
+        return True
+
+    def _compute(self, call: Call) -> bool:
+        """Run the product of `call` by the solver."""
+        operand, bound = self._operand, self._bound
+        if operand is None or bound is None or not isinstance(call, MatmulCall):
+            return False
+        n_rows, n_inner = operand.shape[:: -1 if operand.transposed else 1]
+        dtype, n = operand.data.dtype, call.n_vecs
+        arguments = ProductArguments(
+            indptr=operand.indptr, indices=operand.indices, data=operand.data, shape=operand.shape,
+            transposed=operand.transposed, n_threads=self.context.n_threads(),
+            B=_array(call.source, n_inner, n, call.ldb, dtype), C=_array(call.result, n_rows, n, call.ldc, dtype),
+        )  # fmt: skip
+        arguments.B.flags.writeable = False
+        return bound.run(arguments) is not False
+
+
+def _array(address: int, n_rows: int, n_columns: int, step: int, dtype: np.dtype[Any]) -> Any:  # Any: an array
+    """Return the array of `n_rows` rows that are `step` entries apart at `address`; one column: one dimension."""
+    if not n_rows * n_columns:
+        return np.empty((n_rows, n_columns)[: 1 + (n_columns != 1)], dtype)
+    n_bytes = ((n_rows - 1) * step + n_columns) * dtype.itemsize
+    buffer = runtime_api.ffi.buffer(runtime_api.ffi.cast("char *", address), n_bytes)
+    shape = (n_rows,) if n_columns == 1 else (n_rows, n_columns)
+    return np.ndarray(shape, dtype, buffer, strides=(step * dtype.itemsize, dtype.itemsize)[: len(shape)])
