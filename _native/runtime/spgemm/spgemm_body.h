@@ -351,10 +351,12 @@ static int SG_FN(rows)(const sg_job *job, sg_space *space, int64_t row, int64_t 
         const int n_lanes = job->solver <= SG_DENSE ? SG_FN(group)(job, i, row_end) : 1;
         const int64_t length = Ap[i + 1] - Ap[i];
         int solver = job->solver;
-        if (n_lanes > 1 || (solver == SG_BY_CLASS && job->is_cached && length != 1)) solver = SG_DENSE;
+        const int64_t least = solver == SG_BY_CLASS ? job->copied_work : 0;
+        const int may_copy = length == 1 && Bp[Aj[Ap[i]] + 1] - Bp[Aj[Ap[i]]] >= least;
+        if (n_lanes > 1 || (solver == SG_BY_CLASS && job->is_cached && !may_copy)) solver = SG_DENSE;
         if (solver != SG_DENSE) {
             const int64_t work = SG_FN(work)(job, i);
-            const int is_copy = length == 1 && SG_FN(order)(job, Aj[Ap[i]]) == SG_ASCENDING;
+            const int is_copy = may_copy && SG_FN(order)(job, Aj[Ap[i]]) == SG_ASCENDING;
             if (solver == SG_BY_CLASS) solver = sg_choose(job, length, work, is_copy);
             if (solver == SG_HEAP && !SG_FN(are_sorted)(job, i)) solver = SG_HASH;
             if (solver == SG_HASH) {
