@@ -19,7 +19,7 @@ WAYS: Final = {
     "hash": "accumulators in a hash table of the row's columns",
     "heap": "rows of B merged by a heap; a single row of B copied",
 }
-"""What each solver does, by its name."""
+"""Description of each solver, by its name."""
 
 
 def explain_sparse_product(left: Any, right: Any) -> ProgramExplanation:

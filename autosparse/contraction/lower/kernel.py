@@ -229,7 +229,7 @@ class Run:
         results = semiring.filled((1 if is_shared else self._n_parts, *self._shape), sums)
         self._call(addresses, outs, results, 0 if is_shared else results[0].size)
         for other in results[1:]:
-            semiring.add(results[0], other, out=results[0])
+            semiring.add(results[:1], other, out=results[:1])  # a scalar result is no array
         whole: AnyArray = results[0].astype(value, copy=False)
         return whole
 
