@@ -29,7 +29,7 @@ enum {
 /* Workspace of one thread. Only `cells` must be zero, and columns in `table` -1, at the start. */
 typedef struct {
     void *cells;   /* n_cols + 1 accumulator cells, indexed by column; NULL before the first row that needs them */
-    void *touched; /* n_cols + 1 indices: columns of the current row in the order of their first product, or their slots */
+    void *touched; /* n_cols + 1 columns of the current row in the order of their first product, or their slots */
     void *table;   /* n_slots hashed accumulators */
     int64_t n_slots;
     char *merged; /* merged_bytes for rows that are merged: heap, columns, sums */

@@ -1,4 +1,5 @@
-/* Rows of the sparse product merged by a heap, for one value and index type; spgemm_body.h includes it with its macros. */
+/* Rows of the sparse product merged by a heap, for one value and index type. Included by spgemm_body.h, whose macros it
+ * uses. */
 
 /* Return the order of the columns of row k of B. */
 ASP_INLINE int SG_FN(order)(const sg_job *job, int64_t k)
