@@ -90,6 +90,13 @@ def _read(text: str, shapes: tuple[tuple[int, ...], ...]) -> Subscripts:
             "einstein sum subscripts string contains a '.' that is not part of an ellipsis ('...')",
             hint="three dots, once in an operand and once in the output",
         )
+    sign = next((at for at, letter in enumerate(text) if letter in "+-"), -1)
+    if sign >= 0 and "->" not in text:
+        raise EinsumError.refused(
+            f"invalid subscript {text[sign]!r} in einstein sum subscripts string",
+            f"The sign at position {sign} makes a sum of terms, which has no output subscripts.",
+            hint="'->' and the output's subscripts",
+        )
     left, arrow, right = text.replace(" ", "").partition("->")
     inputs = left.split(",")
     if len(inputs) != len(shapes):
