@@ -90,6 +90,7 @@ def _read(text: str, shapes: tuple[tuple[int, ...], ...]) -> Subscripts:
             "einstein sum subscripts string contains a '.' that is not part of an ellipsis ('...')",
             hint="three dots, once in an operand and once in the output",
         )
+    _check_signs(text)
     left, arrow, right = text.replace(" ", "").partition("->")
     inputs = left.split(",")
     if len(inputs) != len(shapes):
@@ -119,6 +120,17 @@ def _read(text: str, shapes: tuple[tuple[int, ...], ...]) -> Subscripts:
     names = str.maketrans(dict(zip(dots, (one for one in string.ascii_letters if one not in letters), strict=False)))
     inputs = [one.translate(names) for one in inputs]
     return Subscripts(tuple(inputs), output.translate(names), _extents(inputs, shapes))
+
+
+def _check_signs(text: str) -> None:
+    """Raise EinsumError if subscripts without an arrow contain a sign."""
+    sign = next((at for at, letter in enumerate(text) if letter in "+-"), -1)
+    if sign >= 0 and "->" not in text:
+        raise EinsumError.refused(
+            f"invalid subscript {text[sign]!r} in einstein sum subscripts string",
+            f"The sign at position {sign} makes a sum of terms, which has no output subscripts.",
+            hint="'->' and the output's subscripts",
+        )
 
 
 def _check_output(output: str, letters: str) -> None:

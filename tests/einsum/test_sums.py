@@ -135,7 +135,7 @@ FAULTS = {
     "ij + -> ij": "a term of the sum is missing, at position 5",
     "+ -> ij": "a term of the sum is missing, at position 2",
     "ij ++ ij -> ij": "a term of the sum is missing, at position 4",
-    "ij + ij": "a sum of terms has no output subscripts, at position 7",
+    "ij + ij": "sign at position 3 makes a sum of terms, which has no output subscripts",
     "ij + ij -> i+j": r"invalid subscript '\+' in the output of a sum, at position 12",
     "ij + (ij) -> ij": r"invalid subscript '\(' in a sum of terms, at position 5",
     "...j + ij -> ij": r"invalid subscript '\.' in a sum of terms, at position 0",

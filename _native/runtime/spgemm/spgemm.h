@@ -29,7 +29,7 @@ enum {
 /* Workspace of one thread. Only `cells` must be zero, and columns in `table` -1, at the start. */
 typedef struct {
     void *cells;   /* n_cols + 1 accumulator cells, indexed by column; NULL before the first row that needs them */
-    void *touched; /* n_cols + 1 indices: columns of the current row in the order of their first product, or their slots */
+    void *touched; /* n_cols + 1 columns of the current row in the order of their first product, or their slots */
     void *table;   /* n_slots hashed accumulators */
     int64_t n_slots;
     char *merged; /* merged_bytes for rows that are merged: heap, columns, sums */
@@ -63,7 +63,8 @@ struct sg_job {
     int far; /* whether rows of B are prefetched */
     int solver; /* SG_BY_CLASS, or the accumulator of all rows */
     double dense_ns; /* estimated time per multiplication with one accumulator per column */
-    int is_cached;   /* whether that is the cheapest for every row of A that has more than one entry */
+    int is_cached;       /* whether that is the cheapest for every row of A that has more than one entry */
+    int64_t copied_work; /* multiplications from which copying a multiple of one row of B is cheaper */
     const sg_kind *kind;
     size_t index_bytes;
     int64_t n_rows, n_inner, n_cols, a_nnz, b_nnz;

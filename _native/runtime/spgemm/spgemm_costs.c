@@ -17,8 +17,8 @@ static const double DENSE_NS = 4, DENSE_MISS_NS = 4;
 /* Accumulators in a hash table of up to HASH_BYTES, and per doubling beyond. */
 static const double HASH_NS = 7, HASH_MISS_NS = 2;
 enum { HASH_BYTES = 1 << 14 };
-/* A multiple of one row of B; a merge, and per doubling of the number of rows that are merged. */
-static const double COPY_NS = 2.5, MERGE_NS = 8, MERGE_LEVEL_NS = 6;
+/* A multiple of one row of B, in addition for the row; a merge, and per doubling of the number of rows that are merged. */
+static const double COPY_NS = 2.5, COPY_ROW_NS = 12, MERGE_NS = 8, MERGE_LEVEL_NS = 6;
 /* Setting accumulators of all columns to zero, per byte, on each thread. */
 static const double ZERO_NS = 0.1;
 /* Part of a core's own cache that accumulators of all columns can use beside the operands. */
@@ -53,6 +53,7 @@ void sg_estimate(sg_job *job)
     job->dense_ns = DENSE_NS + ZERO_NS * bytes / work;
     const double cache = CACHE_SHARE * (double)asp_private_cache_bytes();
     if (bytes > cache) job->dense_ns += DENSE_MISS_NS * log2(bytes / cache) * far_share(job);
+    job->copied_work = (int64_t)ceil(COPY_ROW_NS / (job->dense_ns - COPY_NS));
     job->is_cached = job->dense_ns <= HASH_NS && job->dense_ns <= MERGE_NS;
 }
 
@@ -65,7 +66,8 @@ ASP_INLINE int levels(int64_t n)
 double sg_cost(const sg_job *job, int solver, int64_t length, int64_t work, int is_copy)
 {
     if (solver == SG_DENSE) return job->dense_ns * (double)work;
-    if (solver == SG_HEAP) return (is_copy ? COPY_NS : MERGE_NS + MERGE_LEVEL_NS * levels(length)) * (double)work;
+    if (solver == SG_HEAP && is_copy) return COPY_ROW_NS + COPY_NS * (double)work;
+    if (solver == SG_HEAP) return (MERGE_NS + MERGE_LEVEL_NS * levels(length)) * (double)work;
     const int64_t slots = (int64_t)1 << levels(2 * asp_min(work, job->n_cols));
     const int64_t bytes = slots * (int64_t)job->kind->slot_bytes;
     return (HASH_NS + (bytes > HASH_BYTES ? HASH_MISS_NS * levels(bytes / HASH_BYTES) : 0)) * (double)work;

@@ -27,9 +27,11 @@ def contract_arrays(operands: Sequence[Dense], subscripts: Subscripts) -> AnyArr
         result = _product(result, other, needed, subscripts.extents, semiring)
     result = _summed(result, subscripts.output, semiring)
     order = [result.indices.index(index) for index in subscripts.output if index in result.indices]
-    array = result.array.transpose(order)
+    array: AnyArray = result.array.transpose(order)
     missing = tuple(mode for mode, index in enumerate(subscripts.output) if index not in result.indices)
-    return np.broadcast_to(np.expand_dims(array, missing), subscripts.shape).copy() if missing else array
+    if missing:
+        array = np.broadcast_to(np.expand_dims(array, missing), subscripts.shape).copy()
+    return array
 
 
 def _summed(operand: Dense, needed: str, semiring: Semiring) -> Dense:
@@ -58,6 +60,7 @@ def _product(left: Dense, right: Dense, needed: str, extents: Mapping[str, int],
 def _by_rows(operand: Dense, kept: str, summed: str, extents: Mapping[str, int]) -> AnyArray:
     """Return the operand with an axis for each index of `kept` (1 where it has none), and one for all of `summed`."""
     letters = [index for index in kept if index in operand.indices] + list(summed)
-    array = operand.array.transpose([operand.indices.index(index) for index in letters])
+    array: AnyArray = operand.array.transpose([operand.indices.index(index) for index in letters])
     shape = [extents[index] if index in operand.indices else 1 for index in kept]
-    return array.reshape(*shape, math.prod(extents[index] for index in summed))
+    rows: AnyArray = array.reshape(*shape, math.prod(extents[index] for index in summed))
+    return rows

@@ -48,17 +48,13 @@ class SumOfTerms(NamedTuple):
 
 
 def is_sum(text: str) -> bool:
-    """Return whether subscripts contain a sign other than that of the arrow."""
-    return "+" in text or text.count("-") > text.count("->")
+    """Return whether subscripts with an arrow contain another sign; without an arrow, a sign is NumPy's error."""
+    return "->" in text and ("+" in text or text.count("-") > text.count("->"))
 
 
 def parse(text: str) -> SumOfTerms:
     """Return the sum that `text` describes; raise EinsumError, which shows the position of a fault."""
-    end = text.find("->")
-    if end < 0:
-        raise _fault(
-            "a sum of terms has no output subscripts", text, len(text), hint="'->' and the output's subscripts"
-        )
+    end = text.index("->")
     for at in range(end + 2, len(text)):
         if text[at] not in string.ascii_letters + " ":
             raise _fault(f"invalid subscript {text[at]!r} in the output of a sum", text, at, hint="letters only")
