@@ -16,16 +16,14 @@ from pathlib import Path
 
 from autosparse._native.c.emit import emit
 from autosparse._native.ir.spec import KernelSpec
-from autosparse._native.kernels.shipped import HIGH_SLICE, ISAS, specs
+from autosparse._native.kernels.shipped import HIGH_SLICE, SHIPPED_ISAS, specs
+
+from autosparse.isa import ISAS
 
 FOLDER = Path(__file__).resolve().parent.parent / "_native" / "runtime" / "shipped"
-TARGETS = {
-    "avx2": "avx2,fma,bmi,bmi2,popcnt",
-    "avx512": "avx512f,avx512vl,avx512dq,avx512bw,avx2,fma,bmi,bmi2,popcnt",
-}
 OWN = re.compile(r"\b(task_context|(?<!asp_task )task|asp_kernel|(?:gather|scatter|four|two)_\w+)\b")
 
-HEAD = """/* Generated kernels for x86-64 with {what}, written by tools/shipped_kernels.py: do not edit. */
+HEAD = """/* Generated kernels for {what}, written by tools/shipped_kernels.py: do not edit. */
 #include "common.h"
 #include "shipped.h"
 
@@ -67,7 +65,17 @@ def tables(isa: str) -> Iterator[tuple[str, list[KernelSpec]]]:
 
 def sources() -> dict[str, str]:
     """Return the text of every file by its name."""
-    return {f"shipped_{name}.c": source(isa, name, group) for isa in ISAS for name, group in tables(isa)}
+    found = {f"shipped_{name}.c": source(isa, name, group) for isa in SHIPPED_ISAS for name, group in tables(isa)}
+    return {**found, "shipped_list.h": table_list()}
+
+
+def table_list() -> str:
+    """Return the header that lists the tables of each instruction set."""
+    names = {isa: [name for name, _ in tables(isa)] if ISAS[isa].is_shipped else [] for isa in ISAS}
+    text = "/* Tables of generated kernels by instruction set, written by tools/shipped_kernels.py: do not edit. */\n"
+    for isa, its in names.items():
+        text += " \\\n    ".join([f"#define ASP_SHIPPED_{isa}(X)", *(f"X({name})" for name in its)]) + "\n"
+    return f"{text}enum {{ ASP_SHIPPED_TABLES = {max(map(len, names.values()))} }};\n"
 
 
 def source(isa: str, name: str, group: Iterable[KernelSpec]) -> str:
@@ -83,8 +91,7 @@ def source(isa: str, name: str, group: Iterable[KernelSpec]) -> str:
             known.setdefault(own.replace(f"int asp_kernel_{number}", f"static int asp_kernel_{number}"))
         rows.append(f'    {{"{spec.key()}", (void (*)(void))asp_kernel_{number}}},\n')
     table = f"\nconst asp_shipped asp_shipped_{name}[] = {{\n{''.join(rows)}    {{NULL, NULL}},\n}};\n"
-    what = {"avx2": "AVX2 and FMA", "avx512": "AVX-512 (F, VL, DQ, BW)"}[isa]
-    return HEAD.format(what=what, target=TARGETS[isa]) + "".join(known) + table + TAIL
+    return HEAD.format(what=ISAS[isa].title, target=",".join(ISAS[isa].features)) + "".join(known) + table + TAIL
 
 
 def blocks(text: str) -> list[str]:

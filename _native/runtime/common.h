@@ -24,6 +24,8 @@
 #define ASP_X86 0
 #endif
 
+#include "isa.h"
+
 #define ASP_INLINE static inline __attribute__((always_inline, unused))
 #define ASP_NOINLINE __attribute__((noinline))
 

@@ -159,12 +159,8 @@ void asp_cursors_fibre(asp_cursors *c, const asp_layer *layer, int64_t fibre, in
 /* Return the convolution for the instruction set in use. */
 static asp_convolve *convolve(void)
 {
-#if ASP_X86
-    static asp_convolve *const of_isa[] = {asp_convolve_base, asp_convolve_avx2, asp_convolve_avx512};
+    static asp_convolve *const of_isa[] = ASP_ISA_TABLE(asp_convolve);
     return of_isa[asp_isa()];
-#else
-    return asp_convolve_base;
-#endif
 }
 
 /* Compute one layer and the mean of its results per channel. */

@@ -65,20 +65,18 @@ typedef struct {
     void (*extent)(const void *indices, int64_t n, int64_t *low, int64_t *high);
 } asp_kernels;
 
-enum { N_ISAS = 3 };
 /* Tables by [dtype][itype]. */
-extern const asp_kernels asp_kernels_base[4][2];
-extern const asp_kernels asp_kernels_avx2[4][2];
-extern const asp_kernels asp_kernels_avx512[4][2];
+#define ASP_DECLARE(x, isa) extern const asp_kernels x##_##isa[4][2];
+ASP_EACH_ISA(ASP_DECLARE, asp_kernels)
+#undef ASP_DECLARE
 
 /* Return the kernels for rows of B of row_bytes bytes. */
 const asp_kernels *asp_kernels_for(int dtype, int itype, int64_t row_bytes);
 /* Variant of `scatter` for one dense column with unit strides, the same for every instruction set; [dtype][itype]. */
 extern const asp_kernel asp_scatter_vector[4][2];
 
-/* Return the bytes of one element, and of a vector of the instruction set in use. */
+/* Return the bytes of one element. */
 ASP_INLINE int64_t asp_element_bytes(int dtype) { return dtype == ASP_F32 ? 4 : dtype == ASP_C128 ? 16 : 8; }
-int asp_vector_bytes(void);
 
 /* Return the first row i with indptr[i] - indptr[0] + i >= weight: rows and nonzeros count alike. */
 ASP_INLINE int64_t asp_row_at(int itype, const void *indptr, int64_t n_rows, int64_t weight)

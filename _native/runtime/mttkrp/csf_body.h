@@ -167,7 +167,7 @@ static ASP_NOINLINE void NAME(describe)(const csf_task *task, int64_t column, NA
         default: NAME(any_rows_##V)(t, column, begin, end);                                              \
         }                                                                                                \
     }
-#else /* SSE2, and columns that do not fill a wider vector: rare, so there are no specialised variants */
+#else /* Narrow vectors, and columns that do not fill a wider vector: rare, so there are no specialised variants */
 #define WALKS_KNOWN(V)                                                                                   \
     static void NAME(rows##V)(const csf_task *t, int64_t column, int64_t begin, int64_t end)             \
     {                                                                                                    \

@@ -23,8 +23,8 @@ typedef struct {
 } check;
 
 /* Define a pool task that sets `bad` if FAULT, a number of the unsigned type U, has its sign bit set for some element
- * k. Differences of nonnegative numbers do not overflow, and 64-bit comparisons have no vector instruction before
- * SSE4.2. */
+ * k. Differences of nonnegative numbers do not overflow, and 64-bit comparisons have no vector instruction on
+ * baseline x86-64. */
 #define CHECK(NAME, U, FAULT)                                                                         \
     static void NAME(void *context, int64_t begin, int64_t end)                                       \
     {                                                                                                 \

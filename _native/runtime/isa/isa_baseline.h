@@ -1,10 +1,8 @@
-/* Kernels for any CPU (on x86-64: SSE2). */
-#include "kernels.h"
-#include "blocks.h"
-#include "tiles.h"
-
-#define ISA asp_base
+/* Any processor: 16-byte vectors of the compiler. isa.h describes the names. */
+#define ISA baseline
+#define VBYTES 16
 #define VEC_HEADER "vec_base.h"
+
 #define SPMV_HEADER "spmv_base.h"
 #define SPMV_PLAIN spmv
 #define REST_CASES CASES_3 /* fewer reals than a vector holds */
@@ -17,7 +15,4 @@
 #define BLOCK_CASES_4 CASES_3
 #define BLOCK_CASES_8 CASES_1
 #define BLOCK_MAX 4
-#include "kernels_all.h"
-
-const asp_kernels asp_kernels_base[4][2] = KERNEL_TABLE;
-const asp_blocks_kernel asp_blocks_base[6][2] = BLOCKS_TABLE;
+#define RESIDENT_MAX 8

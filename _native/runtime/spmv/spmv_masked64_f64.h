@@ -1,4 +1,4 @@
-/* Sums of sixteen rows for float64; included by spmv_avx512.h. */
+/* Sums of sixteen rows for float64; included by spmv_masked64.h. */
 
 /* Return the sum of each quarter: those of a, then those of b. */
 ASP_INLINE __m512d NAME(fold_quarters)(__m512d a, __m512d b)

@@ -1,5 +1,5 @@
-/* y[i] = A[i] x with AVX2 gathers or one load per element (register_gather.h). Sixteen short rows are computed at a time, as
- * in spmv_avx512.h: the products of all their nonzeros go to a buffer, then each row's part is loaded under a mask, so
+/* y[i] = A[i] x with 32-byte vectors and gathers or one load per element (register_gather.h). Sixteen short rows are computed at a time, as
+ * in spmv_masked64.h: the products of all their nonzeros go to a buffer, then each row's part is loaded under a mask, so
  * that row ends cause no branches. */
 #include "spmv_base.h" /* spmv_plain: for more columns than a 32-bit gather reaches */
 

@@ -1,4 +1,4 @@
-/* Sums of sixteen rows for float32; included by spmv_avx512.h. */
+/* Sums of sixteen rows for float32; included by spmv_masked64.h. */
 
 /* Return the sum of each quarter: those of a, then those of b, c and d. */
 ASP_INLINE __m512 NAME(fold_quarters)(__m512 a, __m512 b, __m512 c, __m512 d)

@@ -1,4 +1,4 @@
-/* y[i] = A[i] x with AVX-512 gathers or one load per element (register_gather.h).
+/* y[i] = A[i] x with 64-byte vectors and gathers or one load per element (register_gather.h).
  *
  * Short rows are dominated by the branch misprediction at each row's end. So sixteen rows are computed together: the
  * products of all their nonzeros go to a buffer, then each row's part is loaded under a mask and sixteen sums are
@@ -150,9 +150,9 @@ ASP_INLINE ROW NAME(any_row)(const R *products, int64_t k, int64_t stop)
 #define ANY_ROWS(i) NAME(fold)(NAME(fold)(ANY_ROW(i), ANY_ROW((i) + 1)), NAME(fold)(ANY_ROW((i) + 2), ANY_ROW((i) + 3)))
 
 #if RBYTES == 4
-#include "spmv_avx512_f32.h"
+#include "spmv_masked64_f32.h"
 #else
-#include "spmv_avx512_f64.h"
+#include "spmv_masked64_f64.h"
 #endif
 
 #include "spmv_groups.h"
