@@ -23,6 +23,12 @@
 #else
 #define ASP_X86 0
 #endif
+/* 1 on 64-bit ARM. */
+#if defined(__aarch64__) && defined(__GNUC__)
+#define ASP_ARM 1
+#else
+#define ASP_ARM 0
+#endif
 
 #include "isa.h"
 
@@ -54,6 +60,10 @@
 #if ASP_X86
 #define ASP_PIN(x) __asm__("" : "+r"(x))
 #define ASP_PIN_VECTOR(x) __asm__("" : "+v"(x))
+#define ASP_PIN_MEMORY(x) __asm__("" : : "r"(&(x)))
+#elif ASP_ARM
+#define ASP_PIN(x) __asm__("" : "+r"(x))
+#define ASP_PIN_VECTOR(x) __asm__("" : "+w"(x))
 #define ASP_PIN_MEMORY(x) __asm__("" : : "r"(&(x)))
 #else
 #define ASP_PIN(x) ((void)0)

@@ -1,7 +1,7 @@
 """Instruction sets: one row each.
 
-A row here, a row in `_native/runtime/isa/isa.h` and a header `_native/runtime/isa/isa_<name>.h` are all that the library
-knows about an instruction set. The module imports nothing of the package, so that build scripts can run it.
+A row here, a row in `_native/runtime/isa/isa.h` and a header `isa_<name>.h` beside it are all that the library knows
+about an instruction set. The module imports nothing of the package, so that build scripts can run it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final, Literal, NamedTuple
 
-IsaName = Literal["baseline", "avx2", "avx512"]
+IsaName = Literal["baseline", "avx2", "avx512", "neon"]
 """Names of `ISAS`, for type checkers."""
 
 
@@ -70,6 +70,10 @@ ISAS: Final[Mapping[str, Isa]] = {
             machines=_X86, features=(*_AVX512, *_AVX2), tuning=("-mprefer-vector-width=512",),
             cpu_flags=frozenset(_AVX512), masked_bytes=(64, 32), has_masked_gather=True,
             has_table_permutation=True, has_statistics=True, is_shipped=True,
+        ),
+        Isa(
+            name="neon", title="aarch64 with Advanced SIMD", level=1, vector_bytes=16, n_registers=32,
+            machines=frozenset({"aarch64", "arm64", "ARM64"}),
         ),
     )
 }  # fmt: skip

@@ -17,6 +17,7 @@ NAMED = {
     "_native/runtime/isa/isa.h",  # the list
     "_native/runtime/isa/isa_avx2.h",
     "_native/runtime/isa/isa_avx512.h",
+    "_native/runtime/isa/isa_neon.h",
     "autosparse/isa/__init__.py",
 }
 """Files that may name an instruction set."""

@@ -28,6 +28,13 @@
 #define ASP_VECTOR_BYTES_avx2 32
 #define ASP_VECTOR_BYTES_avx512 64
 enum { ASP_N_ISAS = 3 };
+#elif ASP_ARM
+#define ASP_EACH_ISA(X, x) X(x, baseline) X(x, neon)
+#define ASP_ISA_1 "isa_neon.h"
+#define ASP_INTRINSICS <arm_neon.h>
+#define ASP_HAS_neon 1
+#define ASP_VECTOR_BYTES_neon 16
+enum { ASP_N_ISAS = 2 };
 #else
 #define ASP_EACH_ISA(X, x) X(x, baseline)
 #define ASP_INTRINSICS <stddef.h>

@@ -42,4 +42,5 @@
     X(avx512_f64_i64_high_gathered_numbered) \
     X(avx512_f64_i64_high_loaded_numbered) \
     X(avx512_f64_i64_blocks)
+#define ASP_SHIPPED_neon(X)
 enum { ASP_SHIPPED_TABLES = 28 };
