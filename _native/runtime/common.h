@@ -10,11 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#if defined(__unix__) || defined(__APPLE__)
-#define ASP_HAVE_THREADS 1
-#else
-#define ASP_HAVE_THREADS 0
-#endif
+#include "platform.h"
 
 /* 1 where one library can hold functions for several x86 instruction sets. This needs per-function target attributes,
  * which gcc and clang have. */
@@ -151,10 +147,10 @@ ASP_INLINE int64_t asp_own_bytes(int64_t bytes)
 {
     return asp_max(1, (bytes + ASP_OWN_BYTES - 1) / ASP_OWN_BYTES) * ASP_OWN_BYTES;
 }
-/* Return n_threads blocks of asp_own_bytes(bytes) bytes each, uninitialised, or NULL. Release them by free(). */
+/* Return n_threads blocks of asp_own_bytes(bytes) bytes each, uninitialised, or NULL. Release them by asp_free_aligned(). */
 ASP_INLINE void *asp_take_own(int64_t n_threads, int64_t bytes)
 {
-    return aligned_alloc(ASP_OWN_BYTES, (size_t)(n_threads * asp_own_bytes(bytes)));
+    return asp_take_aligned(ASP_OWN_BYTES, (size_t)(n_threads * asp_own_bytes(bytes)));
 }
 
 #endif

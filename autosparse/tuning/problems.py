@@ -33,7 +33,7 @@ def storage_of(operand: AnyOperand, state: DispatchState, target: Target) -> str
     """Return how A's values may be stored: "", a rounded type, or `DICTIONARY` (dictionary-encoded, CSR-VI).
 
     The option `storage` allows rounding, for operations with float32. Dictionary encoding is for products with one
-    vector where registers hold the table: they are bound by reading values, and a small table is one permutation instruction.
+    vector, which are bound by reading values, where one permutation of registers reads a small table.
     """
     abilities = OPS[state.operation].abilities
     if state.options.storage and "storage" in abilities and state.dtype.name == "float32":

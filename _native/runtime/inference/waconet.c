@@ -182,9 +182,7 @@ static int run_layer(asp_layer *layer, float *pooled, int n_threads)
 
 static float *alloc_features(int64_t n_cells)
 {
-    void *found = NULL;
-    if (posix_memalign(&found, 64, (size_t)(n_cells + 1) * CHANNELS * sizeof(float))) return NULL;
-    return found;
+    return asp_take_aligned(64, (size_t)(n_cells + 1) * CHANNELS * sizeof(float));
 }
 
 int asp_waconet(int n_dims, int64_t n_cells, const int32_t *i, const int32_t *j, const int32_t *k, int n_layers,
@@ -209,12 +207,12 @@ int asp_waconet(int n_dims, int64_t n_cells, const int32_t *i, const int32_t *j,
         status = run_layer(&layer, pooled + (size_t)at * CHANNELS, n_threads);
         weights += n_later * CHANNELS * CHANNELS;
         free_cells(&cells[0]);
-        free(features[0]);
+        asp_free_aligned(features[0]);
         cells[0] = cells[1];
         features[0] = features[1];
         memset(&cells[1], 0, sizeof cells[1]);
         features[1] = NULL;
     }
-    for (int s = 0; s < 2; s++) free_cells(&cells[s]), free(features[s]);
+    for (int s = 0; s < 2; s++) free_cells(&cells[s]), asp_free_aligned(features[s]);
     return status;
 }

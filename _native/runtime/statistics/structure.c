@@ -157,7 +157,7 @@ int asp_csr_transpose(int element_bytes, int itype, int64_t n_rows, int64_t n_co
     asp_parallel(wide ? count_i64 : count_i32, &job, job.n_parts, 1, 1, n_threads, 1.0 * (double)job.nnz);
     (wide ? add_up_i64 : add_up_i32)(&job);
     asp_parallel(wide ? move_i64 : move_i32, &job, job.n_parts, 1, 1, n_threads, 3.0 * (double)job.nnz);
-    free(job.places);
+    asp_free_aligned(job.places);
     return ASP_OK;
 }
 
