@@ -63,10 +63,8 @@ def _without_garbage(module: str) -> Any:
     """Import a module of this package while the garbage collector is disabled.
 
     Objects that modules allocate are never freed, so collecting during an import costs time for nothing: the first
-    `csr`
-    took 27 ms longer beside scikit-learn. SciPy is imported before, with the collector enabled, because its modules
-    leave
-    garbage; without collection the process would use 6 MB more.
+    `csr` took 27 ms longer beside scikit-learn. SciPy is imported before, with the collector enabled, because its
+    modules leave garbage; without collection the process would use 6 MB more.
     """
     if module.startswith(("autosparse.arrays", "autosparse.contraction")):
         importlib.import_module("scipy.sparse")

@@ -22,23 +22,23 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-import autosparse.tuner.transfer
+import autosparse.tuner.research.transfer
 from autosparse._native import accelerator as native
 from autosparse._native import runtime_api
 from autosparse.core.pattern import Pattern
 from autosparse.errors import InputError
-from autosparse.tuner.targets import simulation
-from autosparse.tuner.targets.accelerator import Accelerator, Configuration, Machine
-from autosparse.tuner.targets.registry import find_accelerator as read
-from autosparse.tuner.transfer.correction import FEWEST, Corrected, can_fit, fit_correction
-from autosparse.tuner.transfer.counts import COUNTED, additive
-from autosparse.tuner.transfer.residual import Fitted, Transferred, fit_residual
-from autosparse.tuner.transfer.samples import Samples, best_distinct
-from autosparse.tuner.transfer.source import SourceModel, described
+from autosparse.tuner.research.targets import simulation
+from autosparse.tuner.research.targets.accelerator import Accelerator, Configuration, Machine
+from autosparse.tuner.research.targets.registry import find_accelerator as read
+from autosparse.tuner.research.transfer.correction import FEWEST, Corrected, can_fit, fit_correction
+from autosparse.tuner.research.transfer.counts import COUNTED, additive
+from autosparse.tuner.research.transfer.residual import Fitted, Transferred, fit_residual
+from autosparse.tuner.research.transfer.samples import Samples, best_distinct
+from autosparse.tuner.research.transfer.source import SourceModel, described
 
 __all__ = ["Accelerator", "Model", "pattern_of", "read", "simulate", "times", "transfer"]
 
-SOURCES: Final = Path(autosparse.tuner.transfer.__path__[0]) / "sources"
+SOURCES: Final = Path(autosparse.tuner.research.transfer.__path__[0]) / "sources"
 
 
 def simulate(
@@ -51,7 +51,7 @@ def simulate(
 ) -> simulation.Traffic:
     """Simulate one product on an accelerator and return its cycles and memory traffic.
 
-    The C implementation runs where the runtime was built, else the Python one (`tuner.targets.simulation`).
+    The C implementation runs where the runtime was built, else the Python one (`tuner.research.targets.simulation`).
     """
     if not runtime_api.available:
         return simulation.simulate(pattern, configuration, machine=machine, operation=operation, n_columns=n_columns)
@@ -127,8 +127,7 @@ class Model:
     """Cost model of one target: predictions of the source platforms, corrected by samples of the target.
 
     The correction is boosted trees (`corrected`) where scikit-learn is installed and samples of enough matrices are
-    given,
-    else an additive residual.
+    given, else an additive residual.
     """
 
     target: Accelerator
@@ -169,10 +168,9 @@ def transfer(
     """Fit a cost model of `target` from ``measured[matrix name][number of a configuration] = time``.
 
     `matrices` holds the matrices by the same names. Times may have any unit: only ratios on one matrix are used.
-    Without
-    samples the source models are used alone (zero-shot). With samples of `FEWEST` matrices or more, trees are fitted if
-    scikit-learn is installed (extra `train`); otherwise an additive residual is fitted by NumPy.
-    Raises RecordError for times <= 0 or an operation without a source model, InputError for a matrix that is not given.
+    Without samples the source models are used alone (zero-shot). With samples of `FEWEST` matrices or more, trees are
+    fitted if scikit-learn is installed (extra `train`); otherwise an additive residual is fitted by NumPy. Raises
+    RecordError for times <= 0 or an operation without a source model, InputError for a matrix that is not given.
     """  # fmt: skip
     missing = sorted(set(measured) - set(matrices))
     if missing:

@@ -201,7 +201,7 @@ SETTINGS: Final[Mapping[str, Setting]] = {
         Setting("dump_dir", "AUTOSPARSE_DUMP_DIR", _path, "a folder",
                 "Folder to which IR and C of each kernel are written; edited C is read back."),
         Setting("models", "AUTOSPARSE_MODELS", _path, "a folder",
-                "Folder of learned cost models (default: those calibrated for this machine, else the shipped ones)."),
+                "Folder of learned cost models (default: the shipped ones)."),
         Setting("model", "AUTOSPARSE_MODEL", _one_of("boosted", "waconet", "statistics"),
                 "boosted, waconet or statistics",
                 "Cost model: boosted trees, WACO's network (trees where no network is shipped), or statistics alone."),

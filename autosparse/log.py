@@ -59,8 +59,7 @@ def progress_line(
     """Return a Progress that redraws one line of `stream` (stderr), at most once per `interval_s` seconds.
 
     It draws nothing if the stream is no terminal, and in continuous integration. Fraction 1 ends the line; until then
-    the
-    cursor stays at the beginning of the line, so that later output replaces it.
+    the cursor stays at the beginning of the line, so that later output replaces it.
     """
     out = stream if stream is not None else sys.stderr
     if not out.isatty() or in_continuous_integration():

@@ -84,8 +84,7 @@ def warn_once(category: type[Warning], key: str, message: str) -> None:
     """Warn once per process for each (category, key), so that a failing cache does not fill the user's log.
 
     Where a filter turns the warning into an error, the message is logged instead: results are unaffected, and an
-    exception
-    would discard a correct product.
+    exception would discard a correct product.
     """
     if (category, key) not in _warned:
         _warned.add((category, key))

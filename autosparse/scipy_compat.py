@@ -2,8 +2,7 @@
 
 `import autosparse as sp` gives SciPy's own constructors (`sp.random_array`, `sp.vstack`), which return SciPy's types
 until `csr` wraps them. Here each function of scipy.sparse that returns a sparse matrix returns an autosparse matrix.
-csr
-and csc results share SciPy's arrays. Results in other formats become csr, unless the call names a `format`.
+csr and csc results share SciPy's arrays. Results in other formats become csr, unless the call names a `format`.
 
 >>> import autosparse.scipy_compat as sp
 >>> A = sp.vstack([sp.eye_array(3), sp.random_array((2, 3))])  # an autosparse.csr_array

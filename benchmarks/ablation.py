@@ -26,8 +26,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
-from autosparse.tuner.collect.operations import OPS, Op
-from autosparse.tuner.generators.coordinates import Coordinates
+from autosparse.tuner.research.collect.operations import OPS, Op
+from autosparse.tuner.research.generators.coordinates import Coordinates
 from autosparse.tuner.search.trial import Trial
 from peerlib.environment import matrices_folder
 from peerlib.machine import machine_facts

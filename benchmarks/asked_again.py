@@ -22,11 +22,11 @@ from typing import Any, Final
 
 import numpy as np
 from autosparse.tuner.analytic.matmul import Proposal
-from autosparse.tuner.collect.files import REFUSED, Measurements, read_folder
-from autosparse.tuner.collect.operations import OPS
 from autosparse.tuner.learned.predict import PER_FORMAT, LearnedModel
+from autosparse.tuner.research.collect.files import REFUSED, Measurements, read_folder
+from autosparse.tuner.research.collect.operations import OPS
+from autosparse.tuner.research.training.data import is_validation
 from autosparse.tuner.search.residual_model import next_best
-from autosparse.tuner.training.data import is_validation
 from peerlib.environment import matrices_folder
 from peerlib.summary import Distribution
 from peerlib.table import markdown

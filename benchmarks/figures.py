@@ -99,13 +99,6 @@ def ablation(path: Path) -> str:
     return report(ResultFile(path)) + "\n"
 
 
-def calibrated_kinds(path: Path) -> str:
-    """Return the page of `calibrated_kinds.py`."""
-    from calibrated_kinds import HEAD, report
-
-    return f"{HEAD}\n{report(list(ResultFile(path).lines()))}\n"
-
-
 def transfer(path: Path) -> str:
     """Return the page of `transfer.py`."""
     from transferlib.report import report
@@ -154,7 +147,6 @@ class Figure:
 
 FIGURES: Final[Mapping[str, Figure]] = {
     "ablation": Figure(ablation),
-    "calibrated_kinds": Figure(calibrated_kinds),
     "einsum_first": Figure(einsum_first),
     "gnn": Figure(plot=gnn_plot),
     "holding": Figure(holding),

@@ -78,7 +78,7 @@ def real(args: argparse.Namespace) -> Iterator[HybridCase]:
 
 def drawn(files: Sequence[MatrixFile], folder: Path, limit: int | None) -> list[MatrixFile]:
     """Return `files` in a random order (fixed seed) that alternates between groups; the first `limit` of them."""
-    from autosparse.tuner.collect.recipes import real_files
+    from autosparse.tuner.research.collect.recipes import real_files
 
     group_of = {one.name: one.group for one in real_files(folder)} if folder.is_dir() else {}
     rng, groups = random.Random(SEED), defaultdict(list)

@@ -66,7 +66,7 @@ def _with_dense_rows(n_rows: int) -> Any:
 
 def real(folder: Path | None) -> Iterator[Matrix]:
     """Yield at most PER_GROUP matrices of each group in the folder, the smallest with enough entries."""
-    from autosparse.tuner.collect.recipes import real_files
+    from autosparse.tuner.research.collect.recipes import real_files
 
     seen: dict[str, int] = {}
     for file in sorted(real_files(folder), key=lambda one: one.nnz) if folder is not None else ():

@@ -55,20 +55,20 @@ def costs_for(n_columns: int, columns: int) -> Any:
     from autosparse.tuner.hybrid.partitions import DEFAULT_COSTS
 
     from autosparse.config import get_options
-    from autosparse.tuning.learned import calibrated_folder
+    from autosparse.tuning.learned import machine_folder
     from autosparse.tuning.memory.cost_table import farness, known_costs
     from autosparse.tuning.problems import target_of
 
     target = target_of(get_options())
     far = farness(4 * n_columns * columns, target.l2_bytes)
-    return known_costs(calibrated_folder(get_options(), target)).of(columns, far=far) or DEFAULT_COSTS
+    return known_costs(machine_folder(get_options(), target)).of(columns, far=far) or DEFAULT_COSTS
 
 
 def plans(A: Any, columns: int) -> tuple[dict[str, Any], dict[str, float]]:
     """Return greedy plans and their search seconds by name: the default (r = 1.2), ablations, and single families."""
     from autosparse.tuner.hybrid.costs import Operator
-    from autosparse.tuner.hybrid.greedy import GreedyOptions, plan_tiles
     from autosparse.tuner.hybrid.tiles import block_operators
+    from autosparse.tuner.research.hybrid.greedy import GreedyOptions, plan_tiles
 
     from autosparse import _native
     from autosparse.core.pattern import Pattern

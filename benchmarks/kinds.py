@@ -29,10 +29,17 @@ from autosparse.tuner.analytic.models import predicted_ratios
 from autosparse.tuner.features.setting import N_SETTING
 from autosparse.tuner.features.sketch import sketch
 from autosparse.tuner.learned.scorers import guess_column, inputs, n_inputs
+from autosparse.tuner.research.training.boosted import machine_weights
+from autosparse.tuner.research.training.boosting import (
+    Boosted,
+    BoostSettings,
+    clipped_logs,
+    features_of,
+    fit,
+    weights_of,
+)
+from autosparse.tuner.research.training.data import TrainingCase, read_data
 from autosparse.tuner.search.acceptance import acceptance_ratio, is_accepted
-from autosparse.tuner.training.boosted import machine_weights
-from autosparse.tuner.training.boosting import Boosted, BoostSettings, clipped_logs, features_of, fit, weights_of
-from autosparse.tuner.training.data import TrainingCase, read_data
 from peerlib.archives import extracted
 from peerlib.environment import matrices_folder
 from peerlib.records import ResultFile

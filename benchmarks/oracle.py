@@ -35,11 +35,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from autosparse.tuner.collect.duty import Load, others_load
-from autosparse.tuner.collect.operations import OPS, Op
-from autosparse.tuner.collect.recipes import RealFile, is_held_out, is_sealed, read_coordinates, real_files
+from autosparse.tuner.research.collect.duty import Load, others_load
+from autosparse.tuner.research.collect.operations import OPS, Op
+from autosparse.tuner.research.collect.recipes import RealFile, is_held_out, is_sealed, read_coordinates, real_files
+from autosparse.tuner.research.training.data import is_validation
 from autosparse.tuner.space import spaces
-from autosparse.tuner.training.data import is_validation
 from peerlib.environment import matrices_folder, start_again
 from peerlib.oracle_report import MAX_LOAD, report
 from peerlib.records import ResultFile, given_arguments

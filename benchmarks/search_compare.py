@@ -1,53 +1,60 @@
-"""Compare search strategies on one learned cost model: best predicted cost by trials and time (WACO §5.4, Fig. 16).
+"""Compare search strategies on one learned cost model: best predicted cost by trials and time (WACO §5.4, Fig. 16a).
 
-    python benchmarks/search_compare.py --models FOLDER --op spmv [--matrices FOLDER] [--trials 400] [--out FILE]
+    python benchmarks/search_compare.py [--models FOLDER] [--op OP] [--matrices FOLDER] [--trials 3000] [--record]
 
-FOLDER holds a model (`train`, `calibrate --out FOLDER`) and beside it the graph of `tuner.graph.build`,
-OP.graph.safetensors. Every strategy evaluates the same model on the same patterns, one schedule at a time; only the
-graph search uses batches, as in the library. Costs are predicted ratios to the default kernel. HyperOpt (TPE) and
-OpenTuner take part if they are installed.
+Every strategy evaluates the same model on the same patterns, one schedule at a time; only the graph search uses
+batches, as in the library. Costs are predicted ratios to the default kernel. The strategies besides the graph search
+use an encoding in which every point is legal (`searchlib.encoding`). TPE takes part if Optuna is installed.
+
+FOLDER holds a model (`train`), by default WACO's network for SpMM with 32 columns, which is
+shipped. Beside it may lie the graph OP.graph.safetensors; without one, a graph of `--nodes` sampled programs is built,
+which needs hnswlib. Results go to build/benchmarks, or with --record to benchmarks/results; a run that was stopped
+continues where its file ends.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import functools
-import importlib
 import importlib.util
 import json
-import logging
 import statistics
-import tempfile
 import time
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
+import autosparse.tuner
 import numpy as np
 from autosparse.tuner.analytic.models import predicted_ratios
-from autosparse.tuner.collect.operations import OPS
-from autosparse.tuner.collect.recipes import Recipe, real_files
 from autosparse.tuner.features.setting import RunSetting
-from autosparse.tuner.generators.base import FAMILIES, generate
-from autosparse.tuner.graph import ProgramGraph, best_first, exhaustive
+from autosparse.tuner.learned.codes import code_rows
 from autosparse.tuner.learned.predict import LearnedModel, RatioScale
 from autosparse.tuner.learned.scorers import guess_column, scorer_of
 from autosparse.tuner.learned.weights import LearnedWeights
-from autosparse.tuner.space.template import Categorical, Code, TemplateSpace
+from autosparse.tuner.research.collect.operations import OPS
+from autosparse.tuner.research.collect.recipes import Recipe, real_files
+from autosparse.tuner.research.generators.base import FAMILIES, generate
+from autosparse.tuner.research.graph import ProgramGraph, best_first, exhaustive
+from autosparse.tuner.research.graph.build import build_graph
+from autosparse.tuner.research.inference.embeddings import embed_programs
+from peerlib.archives import output
+from peerlib.table import markdown
+from searchlib import strategies
+from searchlib.encoding import Encoding
 
 from autosparse import _native
 from autosparse.core.pattern import Pattern
 from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
 from autosparse.core.target import Target
-from autosparse.errors import RecordError, ScheduleError
+from autosparse.errors import RecordError
 
 MIN_NNZ = 100_000
-ILLEGAL = 1e3
-"""Ratio assigned to parameter values that no schedule has."""
+SHIPPED = Path(autosparse.tuner.__file__).parent / "weights" / "x86_64"
+"""Folder of the shipped models."""
+MARKS = (10, 30, 100, 300, 1000, 3000)
+"""Numbers of trials at which the page gives the best ratio so far."""
 
 
 @dataclass
@@ -129,107 +136,11 @@ def _on_graph(walk: Callable[[Score, ProgramGraph, int], object]) -> Strategy:
     return run
 
 
-def _random(objective: Objective, n_trials: int) -> None:
-    rng = np.random.default_rng(0)
-    spaces = objective.model.weights.space.spaces
-    for at in range(n_trials):
-        objective(spaces[at % len(spaces)].sample(rng, _native.supports))
+def _on_points(search: Callable[[Objective, Encoding, int], None]) -> Strategy:
+    def run(objective: Objective, n_trials: int) -> None:
+        search(objective, Encoding(objective.model.weights.space.spaces), n_trials)
 
-
-def _legal(space: TemplateSpace, code: Code) -> SuperSchedule | None:
-    try:
-        schedule = space.decode(code)
-        space.encode(schedule)
-    except ScheduleError:
-        return None
-    return schedule if _native.supports(space.operation, schedule) is None else None
-
-
-def _asked(objective: Objective, space: TemplateSpace, values: dict[str, Any]) -> float:
-    """Return the predicted ratio, or ILLEGAL if no schedule has these values.
-
-    Values are numbers for categorical parameters and sort keys for permutations.
-    """
-    code = tuple(
-        int(values[one.name])
-        if isinstance(one, Categorical)
-        else tuple(int(place) for place in np.argsort(values[one.name]))
-        for one in space.parameters
-    )
-    schedule = _legal(space, code)
-    return ILLEGAL if schedule is None else objective(schedule)
-
-
-def _tpe(objective: Objective, n_trials: int) -> None:
-    """Search by HyperOpt's TPE.
-
-    Categorical parameters are choices, permutations are given by sort keys, and illegal values get a penalty.
-    """
-    hyperopt = importlib.import_module("hyperopt")
-    hp = hyperopt.hp
-    spaces = objective.model.weights.space.spaces
-
-    def choices(space: TemplateSpace) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        for one in space.parameters:
-            if isinstance(one, Categorical):
-                found[one.name] = hp.randint(f"{space.name}.{one.name}", one.size)
-            else:
-                found[one.name] = [hp.uniform(f"{space.name}.{one.name}.{k}", 0, 1) for k in range(len(one.items))]
-        return found
-
-    def cost(point: dict[str, Any]) -> float:
-        space, values = spaces[point["which"]], point["values"]
-        return _asked(objective, space, {one.name: values[one.name] for one in space.parameters})
-
-    domain = hp.choice("space", [{"which": at, "values": choices(space)} for at, space in enumerate(spaces)])
-    how: dict[str, Any] = {"rstate": np.random.default_rng(0), "show_progressbar": False, "verbose": 0}
-    with _quietly():
-        hyperopt.fmin(cost, domain, hyperopt.tpe.suggest, n_trials, **how)
-
-
-def _opentuner(objective: Objective, n_trials: int) -> None:
-    """Search by OpenTuner's ensemble over the parameters of all spaces and the choice of the space."""
-    opentuner = importlib.import_module("opentuner")
-    manipulator = importlib.import_module("opentuner.search.manipulator")
-    interface = importlib.import_module("opentuner.measurement.interface")
-    result_of = importlib.import_module("opentuner.resultsdb.models").Result
-    spaces = objective.model.weights.space.spaces
-    wanted = manipulator.ConfigurationManipulator()
-    wanted.add_parameter(manipulator.EnumParameter("which", list(range(len(spaces)))))
-    for space in spaces:
-        for one in space.parameters:
-            name = f"{space.name}.{one.name}"
-            is_plain = isinstance(one, Categorical)
-            kind = manipulator.EnumParameter if is_plain else manipulator.PermutationParameter
-            wanted.add_parameter(kind(name, list(range(one.size if is_plain else len(one.items)))))
-    with tempfile.TemporaryDirectory() as folder, _quietly():
-        given = argparse.ArgumentParser(parents=opentuner.argparsers()).parse_args([])
-        given.database = f"sqlite:///{folder}/results.db"
-        known = {"project_name": "autosparse", "program_name": "search", "program_version": "0"}
-        measured = interface.DefaultMeasurementInterface(args=given, manipulator=wanted, **known)
-        runs = importlib.import_module("opentuner.api").TuningRunManager(measured, given)
-        for _ in range(n_trials):
-            asked = runs.get_next_desired_result()
-            if asked is None:
-                continue
-            point = asked.configuration.data
-            space = spaces[point["which"]]
-            values = {one.name: point[f"{space.name}.{one.name}"] for one in space.parameters}
-            runs.report_result(asked, result_of(time=_asked(objective, space, values)))
-        runs.finish()
-
-
-@contextlib.contextmanager
-def _quietly() -> Iterator[None]:
-    """Silence the messages of these libraries."""
-    logging.disable(logging.WARNING)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logging.disable(logging.NOTSET)
+    return run
 
 
 STRATEGIES: dict[str, tuple[str | None, Strategy]] = {
@@ -238,9 +149,9 @@ STRATEGIES: dict[str, tuple[str | None, Strategy]] = {
         _on_graph(lambda score, graph, n: best_first(graph.neighbours, score, graph.entries, beam=32, most=n)),
     ),
     "exhaustive": (None, _on_graph(lambda score, graph, n: exhaustive(len(graph), score))),
-    "random": (None, _random),
-    "hyperopt": ("hyperopt", _tpe),
-    "opentuner": ("opentuner", _opentuner),
+    "random": (None, _on_points(strategies.random)),
+    "bandit": (None, _on_points(strategies.bandit)),
+    "tpe": ("optuna", _on_points(strategies.tpe)),
 }
 """Module that a strategy needs, and the strategy, by name; `exhaustive` scores all programs whatever the budget."""
 
@@ -263,12 +174,14 @@ def patterns(folder: Path | None, n: int) -> Iterator[tuple[str, Pattern]]:
 def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--models", type=Path, required=True)
-    parser.add_argument("--op", default="spmv")
+    parser.add_argument("--models", type=Path, default=SHIPPED)
+    parser.add_argument("--op", default="spmm32.waconet")
     parser.add_argument("--matrices", type=Path)
-    parser.add_argument("--patterns", type=int, default=8)
-    parser.add_argument("--trials", type=int, default=400)
+    parser.add_argument("--patterns", type=int, default=12)
+    parser.add_argument("--trials", type=int, default=3000)
+    parser.add_argument("--nodes", type=int, default=8000, help="programs in a graph that is built here")
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--record", action="store_true", help="write into benchmarks/results")
     return parser.parse_args(given)
 
 
@@ -281,45 +194,86 @@ def problem_of(op: str, pattern: Pattern) -> Problem:
     )  # fmt: skip
 
 
-def read(folder: Path, op: str) -> tuple[LearnedModel, ProgramGraph]:
-    """Read the model of `op` in `folder`, with the programs of the graph beside it (`tuner.graph.build`)."""
+def read(folder: Path, op: str, n_nodes: int) -> tuple[LearnedModel, ProgramGraph]:
+    """Read the model of `op` in `folder`, and its graph; without a stored graph, build one of `n_nodes` programs."""
     weights = LearnedWeights.read(folder / f"{op}.safetensors")
-    graph = ProgramGraph.load(folder / f"{op}.graph.safetensors")
+    scale = RatioScale.from_data(weights.about.get("scale", {}))
+    stored = folder / f"{op}.graph.safetensors"
+    graph = ProgramGraph.load(stored) if stored.exists() else built(weights, n_nodes)
     if graph.model != weights.name:
         raise RecordError.broken(f"graph of {op}", reason=f"belongs to model {graph.model}, not {weights.name}")
-    scale = RatioScale.from_data(weights.about.get("scale", {}))
     return LearnedModel(weights, graph.codes, scale, scorer_of(weights)), graph
 
 
-def main() -> None:
+def built(weights: LearnedWeights, n_nodes: int) -> ProgramGraph:
+    """Build the graph of `n_nodes` legal programs, drawn from each of the model's spaces in turn."""
+    rng, spaces = np.random.default_rng(0), weights.space.spaces
+    drawn = [spaces[at % len(spaces)].sample(rng, _native.supports) for at in range(n_nodes)]
+    codes = code_rows([weights.space.encode(one) for one in dict.fromkeys(drawn)], weights.space.parameters)
+    return build_graph(codes, embed_programs(codes, weights), model=weights.name)
+
+
+def best_at(trace: Sequence[tuple[int, float, float]], n_trials: int) -> float:
+    """Return the best ratio of a trace after `n_trials` trials."""
+    return min((ratio for n, _, ratio in trace if n <= n_trials), default=trace[0][2])
+
+
+def thinned(trace: Sequence[tuple[int, float, float]]) -> list[tuple[int, float, float]]:
+    """Return the entries of a trace at which the best ratio fell, and the last one."""
+    kept = [one for before, one in zip((None, *trace[:-1]), trace, strict=True) if not before or one[2] < before[2]]
+    return kept if kept[-1] == trace[-1] else [*kept, trace[-1]]
+
+
+def text(outcomes: Sequence[Outcome], op: str) -> str:
+    """Return the page: geometric means over the patterns of the best ratio found, by strategy and number of trials."""
+    names = [name for name in STRATEGIES if any(one.strategy == name for one in outcomes)]
+    rows = [["strategy", "patterns", *(f"{n:,}" for n in MARKS), "all", "trials", "seconds", "in the model"]]
+    for name in names:
+        mine = [one for one in outcomes if one.strategy == name]
+        best = [statistics.geometric_mean(best_at(one.trace, n) for one in mine) for n in MARKS]
+        last = statistics.geometric_mean(one.best_ratio for one in mine)
+        share = statistics.median(one.model_s / one.seconds for one in mine)
+        n_trials, seconds = (statistics.median(getattr(one, key) for one in mine) for key in ("n_trials", "seconds"))
+        cells = [f"{ratio:.3f}" for ratio in (*best, last)]
+        rows.append([name, str(len(mine)), *cells, f"{n_trials:,.0f}", f"{seconds:.3g}", f"{share:.0%}"])
+    lines = [
+        f"# Searches on the cost model `{op}`",
+        "",
+        "Written by `python benchmarks/search_compare.py`, whose docstring explains the strategies. Best predicted",
+        "ratio to the default kernel after so many trials, geometric mean over the patterns; less is better.",
+        "",
+    ]
+    return "\n".join(lines) + markdown(rows) + "\n"
+
+
+def main(given: Sequence[str] | None = None) -> None:
     """Compare, print, and write the outcomes."""
-    args = arguments()
-    model, graph = read(args.models, args.op)
+    args = arguments(given)
+    op = args.op.partition(".")[0]
+    model, graph = read(args.models, args.op, args.nodes)
     _ = model.programs  # computed here, as when a model is loaded
-    outcomes: list[Outcome] = []
-    for name, pattern in patterns(args.matrices, args.patterns):
-        start_s = time.perf_counter()
-        features = model.features(pattern)
-        features_s = time.perf_counter() - start_s
-        for strategy, (module, run) in STRATEGIES.items():
-            if module is not None and importlib.util.find_spec(module) is None:
+    out = args.out or output("searches.jsonl", record=args.record)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    outcomes = [Outcome(**json.loads(line)) for line in out.read_text("utf-8").splitlines()] if out.exists() else []
+    known = {(one.strategy, one.pattern) for one in outcomes}
+    chosen = [(name, one, model.features(one)) for name, one in patterns(args.matrices, args.patterns)]
+    for strategy, (module, run) in STRATEGIES.items():
+        if module is not None and importlib.util.find_spec(module) is None:
+            print(f"{strategy} is not run: {module} is not installed", flush=True)
+            continue
+        for name, pattern, features in chosen:
+            if (strategy, name) in known:
                 continue
-            objective = Objective(model, graph, problem_of(args.op, pattern), features)
+            objective = Objective(model, graph, problem_of(op, pattern), features)
             run(objective, args.trials)
             outcomes.append(objective.outcome(strategy, name))
-        print(f"{name}: features in {features_s * 1e3:.1f} ms", flush=True)
-    print(f"\n{'strategy':<12} {'trials':>8} {'seconds':>9} {'in model':>9} {'best ratio (geomean)':>21}")
-    for strategy, (module, _) in STRATEGIES.items():
-        mine = [one for one in outcomes if one.strategy == strategy]
-        if not mine:
-            print(f"{strategy:<12} not run: {module} is not installed")
-            continue
-        seconds = statistics.median(one.seconds for one in mine)
-        share = statistics.median(one.model_s / one.seconds for one in mine)
-        best = statistics.geometric_mean(one.best_ratio for one in mine)
-        print(f"{strategy:<12} {mine[0].n_trials:>8} {seconds:>9.4f} {share:>9.0%} {best:>21.4f}")
-    if args.out is not None:
-        args.out.write_text("\n".join(json.dumps(asdict(one)) for one in outcomes) + "\n", encoding="utf-8")
+            outcomes[-1].trace = thinned(outcomes[-1].trace)
+            with out.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(asdict(outcomes[-1])) + "\n")
+            print(f"{name}, {strategy}: {objective.best:.3f} in {objective.n_trials} trials", flush=True)
+    page = text(outcomes, args.op)
+    out.with_suffix(".md").write_text(page, encoding="utf-8")
+    print(page)
 
 
 if __name__ == "__main__":

@@ -15,8 +15,8 @@ import time
 from collections.abc import Callable
 
 import torch
-from autosparse.tuner.generators.base import FAMILIES, generate
-from autosparse.tuner.networks.waconet import N_LAYERS, WACONet, lattice_of
+from autosparse.tuner.research.generators.base import FAMILIES, generate
+from autosparse.tuner.research.networks.waconet import N_LAYERS, WACONet, lattice_of
 
 
 def seconds(work: Callable[[], object]) -> float:

@@ -23,12 +23,12 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import scipy.optimize
 from autosparse.tuner.analytic.mttkrp import TensorRates, tensor_facts, terms
-from autosparse.tuner.collect.batches import Batches
-from autosparse.tuner.collect.files import REFUSED, Measurements, merge, read_merged
-from autosparse.tuner.collect.operations import OPS
-from autosparse.tuner.collect.recipes import Recipe
-from autosparse.tuner.generators.base import FAMILIES, generate
-from autosparse.tuner.generators.coordinates import Coordinates
+from autosparse.tuner.research.collect.batches import Batches
+from autosparse.tuner.research.collect.files import REFUSED, Measurements, merge, read_merged
+from autosparse.tuner.research.collect.operations import OPS
+from autosparse.tuner.research.collect.recipes import Recipe
+from autosparse.tuner.research.generators.base import FAMILIES, generate
+from autosparse.tuner.research.generators.coordinates import Coordinates
 from autosparse.tuner.space import spaces
 from numpy.typing import NDArray
 from peerlib.environment import matrices_folder
@@ -98,7 +98,8 @@ def measure(n: int, path: Path, seed: int) -> None:
     """Measure the patterns among `n` that `path` lacks; store the results after every pattern."""
     from autosparse.tuner.analytic.models import statistics_model
 
-    from autosparse.calibration.collection import context_for, machine_facts
+    from autosparse.calibration.collection import context_for
+    from autosparse.tuning.memory.machine_facts import machine_facts
 
     done = read_merged(path) if path.exists() else []
     known = {one.recipe for one in done}

@@ -201,7 +201,7 @@ class Selector:
 
 def selectors(args: argparse.Namespace, operations: Sequence[Operation]) -> dict[str, Selector]:
     """Return BestFormat by operation; without measurements of a width it is trained on those of another."""
-    from autosparse.tuner.collect.files import read_folder
+    from autosparse.tuner.research.collect.files import read_folder
     from peerlib.best_format import BestFormat, training_vectors
 
     folder = args.matrices if args.matrices.is_dir() else args.matrices.parent

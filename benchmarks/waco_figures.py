@@ -191,7 +191,7 @@ def text() -> str:
         rows.append([name, f"{len(curve)}", f"{min(loss for _, loss in curve):.3f}", f"{min(after):.3f}"])
     parts += ["\n## Figure 15: extractors by epoch (15.png)\n", markdown(rows)]
     rows = [["strategy", "trials", "best predicted ratio"]]
-    searches = figure_16a(RESULTS / "search_spmm32.jsonl")
+    searches = figure_16a(RESULTS / "searches.jsonl")
     rows += [[name, f"{curve[-1][0]:.0f}", f"{curve[-1][1]:.3f}"] for name, curve in searches.items()]
     parts += ["\n## Figure 16a: searches on one cost model (16a.png)\n", markdown(rows)]
     rows = [["nonzeros", "learned estimate, ms", "of these packing, ms"]]
@@ -218,7 +218,7 @@ def draw(out: Path) -> list[str]:
     curves: dict[str, tuple[Mapping[str, Sequence[tuple[float, float]]], dict[str, Any], str]] = {
         "15": (figure_15(RESULTS / "cost_models"), {"xlabel": "epoch", "ylabel": "validation loss"}, "-"),
         "16a": (
-            figure_16a(RESULTS / "search_spmm32.jsonl"),
+            figure_16a(RESULTS / "searches.jsonl"),
             {"xlabel": "trials", "ylabel": "best ratio predicted"},
             "-",
         ),

@@ -283,6 +283,7 @@ def _program(record: Record) -> Record:
     tasks = record.get("tasks", 0.0)
     if not _is_float(tasks):
         raise RecordError.bad_field(EINSUM.name, "tasks", tasks, expected="a number of turns of loops")
+    _effort_from_json(record.get("effort"))
     names = record.get("dense_levels")
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise RecordError.bad_field(EINSUM.name, "dense_levels", names, expected="names of operands")
@@ -297,6 +298,7 @@ def _device_plan(record: Record) -> Record:
     schedule = record.get("schedule", "") if isinstance(record, dict) else ""
     if schedule is not None and not (isinstance(schedule, str) and schedule):
         raise RecordError.bad_field("device_plan", "schedule", schedule, expected="text or None")
+    _effort_from_json(record.get("effort"))
     measured = record.get("measured_s")
     if not isinstance(measured, dict) or not all(map(_is_float, measured.values())):
         raise RecordError.bad_field("device_plan", "measured_s", measured, expected="seconds by name")

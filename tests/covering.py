@@ -16,8 +16,13 @@ def pairs_of(combination: Combination) -> set[tuple[int, Hashable, int, Hashable
 
 
 def chosen(axes: Sequence[Iterable[Hashable]]) -> list[Combination]:
-    """Return few combinations that cover every pair of values of different axes, by a deterministic greedy choice."""
-    pairs = {one: pairs_of(one) for one in itertools.product(*axes)}
+    """Return few combinations of values that cover every pair of values of different axes."""
+    return cover(itertools.product(*axes))
+
+
+def cover(combinations: Iterable[Combination]) -> list[Combination]:
+    """Return few of `combinations` that cover the same pairs of values as all, by a deterministic greedy choice."""
+    pairs = {one: pairs_of(one) for one in combinations}
     missing = set().union(*pairs.values())
     taken = []
     while missing:

@@ -1,4 +1,4 @@
-"""Fit the source models of simulated accelerators that ship in `tuner/transfer/sources/` (needs scikit-learn).
+"""Fit the source models of simulated accelerators that ship in `tuner/research/transfer/sources/` (needs scikit-learn).
 
     python tools/accelerator_sources.py [FOLDER OF MATRICES]
 
@@ -17,10 +17,10 @@ HERE = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(HERE / "benchmarks"))
 
 import numpy as np  # noqa: E402
-from autosparse.tuner.training.boosting import BoostSettings  # noqa: E402
-from autosparse.tuner.transfer.counts import COUNTED  # noqa: E402
-from autosparse.tuner.transfer.samples import Samples  # noqa: E402
-from autosparse.tuner.transfer.source import described, fit_source  # noqa: E402
+from autosparse.tuner.research.training.boosting import BoostSettings  # noqa: E402
+from autosparse.tuner.research.transfer.counts import COUNTED  # noqa: E402
+from autosparse.tuner.research.transfer.samples import Samples  # noqa: E402
+from autosparse.tuner.research.transfer.source import described, fit_source  # noqa: E402
 from peerlib.archives import extracted  # noqa: E402
 from peerlib.environment import matrices_folder  # noqa: E402
 from transferlib.patterns import chosen  # noqa: E402

@@ -1,8 +1,7 @@
 """In-register gather: ``B[at[0]], B[at[1]], ...`` as lanes from one load each, where gather instructions are slower.
 
 `asp_gathers` (``runtime/spmv/gathers.c``) measures that; ``runtime/spmv/register_gather.h`` is the counterpart of the
-default
-kernels.
+default kernels.
 """
 
 from __future__ import annotations

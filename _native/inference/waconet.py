@@ -1,7 +1,7 @@
 """Evaluation of WACONet in the C runtime, on several threads and without PyTorch.
 
 Weights are laid out once (`ConvolutionWeights`); then each pattern costs one call. Results equal those of
-`tuner.networks` within 1e-4, because sums have another order.
+`tuner.research.networks` within 1e-4, because sums have another order.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ class CompiledKernel:
         return made
 
 
-class _Bound:
+class _ReadyKernel:
     """A kernel with its operand and the schedule's run-time arguments. Several threads may call it concurrently.
 
     Arguments of `run` are addresses, and positional, because these are hot paths.
@@ -99,7 +99,7 @@ class _Bound:
         raise NotImplementedError
 
 
-class BoundKernel(_Bound):
+class BoundKernel(_ReadyKernel):
     """Compiled kernel of ``C = op(A) @ B`` together with the packed A on which `run` calls it."""
 
     __slots__ = ("_n_reads", "_value_bytes")
@@ -134,7 +134,7 @@ class BoundKernel(_Bound):
         state.value_bytes, state.n_reads = self._value_bytes, self._n_reads
 
 
-class BoundSddmm(_Bound):
+class BoundSddmm(_ReadyKernel):
     """Compiled kernel of ``O = A ∘ (X @ Yᵀ)`` at the entries of A, together with A's packed structure.
 
     Each repeated entry has a result of its own.
@@ -173,7 +173,7 @@ class BoundSddmm(_Bound):
         return True
 
 
-class BoundMttkrp(_Bound):
+class BoundMttkrp(_ReadyKernel):
     """Compiled kernel of ``M[i, j] = sum T[i, k, l, ...] * B[k, j] * C[l, j] * ...`` with the packed tensor T."""
 
     __slots__ = ()

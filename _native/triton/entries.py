@@ -48,7 +48,7 @@ class DeviceEntries:
         return self.lengths if self.grid is None else self.lengths[self.grid]
 
     def number(self, rows: torch.Tensor) -> torch.Tensor:
-        """Return the position of each of `rows` in the grid."""
+        """Return the index in `grid` of each of `rows`; the rows themselves if the grid has all rows."""
         return rows if self.grid is None else torch.searchsorted(self.grid, rows)
 
     def row_of(self, numbers: torch.Tensor) -> torch.Tensor:

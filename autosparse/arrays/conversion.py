@@ -43,8 +43,7 @@ class DenseResults:
     """Mixin with ``A.toarray()``, ``A.diagonal()`` and ``A.sum()``, placed before SciPy's class.
 
     SciPy's compiled loops are called directly on the arrays, which therefore do not count as exported. Calls with
-    further
-    arguments go to SciPy's methods.
+    further arguments go to SciPy's methods.
     """
 
     __slots__ = ()

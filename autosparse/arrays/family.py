@@ -2,8 +2,7 @@
 
 The family is closed: transposes, sums, slices and conversions between csr and csc stay in it. Everything but products
 is SciPy's own code on the same arrays. SciPy does not document subclassing; docs/design/scipy-classes.md lists the
-private hooks used
-here, and SciPy's own test suite runs on these classes (tests/conformance).
+private hooks used here, and SciPy's own test suite runs on these classes (tests/conformance).
 """
 
 from __future__ import annotations

@@ -25,9 +25,8 @@ def matmul(A: Any, B: Any, *, out: AnyArray | None = None) -> Any:
 
     A: sparse (m, k), wrapped for this call when it is no autosparse matrix; B: (k,) or (k, n). `out`: (m,) or (m, n) of
     the product's dtype, rows without gaps between entries (C order, or rows of a wider C-ordered array). It may overlap
-    B
-    or the arrays of A: C is then computed in other memory and copied.
-    Raises as ``A @ B`` does, and ShapeError, DtypeError or LayoutError for an `out` that C does not fit.
+    B or the arrays of A: C is then computed in other memory and copied. Raises as ``A @ B`` does, and ShapeError,
+    DtypeError or LayoutError for an `out` that C does not fit.
 
     >>> A, C = asp.csr(sps.eye_array(3, format="csr")), np.empty((3, 2))
     >>> asp.matmul(A, np.ones((3, 2)), out=C) is C

@@ -129,8 +129,7 @@ class ModuleName(str):
     """Value of ``__module__`` in autosparse's classes: "autosparse" on a class, SciPy's module on an instance.
 
     Libraries that test an object's module for SciPy's (pydata/sparse) thereby accept instances as SciPy objects. Users
-    and
-    pickles find the class itself in its public module.
+    and pickles find the class itself in its public module.
     """
 
     __slots__ = ()

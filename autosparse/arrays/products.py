@@ -132,8 +132,7 @@ class Products:
         kernels.
 
         SciPy computes it without checking the operands again. Large products whose dtype has kernels are computed with
-        A's
-        values converted to that dtype.
+        A's values converted to that dtype.
         """
         columns = other.shape[1] if other.ndim == 2 else 1
         if columns >= MANY_COLUMNS and self._cell.nnz * columns >= MANY:

@@ -5,28 +5,25 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
 from autosparse import _native, cache
 from autosparse._native import runtime_api
-from autosparse._native.kernels.identity import code_digest
-from autosparse._version import __version__
 from autosparse.config import get_options, options
 from autosparse.core.composite import Schedule
 from autosparse.core.problem import Problem
-from autosparse.core.schedule import SCHEDULE_VERSION, SuperSchedule
+from autosparse.core.schedule import SuperSchedule
 from autosparse.errors import BuildError
 from autosparse.operands.csr import DATA, INDICES, INDPTR, Operand
 from autosparse.operands.packed_copies import PackedCopyCache
 from autosparse.operands.unfolding import AnyOperand, TensorEntries, Unfolding
-from autosparse.tuner.collect.operations import Op
-from autosparse.tuner.generators.coordinates import Coordinates
+from autosparse.tuner.research.collect.operations import Op
+from autosparse.tuner.research.generators.coordinates import Coordinates
 from autosparse.tuner.search.trial import Trial
-from autosparse.tuner.space.families import space_signature
-from autosparse.tuning.learned import LearnedProposer, calibrated_folder, known_rates, proposer_of
+from autosparse.tuning.learned import LearnedProposer, proposer_of
 from autosparse.tuning.memory.history import tuning_stats_of
 from autosparse.tuning.problems import target_of
 from autosparse.tuning.trials.context import TuningContext
@@ -134,21 +131,6 @@ def _matrix(pattern: Coordinates, dtype: str) -> Operand:
     del rows
     operand.validate()
     return operand
-
-
-def machine_facts() -> dict[str, Any]:
-    """Return the facts beside pattern and schedule that affect timings; every record contains them."""
-    settings = get_options()
-    rates = known_rates(calibrated_folder(settings, target_of(settings)))
-    return {
-        **asdict(target_of(settings)),
-        **({"rates": rates.to_data()} if rates is not None else {}),
-        "library": __version__,
-        "schedule_version": SCHEDULE_VERSION,
-        "space": space_signature(),
-        "code": code_digest("c"),
-        "compiler": _native.compiler_id(settings.compiler),
-    }
 
 
 def build_ahead(op: Op, schedules: Sequence[SuperSchedule], dtype: str = "float32") -> int:

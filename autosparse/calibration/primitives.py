@@ -23,10 +23,10 @@ from autosparse.core.composite import REST, Blocks, Composite, Part, Schedule
 from autosparse.core.target import Target
 from autosparse.errors import BuildError
 from autosparse.ops import MATMUL
-from autosparse.tuner.collect.operations import OPS
-from autosparse.tuner.generators.coordinates import Coordinates
 from autosparse.tuner.hybrid.costs import PrimitiveCosts, Rate
 from autosparse.tuner.hybrid.schedules import runtime, tried
+from autosparse.tuner.research.collect.operations import OPS
+from autosparse.tuner.research.generators.coordinates import Coordinates
 from autosparse.tuning.memory.cost_table import CostClass, streaming_bytes
 
 Array = NDArray[Any]  # indices of rows or columns

@@ -18,9 +18,9 @@ from autosparse.calibration.collection import context_for
 from autosparse.config import options
 from autosparse.core.target import Target
 from autosparse.errors import BuildError
-from autosparse.tuner.collect.operations import OPS
 from autosparse.tuner.features.setting import MachineRates
-from autosparse.tuner.generators.coordinates import Coordinates
+from autosparse.tuner.research.collect.operations import OPS
+from autosparse.tuner.research.generators.coordinates import Coordinates
 
 SAMPLE_S: Final = 0.02
 """Minimum seconds of one timing sample."""

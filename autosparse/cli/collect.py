@@ -101,7 +101,7 @@ def _add_run(parser: argparse._ArgumentGroup) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Collect until time or patterns run out, or merge earlier measurements; return the exit status."""
-    from autosparse.tuner.collect.operations import OPS
+    from autosparse.tuner.research.collect.operations import OPS
 
     ops = _operations(arguments)
     folder_to_read("--matrices", arguments.matrices)
@@ -116,8 +116,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _operations(arguments: argparse.Namespace) -> list[str]:
     """Return the names of the operations; raise CommandError for unknown ones and ones without fitting patterns."""
-    from autosparse.tuner.collect.operations import OPS
-    from autosparse.tuner.generators.base import FAMILIES
+    from autosparse.tuner.research.collect.operations import OPS
+    from autosparse.tuner.research.generators.base import FAMILIES
 
     ops = [name.strip() for name in arguments.ops.split(",") if name.strip()]
     unknown = [name for name in ops if name not in OPS]
@@ -142,7 +142,7 @@ def _families(arguments: argparse.Namespace) -> list[str]:
 
 
 def _merge(source: Path, target: Path, ops: list[str]) -> int:
-    from autosparse.tuner.collect.files import merge, read_folder
+    from autosparse.tuner.research.collect.files import merge, read_folder
 
     for op in ops:
         path = target / f"{op}.npz"
@@ -158,10 +158,11 @@ def _merge(source: Path, target: Path, ops: list[str]) -> int:
 
 def _collect(arguments: argparse.Namespace, ops: list[Any]) -> int:
     from autosparse._native import supports
-    from autosparse.calibration.collection import build_ahead, context_for, machine_facts
+    from autosparse.calibration.collection import build_ahead, context_for
     from autosparse.tuner.analytic.models import statistics_model
-    from autosparse.tuner.collect.collector import Collector
-    from autosparse.tuner.collect.recipes import recipes_in_turn
+    from autosparse.tuner.research.collect.collector import Collector
+    from autosparse.tuner.research.collect.recipes import recipes_in_turn
+    from autosparse.tuning.memory.machine_facts import machine_facts
 
     order = _order(arguments, ops)
     collector = Collector(
@@ -194,7 +195,7 @@ def _collect_on_cluster(arguments: argparse.Namespace, ops: list[Any]) -> int:
     from functools import partial
 
     from autosparse.dask.collecting import ClusterCollector
-    from autosparse.tuner.collect.recipes import recipes_in_turn
+    from autosparse.tuner.research.collect.recipes import recipes_in_turn
 
     if arguments.build:
         raise CommandError(
@@ -223,7 +224,7 @@ def _collect_on_cluster(arguments: argparse.Namespace, ops: list[Any]) -> int:
 
 
 def _order(arguments: argparse.Namespace, ops: list[Any]) -> Any:  # Any: Order, imported late
-    from autosparse.tuner.collect.collector import Order
+    from autosparse.tuner.research.collect.collector import Order
 
     return Order(
         out=arguments.out,

@@ -14,14 +14,15 @@ from autosparse import log
 from autosparse.cli import show
 from autosparse.cli.operands import at_least, read_seconds
 from autosparse.cli.show import CommandError
+from autosparse.errors import RecordError
 from autosparse.ops import MATMUL
 from autosparse.tuner.features.panels import FEATURE_LIMIT
 
 if TYPE_CHECKING:
-    from autosparse.tuner.training.curves import Epoch
-    from autosparse.tuner.training.data import DataSet
-    from autosparse.tuner.training.ranking import Ranking
-    from autosparse.tuner.training.trainer import Trainer
+    from autosparse.tuner.research.training.curves import Epoch
+    from autosparse.tuner.research.training.data import DataSet
+    from autosparse.tuner.research.training.ranking import Ranking
+    from autosparse.tuner.research.training.trainer import Trainer
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -128,10 +129,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _boost(arguments: argparse.Namespace) -> int:
     """Train boosted trees, which need neither torch nor epochs."""
-    from autosparse.tuner.training.boosted import BoostedRun
-    from autosparse.tuner.training.boosting import BoostSettings
-    from autosparse.tuner.training.curves import WEIGHTS
-    from autosparse.tuner.training.data import read_data
+    from autosparse.tuner.research.training.boosted import BoostedRun
+    from autosparse.tuner.research.training.boosting import BoostSettings
+    from autosparse.tuner.research.training.curves import WEIGHTS
+    from autosparse.tuner.research.training.data import read_data
 
     data = read_data(arguments.data, arguments.op, spaces=arguments.space)
     _print_counts(data, arguments.space)
@@ -159,8 +160,8 @@ def _print_counts(data: DataSet, space: str) -> None:
 
 def _train(arguments: argparse.Namespace) -> int:
     trainer = _trainer(arguments)
-    from autosparse.tuner.training.curves import CURVE, write_curve
-    from autosparse.tuner.training.observations import Observations
+    from autosparse.tuner.research.training.curves import CURVE, write_curve
+    from autosparse.tuner.research.training.observations import Observations
 
     _print_counts(trainer.data, arguments.space)
     if trainer.history:
@@ -173,15 +174,34 @@ def _train(arguments: argparse.Namespace) -> int:
         write_curve(arguments.out / CURVE, trainer.history)
     if trainer.history:
         _finish(trainer, observe, arguments.out)
+        _complete(arguments)
     return 0
 
 
+def _complete(arguments: argparse.Namespace) -> None:
+    """Add the scale and the portfolio that tuning needs to the best weights; print why where that is not possible."""
+    from autosparse.calibration.finishing import finish
+    from autosparse.tuner.research.collect.files import read_folder
+    from autosparse.tuner.research.collect.operations import taught_by
+    from autosparse.tuner.research.training.curves import WEIGHTS
+
+    found = [one for folder in arguments.data for name in taught_by(arguments.op) for one in read_folder(folder, name)]
+    try:
+        n_patterns = finish(arguments.out / WEIGHTS, found, arguments.matrices)
+    except RecordError as error:
+        print(f"tuning cannot use these weights yet: {error}")
+        return
+    print(
+        f"scale and portfolio from {n_patterns} patterns: link the file as FOLDER/OP.safetensors and set models=FOLDER"
+    )
+
+
 def _trainer(arguments: argparse.Namespace) -> Trainer:
-    importlib.import_module("autosparse.tuner.networks")  # raises a helpful error if torch is missing
+    importlib.import_module("autosparse.tuner.research.networks")  # raises a helpful error if torch is missing
     import torch
 
-    from autosparse.tuner.training.data import read_data
-    from autosparse.tuner.training.trainer import Trainer, TrainerSettings
+    from autosparse.tuner.research.training.data import read_data
+    from autosparse.tuner.research.training.trainer import Trainer, TrainerSettings
 
     if arguments.threads:
         torch.set_num_threads(arguments.threads)
@@ -208,8 +228,8 @@ def _line(row: Epoch) -> str:
 
 def _finish(trainer: Trainer, observe: Any, out: Path) -> None:
     """Rank the unseen groups by the best weights; print the ranking, and write it and the curve to `out`."""
-    from autosparse.tuner.training.curves import RANKING, WEIGHTS
-    from autosparse.tuner.training.data import UNSEEN
+    from autosparse.tuner.research.training.curves import RANKING, WEIGHTS
+    from autosparse.tuner.research.training.data import UNSEEN
 
     found = {split: trainer.rank(split, observe) for split in UNSEEN}
     facts = {
@@ -237,9 +257,9 @@ def _table(rankings: dict[str, Ranking]) -> str:
 
 def _compare(runs: list[Path], out: Path) -> int:
     """Compare finished runs: print a table per kind of unseen groups and draw their curves in one plot in `out`."""
-    from autosparse.tuner.training.curves import CURVE, RANKING, read_curve
-    from autosparse.tuner.training.data import UNSEEN
-    from autosparse.tuner.training.ranking import Ranking
+    from autosparse.tuner.research.training.curves import CURVE, RANKING, read_curve
+    from autosparse.tuner.research.training.data import UNSEEN
+    from autosparse.tuner.research.training.ranking import Ranking
 
     missing = [str(run) for run in runs if not (run / CURVE).exists() or not (run / RANKING).exists()]
     if missing:
@@ -257,7 +277,7 @@ def _compare(runs: list[Path], out: Path) -> int:
 
 def _draw(path: Path, curves: dict[str, Any], title: str) -> None:
     from autosparse.errors import MissingExtraError
-    from autosparse.tuner.training.curves import draw_curves
+    from autosparse.tuner.research.training.curves import draw_curves
 
     try:
         draw_curves(path, curves, title=title)

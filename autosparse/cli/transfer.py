@@ -10,7 +10,7 @@ from typing import Any
 from autosparse.cli.operands import at_least, writable
 from autosparse.cli.show import CommandError
 from autosparse.errors import ScheduleError
-from autosparse.tuner.targets.simulation import DEFAULT_OPERATION, OPERATIONS
+from autosparse.tuner.research.targets.simulation import DEFAULT_OPERATION, OPERATIONS
 
 TIME = "cycles"
 """Name of the column of measured times."""
@@ -62,8 +62,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _plan(target: Any, arguments: argparse.Namespace) -> int:
     from autosparse import accelerators
-    from autosparse.tuner.targets.accelerator import ALL, PARAMETERS, UNBOUNDED
-    from autosparse.tuner.transfer.samples import to_measure
+    from autosparse.tuner.research.targets.accelerator import ALL, PARAMETERS, UNBOUNDED
+    from autosparse.tuner.research.transfer.samples import to_measure
 
     writable("--plan", arguments.plan)
     rows = []

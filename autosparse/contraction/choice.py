@@ -30,7 +30,7 @@ MAX_DENSE_LEVEL: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class ProgramChoice:
+class RankedPrograms:
     """Plans of all computable candidates in `found`, each with its estimated cost in tasks, cheapest first."""
 
     found: Candidates
@@ -44,7 +44,7 @@ class ProgramChoice:
 
 def choose(
     operands: Sequence[Operand], subscripts: Subscripts, *, is_dense_output: bool, are_copies_kept: bool = False
-) -> ProgramChoice:
+) -> RankedPrograms:
     """Estimate the costs of all frontier programs of two or more prepared operands and sort them, cheapest first.
 
     With `are_copies_kept`, reordered operands are kept between calls. The asymptotic model of the paper does not count
@@ -68,7 +68,7 @@ def choose(
         raise BuildError("no program has workspaces whose entries can be numbered in 64 bits")
     # At equal cost a dense first level is preferred: it needs no list of the non-empty rows.
     priced.sort(key=lambda row: (round(row[0]), -len(row[1].dense_levels), str(row[1].program)))
-    return ProgramChoice(found, tuple(priced))
+    return RankedPrograms(found, tuple(priced))
 
 
 def plan_of(

@@ -1,75 +1,136 @@
-"""Time frontier programs: one of each distinct estimated cost, then variants with the winner's cost."""
+"""Race frontier programs: one of each distinct estimated cost, then variants with the winner's cost."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Final, TypeVar
+from dataclasses import dataclass, replace
+from typing import Final
 
-from autosparse.contraction.choice import ProgramChoice
+from autosparse.config import Effort
+from autosparse.contraction.choice import RankedPrograms
 from autosparse.contraction.lower.bound import BoundContraction, bound
-from autosparse.contraction.lower.kernel import CompiledProgram, compiled, execute
+from autosparse.contraction.lower.kernel import NS_PER_TASK, CompiledProgram, compiled, execute
 from autosparse.contraction.lower.plan import EinsumPlan
 from autosparse.contraction.operands import Operand, Sparse
+from autosparse.core.solver import Choice, Cost
+from autosparse.tuner.search.race import RaceRule
+from autosparse.tuner.search.selection import Considered, Selector
 
-P = TypeVar("P")
-
+PROGRAM: Final = "program"
+"""Name of the solver of generated programs; its knobs are the program's text."""
 WORTH_TIMING: Final = 4.0
 """Maximum ratio of a program's estimated cost to the lowest one at which the program is timed."""
-MAX_PRICES: Final = 4
+MAX_PRICES: Final = {Effort.MEASURE: 4, Effort.FULL: 64}
 """Maximum number of distinct costs timed. Programs of equal cost differ only in how an outer loop finds its rows."""
-MAX_VARIANTS: Final = 4
+MAX_VARIANTS: Final = {Effort.MEASURE: 4, Effort.FULL: 64}
 """Maximum number of programs timed that have the winner's cost, the winner included."""
-MAX_RUNS: Final = 5
-"""Number of runs of each program, unless the runs are short."""
-SHORT_S: Final = 0.05
-"""Total time in seconds up to which runs are short, so that more of them are made."""
-MAX_SHORT_RUNS: Final = 25
-"""Number of runs of each program while the total time is below `SHORT_S`."""
-AGAIN: Final = 1.5
-"""Maximum ratio of a program's time to the best one at which the program is timed again."""
-MAX_S: Final = 1.0
-"""Total time in seconds after which no program is timed again."""
+RULE: Final = RaceRule(min_rounds=5, max_rounds=15, first_cut=1, cut=WORTH_TIMING, final_cut=1.5, cut_short=1)
+"""Rule of the races: a program leaves when its fastest run takes 4 times the best one, later 1.5 times."""
+LIMIT_S: Final = 0.5
+"""Seconds after which a race ends."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Entrant:
-    """Compiled and timed program, with the estimated number of its tasks and the seconds of its fastest run."""
+class ReadyProgram:
+    """Compiled program of a plan, bound to the operands where their reordered copies are kept between calls."""
 
     program: CompiledProgram
     tasks: float
-    elapsed_s: float
+    bound: BoundContraction | None
 
 
-def race(choice: ProgramChoice, named: dict[str, Operand], extents: dict[str, int]) -> list[Entrant]:
-    """Compile and time the frontier programs worth a run and return them, fastest first; raise BuildError on failure.
+@dataclass(frozen=True, eq=False, slots=True)
+class Raced:
+    """Result of a race: the fastest program, the estimated number of its tasks, and all programs considered."""
 
-    Timings exclude compilation. They include reordering operands, except for copies that are kept between calls.
+    program: CompiledProgram
+    tasks: float
+    considered: tuple[Considered, ...]
+
+
+def candidate_of(plan: EinsumPlan, tasks: float) -> Considered:
+    """Return a program as a candidate; its expected time is that of its loop iterations."""
+    return Considered(choice=Choice(PROGRAM, plan.text), name=plan.text, cost=Cost(seconds=tasks * NS_PER_TASK * 1e-9))
+
+
+def race(
+    ranked: RankedPrograms, named: dict[str, Operand], extents: dict[str, int], effort: Effort = Effort.MEASURE
+) -> Raced:
+    """Compile and time the frontier programs worth a run and return the fastest; raise BuildError on failure.
+
+    Timings exclude compilation. They include reordering operands, except for copies that are kept between calls. The
+    program that the model prices least is the default of the race.
     """
-    programs: dict[str, CompiledProgram] = {}
-    runs: dict[str, BoundContraction | None] = {}
-    has_tensors = any(isinstance(one, Sparse) and one.tensor is not None for one in named.values())
+    priced = [(tasks, plan) for tasks, plan, _ in ranked.plans]
+    by_choice = {candidate_of(plan, tasks).choice: (tasks, plan) for tasks, plan in priced}
 
-    def measured_s(plan: EinsumPlan, tasks: float) -> float:
-        program = programs.get(plan.text) or programs.setdefault(plan.text, compiled(plan, named, extents))
-        if plan.text not in runs:
-            runs[plan.text] = bound(program, named, extents, tasks)
-        kept = runs[plan.text]
-        if kept is not None and has_tensors:
-            _forget(named)
-            kept.run(named)  # another program's trees may have replaced the kept ones
+    def prepare(choice: Choice) -> ReadyProgram:
+        tasks, plan = by_choice[choice]
+        program = compiled(plan, named, extents)
+        return ReadyProgram(program, tasks, bound(program, named, extents, tasks))
+
+    def measure(ready: ReadyProgram) -> float:
+        return _measured_s(ready, named, extents)
+
+    return fastest(priced, prepare, measure, effort)
+
+
+def fastest(
+    priced: Sequence[tuple[float, EinsumPlan]],
+    prepare: Callable[[Choice], ReadyProgram],
+    measure: Callable[[ReadyProgram], float],
+    effort: Effort,
+) -> Raced:
+    """Race the (cost, plan) pairs, cheapest first: one plan of each distinct cost, then others of the winner's."""
+    kinds: dict[int, list[Considered]] = {}
+    for tasks, plan in priced:
+        if tasks <= WORTH_TIMING * priced[0][0]:
+            kinds.setdefault(round(tasks), []).append(candidate_of(plan, tasks))
+    first, *others = [kind[0] for kind in list(kinds.values())[: MAX_PRICES[effort]]]
+    best, found = _selected(first, prepare(first.choice), others, prepare, measure)
+    (variants,) = (kind for kind in kinds.values() if any(one.choice == best[0].choice for one in kind))
+    known = {one.choice for one in found}
+    rest = [one for one in variants[: MAX_VARIANTS[effort]] if one.choice not in known]
+    if rest:
+        best, more = _selected(*best, rest, prepare, measure)
+        found += [one for one in more if one.choice not in known]
+    return Raced(best[1].program, best[1].tasks, tuple(found))
+
+
+def _selected(
+    default: Considered,
+    ready: ReadyProgram,
+    others: Sequence[Considered],
+    prepare: Callable[[Choice], ReadyProgram],
+    measure: Callable[[ReadyProgram], float],
+) -> tuple[tuple[Considered, ReadyProgram], list[Considered]]:
+    """Return the fastest of `default`, which is `ready`, and `others`, and all of them with their times."""
+    selector = Selector(
+        prepare=prepare, measure=lambda one: measure(one or ready), rule=RULE, default=default, limit_s=LIMIT_S
+    )
+    result = selector.select(others)
+    found = [replace(one, measured_s=one.measured_s or measure(ready)) for one in result.considered[:1]]
+    found += result.considered[1:]
+    if result.bound is None:
+        return (found[0], ready), found
+    winner = next(one for one in found if one.choice == result.choice)
+    return (winner, result.bound), found
+
+
+def _measured_s(ready: ReadyProgram, named: dict[str, Operand], extents: dict[str, int]) -> float:
+    """Return the seconds of one run of a program, without copies of the operands that another program left."""
+    if ready.bound is not None and any(isinstance(one, Sparse) and one.tensor is not None for one in named.values()):
         _forget(named)
-        start = time.perf_counter()
-        if kept is not None:
-            kept.run(named)
-        else:
-            # The number of tasks sets the number of threads: without it, timing would use one thread and serving all.
-            execute(program, named, extents, tasks=tasks)
-        return time.perf_counter() - start
-
-    rows = ranked([(price, plan) for price, plan, _ in choice.plans], measured_s)
-    return [Entrant(programs[plan.text], tasks, elapsed_s) for elapsed_s, tasks, plan in rows]
+        ready.bound.run(named)  # another program's trees may have replaced the kept ones
+    _forget(named)
+    start_s = time.perf_counter()
+    if ready.bound is not None:
+        ready.bound.run(named)
+    else:
+        # The number of tasks sets the number of threads: without it, timing would use one thread and serving all.
+        execute(ready.program, named, extents, tasks=ready.tasks)
+    return time.perf_counter() - start_s
 
 
 def _forget(named: dict[str, Operand]) -> None:
@@ -78,39 +139,3 @@ def _forget(named: dict[str, Operand]) -> None:
         if isinstance(operand, Sparse):
             operand.stored.clear()
             operand.shared.clear()
-
-
-def ranked(priced: Sequence[tuple[float, P]], measure: Callable[[P, float], float]) -> list[tuple[float, float, P]]:
-    """Time the cheapest plans by `measure` and return (seconds, cost, plan), fastest first.
-
-    `priced` has pairs (cost, plan), cheapest first. Of plans with equal costs, only the first is timed, and later the
-    others of the fastest cost.
-    """
-    kinds: dict[int, list[tuple[float, P]]] = {}
-    for price, plan in priced:
-        if price <= WORTH_TIMING * priced[0][0]:
-            kinds.setdefault(round(price), []).append((price, plan))
-    found = _timed([kind[0] for kind in list(kinds.values())[:MAX_PRICES]], measure)
-    winner = min(found, key=lambda row: row[0])
-    variants = kinds[round(winner[1])][:MAX_VARIANTS]
-    if len(variants) > 1:
-        found.remove(winner)
-        found += _timed(variants, measure)
-    return sorted(found, key=lambda row: row[0])
-
-
-def _timed(rows: Sequence[tuple[float, P]], measure: Callable[[P, float], float]) -> list[tuple[float, float, P]]:
-    """Time the (cost, plan) rows repeatedly and return (fastest seconds, cost, plan) of each, in the same order."""
-    found = [measure(plan, price) for price, plan in rows]
-    start, total_s = time.perf_counter(), sum(found)
-    for turn in range(1, MAX_SHORT_RUNS):
-        if turn >= MAX_RUNS and total_s >= SHORT_S:
-            break
-        # The first runs may have met cold caches, so that the limit is wider.
-        limit_s = (AGAIN if turn > 1 else WORTH_TIMING) * min(found)
-        for n, (price, plan) in enumerate(rows):
-            if found[n] <= limit_s and max(total_s, time.perf_counter() - start) < MAX_S:
-                elapsed_s = measure(plan, price)
-                total_s += elapsed_s
-                found[n] = min(found[n], elapsed_s)
-    return [(elapsed_s, *row) for elapsed_s, row in zip(found, rows, strict=True)]

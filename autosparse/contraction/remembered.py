@@ -10,6 +10,8 @@ from typing import Any, Final
 
 from autosparse import config, forking
 from autosparse._native import runtime_api
+from autosparse._native.c.build import compiler_id
+from autosparse.cache.keys import PlanKey
 from autosparse.cache.stores import open_store
 from autosparse.config import Effort
 from autosparse.contraction.candidates import listed, name_of
@@ -24,7 +26,10 @@ from autosparse.contraction.race import race
 from autosparse.contraction.routes import joins
 from autosparse.contraction.routes.patterns import key_of
 from autosparse.contraction.subscripts import Subscripts
+from autosparse.core.solver import satisfies
+from autosparse.core.target import Target
 from autosparse.ops import EINSUM
+from autosparse.tuner.search.selection import Considered
 
 MAX_CHOICES: Final = 256
 """Maximum number of choices kept in a process."""
@@ -74,8 +79,8 @@ class RememberedProgram(ServedCalls):
 
     program: CompiledProgram = field(kw_only=True)
     tasks: float = 0.0  # estimated number of tasks
-    is_timed: bool = False
-    measured_s: tuple[tuple[str, float], ...] = ()  # programs that were timed in this process
+    effort: Effort = Effort.ESTIMATE  # effort by which the program was chosen
+    considered: tuple[Considered, ...] = ()  # programs that were timed in this process
 
 
 _choices: Final[OrderedDict[str, RememberedProgram]] = OrderedDict()
@@ -90,13 +95,12 @@ def contract(operands: Sequence[Operand], subscripts: Subscripts, *, is_dense_ou
     key, found = ready(operands, subscripts, is_dense_output=is_dense_output)
     options = config.get_options()
     may_time = options.effort.rank >= Effort.MEASURE.rank and not options.deterministic
-    if may_time and not found.is_timed and found.pays(RACE_S):
-        found.is_timed = True
-        choice = choose(operands, subscripts, is_dense_output=is_dense_output, are_copies_kept=is_kept(named))
-        entrants = race(choice, named, subscripts.extents)
-        found.program, found.tasks = entrants[0].program, entrants[0].tasks
-        found.measured_s = tuple((one.program.plan.text, one.elapsed_s) for one in entrants)
-        _save(key, found.program.plan, found.tasks, is_timed=True)
+    if may_time and not satisfies(found.effort, options.effort) and found.pays(RACE_S):
+        found.effort = options.effort
+        ranked = choose(operands, subscripts, is_dense_output=is_dense_output, are_copies_kept=is_kept(named))
+        raced = race(ranked, named, subscripts.extents, options.effort)
+        found.program, found.tasks, found.considered = raced.program, raced.tasks, raced.considered
+        _save(key, found.program.plan, found.tasks, effort=found.effort)
     start = time.perf_counter()
     result = _served(key, found, named, subscripts.extents)
     found.count(time.perf_counter() - start)
@@ -114,12 +118,12 @@ def ready(
         loaded = _load(key, operands, subscripts, is_dense_output=is_dense_output)
         if loaded is None:
             tasks, plan, _ = choose(operands, subscripts, is_dense_output=is_dense_output).plans[0]
-            is_timed = False
+            effort = Effort.ESTIMATE
         else:
-            tasks, plan, is_timed = loaded
-        found = RememberedProgram(program=compiled(plan, named, subscripts.extents), tasks=tasks, is_timed=is_timed)
+            tasks, plan, effort = loaded
+        found = RememberedProgram(program=compiled(plan, named, subscripts.extents), tasks=tasks, effort=effort)
         if loaded is None:
-            _save(key, plan, tasks, is_timed=False)
+            _save(key, plan, tasks, effort=effort)
         with _mutex:
             found = _choices.setdefault(key, found)
             while len(_choices) > MAX_CHOICES:
@@ -181,16 +185,31 @@ def peek(
     return None if loaded is None else loaded[1]
 
 
-def _save(key: str, plan: EinsumPlan, tasks: float, *, is_timed: bool) -> None:
-    record = {"program": plan.text, "dense_levels": sorted(plan.dense_levels), "tasks": tasks, "is_timed": is_timed}
-    open_store().save(EINSUM.name, key, record)
+def _save(key: str, plan: EinsumPlan, tasks: float, *, effort: Effort) -> None:
+    plan_key = _plan_key(key)
+    record = {
+        "program": plan.text, "dense_levels": sorted(plan.dense_levels), "tasks": tasks, "effort": effort.value,
+        "key": plan_key.to_json(),
+    }  # fmt: skip
+    open_store().save(EINSUM.name, plan_key.stable_hash(), record)
+
+
+def _plan_key(key: str) -> PlanKey:
+    """Return the cache key of a plan; `key` digests the patterns, the subscripts and the version of the programs."""
+    options = config.get_options()
+    target = Target.host().held_to(options.isa)
+    return PlanKey(
+        pattern=key, operation=EINSUM.name, transposed=False, columns_bucket=1, dtype="", index_dtype="",
+        threads=options.threads or runtime_api.max_threads(), deterministic=options.deterministic, target=target.key(),
+        space="frontier programs", implementation="c", compiler=compiler_id(options.compiler), emitter="", runtime="",
+    )  # fmt: skip
 
 
 def _load(
     key: str, operands: Sequence[Operand], subscripts: Subscripts, *, is_dense_output: bool
-) -> tuple[float, EinsumPlan, bool] | None:
-    """Load (estimated tasks, plan, whether it was timed) from disk; None if absent or not an enumerated program."""
-    record: Any = open_store().load(EINSUM.name, key)
+) -> tuple[float, EinsumPlan, Effort] | None:
+    """Load (estimated tasks, plan, effort of its choice) from disk; None if absent or not an enumerated program."""
+    record: Any = open_store().load(EINSUM.name, _plan_key(key).stable_hash())
     if not isinstance(record, dict) or not isinstance(record.get("program"), str):
         return None
     inputs = tuple(operand.indices for operand in operands)
@@ -203,4 +222,4 @@ def _load(
         return None
     tasks: Any = record.get("tasks")
     is_number = isinstance(tasks, int | float) and 0 <= tasks <= MAX_TASKS
-    return float(tasks) if is_number else 0.0, plan, record.get("is_timed") is True
+    return float(tasks) if is_number else 0.0, plan, Effort(record["effort"])

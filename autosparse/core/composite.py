@@ -215,8 +215,7 @@ class Composite:
     Parts of whole rows come first, and each writes its rows of C alone. The other parts share the remaining rows: the
     first writes, the following ones add. With `window` these parts alternate on windows of that many rows, so that C's
     rows are still in a core's cache when the next part adds to them. With window 0 they run one after the other. Every
-    sum
-    has one order, whatever the number of threads and the window.
+    sum has one order, whatever the number of threads and the window.
     """
 
     parts: tuple[Part, ...]

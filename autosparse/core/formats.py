@@ -190,8 +190,7 @@ class Format:
         Uncompressed).
 
         A product with padding equals SciPy's exactly where every result is finite: 0 * inf would be nan. Its kernels
-        report
-        non-finite results, and the executor then computes the product by the default kernel.
+        report non-finite results, and the executor then computes the product by the default kernel.
         """
         return self.levels[-1].kind is LevelKind.UNCOMPRESSED
 

@@ -147,10 +147,8 @@ class TensorPattern:
         cached.
 
         Each level is the mode that splits the nodes above it least; ties go to the shortest mode. SPLATT (Smith et al.
-        2015)
-        always takes the shortest, which doubles the nodes where time stamps vary in every row. Nodes are counted among
-        some
-        `ORDER_SAMPLE` entries of whole rows of `mode`; finding these takes O(nnz).
+        2015) always takes the shortest, which doubles the nodes where time stamps vary in every row. Nodes are counted
+        among some `ORDER_SAMPLE` entries of whole rows of `mode`; finding these takes O(nnz).
         """
         if (known := self._orders.get(mode)) is not None:
             return known

@@ -75,8 +75,7 @@ class Plan:
         """Return the number of products after which tuning and packing have paid off, given `default_s`.
 
         `default_s` is the default kernel's time per product where the plan has no measurement of it. A plan by estimate
-        uses
-        its predicted ratio. None if unknown or never.
+        uses its predicted ratio. None if unknown or never.
         """
         default_s = self.default_s or default_s
         tuned_s = self.measured_s

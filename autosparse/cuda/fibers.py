@@ -15,7 +15,7 @@ import torch
 from autosparse._native.triton.entries import DeviceEntries, entries_of_csf
 from autosparse._native.triton.launch import Launch
 from autosparse.cuda import products
-from autosparse.cuda.choice import ProductKind
+from autosparse.cuda.solvers import ProductKind
 from autosparse.cuda.structure import KnownPattern, known_of, version_of
 from autosparse.errors import DtypeError, InputTypeError, ShapeError, StructureError
 from autosparse.gpu.schedule import MTTKRP

@@ -16,8 +16,9 @@ from autosparse._native.triton.launch import Launch
 from autosparse.containment import contained
 from autosparse.cuda import choice as choices
 from autosparse.cuda.aten_fallback import aten_fallback, zero
-from autosparse.cuda.choice import LaunchChoice, ProductKind
+from autosparse.cuda.choice import PlannedProduct
 from autosparse.cuda.device import ROTATED_BYTES, Device, serving
+from autosparse.cuda.solvers import ProductKind
 from autosparse.cuda.structure import CudaPattern, CudaStructure
 from autosparse.gpu.schedule import MATMUL, SDDMM, SPMV
 from autosparse.gpu.target import target_of
@@ -68,7 +69,7 @@ def again(
     This path is kept short: products of some 10,000 entries are limited by the Python code, not by the GPU. `stored`
     returns A or Aᵀ as a torch tensor.
     """
-    made: LaunchChoice | None = structure.known.ready.get(_signature(values, B, transposed, None))
+    made: PlannedProduct | None = structure.known.ready.get(_signature(values, B, transposed, None))
     if made is None:
         return None
     if made.launch is None:
@@ -77,7 +78,7 @@ def again(
 
 
 def _by(
-    made: LaunchChoice,
+    made: PlannedProduct,
     structure: CudaPattern,
     values: torch.Tensor,
     B: torch.Tensor,
@@ -162,11 +163,11 @@ def serve(request: ProductRequest, runs: int | None = None) -> torch.Tensor | No
         return found
 
 
-def _decided(request: ProductRequest, device: Device, runs: int | None) -> LaunchChoice:
+def _decided(request: ProductRequest, device: Device, runs: int | None) -> PlannedProduct:
     structure, kind, key = request.structure, request.kind, request.key
-    made: LaunchChoice | None = structure.choices.get(key)
+    made: PlannedProduct | None = structure.choices.get(key)
     if made is None:
-        made = structure.known.choose(key, LaunchChoice(kind))
+        made = structure.known.choose(key, PlannedProduct(kind))
     made.n_calls += 1
     if choices.may_plan(made, structure, device, runs):
         copies = Rotation(request.operand, target_of(device.name(request.operand)).l2_bytes)
@@ -344,7 +345,7 @@ def sampled_request(
 def sampled(structure: CudaStructure, X: torch.Tensor, Y: torch.Tensor, *, runs: int | None = None) -> torch.Tensor:
     """Compute ⟨X[i], Y[j]⟩ for each entry (i, j); X (n, K), Y (m, K) of one dtype → (nnz,)."""
     signature = (X.dtype, X.shape, X.stride(), X.get_device(), Y.dtype, Y.shape, Y.stride(), Y.get_device())
-    made: LaunchChoice | None = structure.known.ready.get(signature)
+    made: PlannedProduct | None = structure.known.ready.get(signature)
     if made is not None and (launch := made.launch) is None:
         return torch_sampled(structure, X, Y)
     is_here = not X.is_cuda or X.get_device() == torch._C._cuda_getDevice()

@@ -57,7 +57,7 @@ class CudaPattern(Protocol):
 
     @property
     def choices(self) -> OrderedDict[tuple[object, ...], Any]:
-        """Choices of kernels by kind of product, each a `LaunchChoice`."""
+        """Choices of kernels by kind of product, each a `PlannedProduct`."""
 
     @property
     def nnz(self) -> int:
@@ -95,7 +95,7 @@ class CudaStructure:
 
     @property
     def choices(self) -> OrderedDict[tuple[object, ...], Any]:
-        """Choices of kernels by kind of product, each a `LaunchChoice`."""
+        """Choices of kernels by kind of product, each a `PlannedProduct`."""
         return self.known.choices
 
     @property

@@ -1,7 +1,8 @@
 """Collection of training data on a cluster: workers measure patterns, which `scheduler` distributes.
 
-A worker returns files, as `autosparse.tuner.collect.files` writes them, and the client stores them in the folder of the
-worker's kind. Finished patterns are not measured again, and a lost worker costs only the pattern that it was measuring.
+A worker returns files, as `autosparse.tuner.research.collect.files` writes them. The client stores them in the folder
+of the worker's kind. Finished patterns are not measured again, and a lost worker costs only the pattern that it was
+measuring.
 """
 
 from __future__ import annotations
@@ -15,13 +16,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from autosparse.calibration.collection import context_for, machine_facts
+from autosparse.calibration.collection import context_for
 from autosparse.config import options
 from autosparse.core.target import Target
 from autosparse.dask.scheduler import Failed, HandOut, alone_on_this_machine, written
 from autosparse.tuner.analytic.models import statistics_model
-from autosparse.tuner.collect.collector import Collector, Order, path_in
-from autosparse.tuner.collect.recipes import Recipe
+from autosparse.tuner.research.collect.collector import Collector, Order, path_in
+from autosparse.tuner.research.collect.recipes import Recipe
+from autosparse.tuning.memory.machine_facts import machine_facts
 
 if TYPE_CHECKING:
     from distributed import Client

@@ -20,10 +20,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
-from autosparse.calibration.collection import machine_facts
 from autosparse.core.target import Target
 from autosparse.errors import MissingExtraError
 from autosparse.log import event
+from autosparse.tuning.memory.machine_facts import machine_facts
 
 try:
     from distributed import wait

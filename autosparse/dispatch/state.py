@@ -225,7 +225,7 @@ def _borrow(state: DispatchState, key: tuple[Any, ...], dispatcher: Dispatcher) 
 
 
 def _first_look_ns(options: Options, operation: str, n_vecs: int) -> float:
-    """Return the product time (ns) after which a problem is looked at for the first time."""
+    """Return the total product time (ns) of a problem after which its first look runs; see `dispatch.first_look`."""
     if options.effort is Effort.OFF or options.deterministic:
         return float("inf")
     if options.overhead <= 0:  # other options may be in force by then

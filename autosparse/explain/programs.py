@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Any
 
-from autosparse.contraction.choice import ProgramChoice, choose, is_computable
+from autosparse.config import Effort
+from autosparse.contraction.choice import RankedPrograms, choose, is_computable
 from autosparse.contraction.lower.plan import EinsumPlan
 from autosparse.contraction.operands import Operand, Sparse, prepare
 from autosparse.contraction.path import is_short
+from autosparse.contraction.race import PROGRAM, candidate_of
 from autosparse.contraction.remembered import RememberedProgram, peek
 from autosparse.contraction.routes.existing import Route
 from autosparse.contraction.routes.paid import COMPILE_S, ExpressionCalls
@@ -15,13 +18,13 @@ from autosparse.contraction.routes.triangles import triangles
 from autosparse.contraction.serving import account_of, takes
 from autosparse.contraction.subscripts import Subscripts
 from autosparse.contraction.surface import EinsumRequest, loops
+from autosparse.core.solver import Choice
+from autosparse.explain.candidates import candidates_section
 from autosparse.explain.program_explanation import ProgramExplanation
 from autosparse.explain.section import Section
 from autosparse.explain.units import seconds
 from autosparse.ops import EINSUM
-
-N_LISTED: Final = 12
-"""Maximum number of programs listed, cheapest first."""
+from autosparse.tuner.search.selection import Considered
 
 
 def explain_einsum(*arguments: Any, format: str | None = None) -> ProgramExplanation:
@@ -84,7 +87,7 @@ def _of_programs(
         title,
         (
             _section(title, facts, "a generated program"),
-            _programs(choice, plan, dict(known.measured_s) if isinstance(known, RememberedProgram) else {}),
+            _candidates(choice, plan, known.considered if isinstance(known, RememberedProgram) else ()),
             Section(title="The loops of the chosen program, as C", lines=tuple(loops(plan))),
         ),
     )
@@ -106,17 +109,15 @@ def _why(known: RememberedProgram | EinsumPlan | None) -> str:
     if isinstance(known, EinsumPlan):
         return "remembered on disk for these patterns"
     calls = f"{known.n_calls} calls in this process"
-    if known.measured_s:
-        return f"{calls}; the fastest of {len(known.measured_s)} that were timed on these patterns"
-    return f"{calls}; {'remembered on disk' if known.is_timed else 'the model prices it least, none was timed yet'}"
+    if known.considered:
+        return f"{calls}; the fastest of {len(known.considered)} that were timed on these patterns"
+    was_timed = known.effort.rank >= Effort.MEASURE.rank
+    return f"{calls}; {'remembered on disk' if was_timed else 'the model prices it least, none was timed yet'}"
 
 
-def _programs(choice: ProgramChoice, chosen: EinsumPlan, measured_s: dict[str, float]) -> Section:
-    """Return the section that lists programs, cheapest first, with measured times and a mark on the `chosen` one."""
-    rows = [("program", "tasks", "measured", "")]
-    listed = [row for n, row in enumerate(choice.plans) if n < N_LISTED or row[1].text in {chosen.text, *measured_s}]
-    for price, plan, _ in listed:
-        measured = seconds(measured_s[plan.text]) if plan.text in measured_s else ""
-        rows.append((plan.text, f"{price:.3g}", measured, "runs" if plan.text == chosen.text else ""))
-    left = len(choice.plans) - len(listed)
-    return Section(title="Programs", table=tuple(rows), lines=(f"and {left} more",) if left > 0 else ())
+def _candidates(ranked: RankedPrograms, chosen: EinsumPlan, timed: Sequence[Considered]) -> Section:
+    """Return the section that lists the programs: the `timed` ones, then the others by estimated cost."""
+    known = {one.choice for one in timed}
+    others = [candidate_of(plan, tasks) for tasks, plan, _ in ranked.plans]
+    everyone = [*timed, *(one for one in others if one.choice not in known)]
+    return candidates_section(everyone, Choice(PROGRAM, chosen.text))

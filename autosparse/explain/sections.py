@@ -9,6 +9,7 @@ from autosparse.core.composite import Composite
 from autosparse.core.pattern import TensorPattern
 from autosparse.core.plan import EFFORT_IS_OFF, Candidate, Plan
 from autosparse.core.problem import Problem
+from autosparse.explain.candidates import N_LISTED, remark, section_of
 from autosparse.explain.loop_nest import default_name, format_lines, format_name, nest_lines, schedule_name, words_of
 from autosparse.explain.memory import memory_section
 from autosparse.explain.parts import parts_section
@@ -19,8 +20,6 @@ from autosparse.ops import OPS
 if TYPE_CHECKING:
     from autosparse.tuning.report import Report
 
-N_LISTED: Final = 12
-"""Maximum number of candidates listed, fastest first; the others are only counted."""
 SHOWN_BLOCKS: Final = ((2, 2), (3, 3), (4, 4), (8, 8))
 """Block sizes (rows, columns) whose fraction of filled cells is shown."""
 IMPLEMENTATIONS: Final = {
@@ -297,14 +296,8 @@ def _candidates(report: Report) -> Section | None:
     everyone = sorted(report.plan.candidates, key=_order)
     if not everyone:
         return None
-    header = ("", "measured", "predicted", "build", "pack", "memory", "")
     shown = everyone[:N_LISTED]
-    left = len(everyone) - len(shown)
-    return Section(
-        title="Candidates",
-        table=(header, *(_row(one, report) for one in shown)),
-        lines=(f"and {left:,} more",) if left else (),
-    )
+    return section_of([_row(one, report) for one in shown], n_left=len(everyone) - len(shown))
 
 
 def _order(candidate: Candidate) -> tuple[bool, bool, float]:
@@ -316,7 +309,7 @@ def _order(candidate: Candidate) -> tuple[bool, bool, float]:
 
 def _row(candidate: Candidate, report: Report) -> tuple[str, ...]:
     plan, default_s = report.plan, report.plan.default_s or report.default_s
-    remark = candidate.failed or ("runs" if candidate.schedule == plan.schedule else "")
+    note = candidate.failed or ("runs" if candidate.schedule == plan.schedule else "")
     return (
         schedule_name(candidate.schedule),
         seconds(candidate.measured_s),
@@ -324,7 +317,7 @@ def _row(candidate: Candidate, report: Report) -> tuple[str, ...]:
         seconds(candidate.build_s),
         seconds(candidate.pack_s),
         n_bytes(candidate.packed_bytes),
-        " ".join(remark.split())[:100],  # a compiler's message may have pages
+        remark(note),
     )
 
 

@@ -106,8 +106,8 @@ def install() -> Installation:
     Effective in the whole process until `uninstall`, or until the end of the block where it is used as a context
     manager. Blocks and calls nest. A call such as ``scipy.sparse.csr_array(...)`` shares memory exactly as SciPy's
     does. Other formats stay SciPy's; their conversions to csr and csc give autosparse classes. Objects that exist
-    already
-    keep their class. ``scipy.sparse.linalg.cg(A, b)`` calls `autosparse.linalg.cg`; a name imported earlier is SciPy's.
+    already keep their class. ``scipy.sparse.linalg.cg(A, b)`` calls `autosparse.linalg.cg`; a name imported earlier is
+    SciPy's.
 
     >>> with asp.install():
     ...     A = sps.vstack([sps.eye_array(3), sps.eye_array(3)], format="csr")

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from autosparse.operands.unfolding import AnyOperand
 
 LOOK_BYTES_PER_S: Final = 2e10
-"""Assumed speed, in bytes per second, of a look at arrays (hashing) before one was timed."""
+"""Assumed speed of hashing arrays, in bytes per second, until a check of arrays has been timed."""
 
 
 def late_look_s(operand: Operand) -> float:

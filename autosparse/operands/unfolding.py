@@ -1,8 +1,7 @@
 """Operands of tensor products: a tensor's entries, watched for writes to their values, and one unfolding per mode.
 
 `TensorEntries` is shared by all modes. An `Unfolding` is the operand of products that have one mode as rows, as
-`Operand` is
-for matrices. Coordinates never change; any holder of the value array may write it (see `mutation_guard`).
+`Operand` is for matrices. Coordinates never change; any holder of the value array may write it (see `mutation_guard`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Watch: the mutation guard of one operand in C, which answers without Python while only values were written.
+"""Watch: the mutation guard of one operand in C. A check runs no Python code while only values were written.
 
 `asp_watch` (``runtime/python/watch_api.h``) holds the offsets of the operand's slots, its array objects with the
 expected references, and the hashes of the last look. `operands.watched` fills it in after each look in Python. There is
@@ -126,12 +126,12 @@ class Watch:
 
 
 def can_watch(arrays: list[Any]) -> bool:
-    """Return whether C can look at these arrays."""
+    """Return whether the guard in C can check these arrays: contiguous, aligned, one-dimensional ndarrays."""
     return all(type(array) is np.ndarray and array.ndim == 1 and array.flags.num & _PLAIN == _PLAIN for array in arrays)
 
 
 def _can_be_counted(anchors: Anchors) -> bool:
-    """Return whether C can tell from reference counts that no other object reaches the memory."""
+    """Return whether reference counts, read in C, show that no other object refers to the memory."""
     return (
         anchors.expected != mutation_guard.NEVER_ALONE
         and len(anchors.arrays) <= MAX_HELD

@@ -207,7 +207,7 @@ class WatchedArrays:
 
     @property
     def watch(self) -> Watch | None:
-        """Structure by which C looks at the arrays; None where only Python can."""
+        """Watch by which C checks the arrays for writes; None if only Python can check them."""
         return self._native_watch
 
     def refresh(self) -> None:
@@ -330,7 +330,7 @@ class WatchedArrays:
         return n - own
 
     def _can_be_watched(self) -> bool:
-        """Return whether C can look at the arrays as they are."""
+        """Return whether the guard in C can check the present arrays."""
         return self._layout() is not None and can_watch(self._arrays)
 
     def _layout(self) -> Mapping[str, int] | None:

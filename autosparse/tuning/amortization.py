@@ -13,8 +13,7 @@ A solver that runs products states a lower bound on their number (`Expected`). T
 time of that many products, and there is no advance: the total stays <= (1 + rho) * N * d if the bound holds.
 
 A step runs when its budget covers its price. docs/design/tuning-policy.md gives the competitive argument. Where the
-number
-of products is known, `pick` returns the tuning tier that minimizes the total.
+number of products is known, `pick` returns the tuning tier that minimizes the total.
 """
 
 from __future__ import annotations

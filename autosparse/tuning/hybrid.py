@@ -39,7 +39,7 @@ from autosparse.tuner.hybrid.schedules import runtime, tried
 from autosparse.tuner.search.race import RaceRule
 from autosparse.tuner.search.style import SearchStyle
 from autosparse.tuner.space.template import Supports
-from autosparse.tuning.learned import calibrated_folder
+from autosparse.tuning.learned import machine_folder
 from autosparse.tuning.memory.cost_table import farness, known_costs
 from autosparse.tuning.sweeps import panels, resident_partition, stands_in_panels, sweeps
 from autosparse.tuning.trials.context import TuningContext
@@ -385,7 +385,7 @@ def divider_of(
 def costs_of(context: TuningContext) -> PrimitiveCosts:
     """Return the primitives' costs in products of this width: measured by `calibrate`, else the default."""
     problem = context.problem
-    table = known_costs(calibrated_folder(context.options, problem.target))
+    table = known_costs(machine_folder(context.options, problem.target))
     n_inner = problem.pattern.shape[0 if problem.transposed else 1]
     n_bytes = n_inner * problem.n_dense_cols * np.dtype(problem.dtype).itemsize
     costs = table.of(problem.n_dense_cols, far=farness(n_bytes, problem.target.l2_bytes)) or DEFAULT_COSTS

@@ -52,23 +52,20 @@ TREES: Final = "boosted"
 STATISTICS_ONLY: Final = "statistics"
 """Value of the option `model` that selects the statistics alone; other values name networks' feature extractors."""
 RATES: Final = "rates.json"
-"""File of this machine's measured rates, in the folder of its calibrated models."""
-MODELS: Final = "models-v2"
-"""Folder of calibrated models, in the cache folder."""
+"""File of this machine's measured rates, in `machine_folder`."""
+MACHINE: Final = "machine"
+"""Folder of measurements of this machine, in the cache folder: rates, and costs of hybrid formats."""
 
 
 def model_folders(options: Options, target: Target) -> list[Path]:
-    """Return the folders that may hold models: the option `models` alone, else calibrated before shipped models."""
-    if options.models is not None:
-        return [options.models]
-    own = calibrated_folder(options, target)
-    return [*([own] if own else []), shipped_folder(target)]
+    """Return the folders that may hold models: the option `models`, else the shipped models."""
+    return [shipped_folder(target) if options.models is None else options.models]
 
 
-def calibrated_folder(options: Options, target: Target) -> Path | None:
-    """Return the folder in which `calibrate` stores this machine's models; None if nothing is kept on disk."""
+def machine_folder(options: Options, target: Target) -> Path | None:
+    """Return the folder in which `calibrate` stores what it measures; None if nothing is kept on disk."""
     folder = cache.open_store(options).cache_folder
-    return folder / MODELS / target.key() if folder else None
+    return folder / MACHINE / target.key() if folder else None
 
 
 def shipped_folder(target: Target) -> Path:
@@ -94,7 +91,7 @@ def names_of(options: Options, op: str) -> list[str]:
 
 def find_model(options: Options, target: Target, op: str) -> LearnedModel | None:
     """Return the model of `op`, read once per process and file; None if there is no usable one."""
-    own = calibrated_folder(options, target)
+    own = machine_folder(options, target)
     for name, folder in itertools.product(names_of(options, op), model_folders(options, target)):
         try:
             changed = (folder / f"{name}{MODEL_SUFFIX}").stat().st_mtime_ns

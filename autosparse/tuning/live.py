@@ -290,7 +290,7 @@ class LiveTuner:
                 self.state.serving = self._incumbent()
 
     def lend(self, state: DispatchState) -> None:
-        """Give this tuner's plan to another state of the same problem; see `dispatch.protocols.Tuning`."""
+        """Install this tuner's plan in another state of the same problem; see `dispatch.protocols.Tuning`."""
         borrower = state.live_tuner if isinstance(state.live_tuner, LiveTuner) else LiveTuner(state)
         if self.session is None or (borrower.session is not None and borrower.session.is_at_work):
             return

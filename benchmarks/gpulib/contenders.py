@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from autosparse._native.triton.launch import Launch
 
-from autosparse.cuda import choice, matrix, products
+from autosparse.cuda import matrix, products, solvers
 from autosparse.cuda.device import serving
 from autosparse.cuda.structure import CudaStructure
 from autosparse.gpu.target import target_of
@@ -50,8 +50,8 @@ def _favourite(structure: CudaStructure, operand: torch.Tensor) -> Launch:
     made = list(structure.choices.values())[-1]
     device = serving(operand)
     assert device is not None
-    _, schedule = choice.candidates(structure, made.kind, target_of(device.name(operand)), deterministic=True)[0]
-    return choice.launch_of(structure, made.kind, schedule)
+    _, schedule = solvers.ranked(structure, made.kind, target_of(device.name(operand)), deterministic=True)[0]
+    return solvers.launch_of(structure, made.kind, schedule)
 
 
 def _kernel(A: matrix.CudaCsr, B: torch.Tensor) -> Run:

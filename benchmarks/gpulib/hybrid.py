@@ -19,8 +19,8 @@ from autosparse.tuner.gpu.space import vector_of
 from peerlib import hybrid_cases as made
 
 import autosparse as asp
-from autosparse.cuda import choice, matrix
-from autosparse.cuda.choice import Candidate, ProductKind
+from autosparse.cuda import matrix, solvers
+from autosparse.cuda.solvers import Named, ProductKind
 from autosparse.errors import PackError
 from autosparse.gpu.schedule import SDDMM, DeviceSchedule
 from autosparse.gpu.target import target_of
@@ -124,7 +124,7 @@ class Products:
 
     def ours(self, schedule: DeviceSchedule) -> contenders.Run:
         """Return the product by autosparse's kernel for `schedule`."""
-        launch, A = choice.launch_of(self.A.structure, self.kind, schedule), self.A
+        launch, A = solvers.launch_of(self.A.structure, self.kind, schedule), self.A
         if self.is_sampled:
             return lambda: launch.sddmm(A.values, self.X, self.B, self.B.new_empty(A.nnz))
         return lambda: launch.matmul(A.values, self.B, self.B.new_empty((A.shape[0], self.case.columns)))
@@ -138,7 +138,7 @@ def measure(case: HybridCase, given: Any, clock: Clock) -> dict[str, Any]:
     """Return the record of a case: seconds of torch, the best single layout, each family, and the best composite."""
     products, start_s = Products(case, given, clock.place), time.perf_counter()
     with asp.options(hybrid=True):
-        ranked = choice.candidates(products.A.structure, products.kind, target_of(clock.name), deterministic=True)
+        ranked = solvers.ranked(products.A.structure, products.kind, target_of(clock.name), deterministic=True)
     search_s = time.perf_counter() - start_s
     picked = {f"{number} {name}, tile {one.tile}": one for number, (name, one) in enumerate(chosen(ranked, clock))}
     offered = {"torch": products.torchs} | {name: functools.partial(products.ours, one) for name, one in picked.items()}
@@ -168,7 +168,7 @@ def measure(case: HybridCase, given: Any, clock: Clock) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def chosen(ranked: list[Candidate], clock: Clock) -> Iterator[Candidate]:
+def chosen(ranked: list[Named], clock: Clock) -> Iterator[Named]:
     """Yield the model's favourites among single layouts, at least one per family, and among composites."""
     most = MEASURED if clock.is_gpu else DRY_MEASURED
     singles = [one for one in ranked if not one[1].is_composite]

@@ -18,8 +18,9 @@ import torch
 
 import autosparse as asp
 from autosparse.cuda import matrix
-from autosparse.cuda.choice import LaunchChoice, ProductKind
+from autosparse.cuda.choice import PlannedProduct
 from autosparse.cuda.device import serving
+from autosparse.cuda.solvers import ProductKind
 from autosparse.gpu.target import target_of
 from gpulib import contenders
 from gpulib.contenders import Run
@@ -118,7 +119,7 @@ def measure(case: Case, given: Any, clock: Clock) -> dict[str, Any]:
     right = {name: run for name, run in runs.items() if errors[name] <= TOLERANCE[case.dtype]}
     made = next(
         iter(A.structure.choices.values()),
-        LaunchChoice(
+        PlannedProduct(
             ProductKind(operation=case.part, transposed=False, n_dense_cols=case.columns, dtype=case.dtype, vector=1)
         ),
     )  # fmt: skip  (there is no choice if autosparse failed)

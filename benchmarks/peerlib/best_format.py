@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from autosparse.tuner.collect.files import MEASURED, Measurements, write_whole
-from autosparse.tuner.collect.recipes import Recipe
 from autosparse.tuner.features.pattern_vector import VECTOR_WIDTHS
+from autosparse.tuner.research.collect.files import MEASURED, Measurements, write_whole
+from autosparse.tuner.research.collect.recipes import Recipe
 from autosparse.tuner.space.families import MAX_TILE_VECTORS
 from autosparse.tuner.space.own import OwnSpace, own_space
 

@@ -117,11 +117,11 @@ def searched(case: HybridCase, *, hybrid: bool, budget_s: float, threads: int) -
 def calibrated_costs(kept: Any = None) -> Any:  # Any: a CostTable
     """Return the costs of primitives that `calibrate` left in the current cache; store `kept` there before."""
     from autosparse.config import get_options
-    from autosparse.tuning.learned import calibrated_folder
+    from autosparse.tuning.learned import machine_folder
     from autosparse.tuning.memory.cost_table import keep_costs, known_costs
     from autosparse.tuning.problems import target_of
 
-    folder = calibrated_folder(get_options(), target_of(get_options()))
+    folder = machine_folder(get_options(), target_of(get_options()))
     if kept is not None and kept.costs and folder is not None:
         keep_costs(kept, folder)
     return known_costs(folder)

@@ -88,7 +88,7 @@ def held_out(files: Sequence[MatrixFile], folder: Path) -> list[MatrixFile]:
 
     Return all files if `folder` is one file.
     """
-    from autosparse.tuner.collect.recipes import is_held_out, is_sealed, real_files
+    from autosparse.tuner.research.collect.recipes import is_held_out, is_sealed, real_files
 
     if not folder.is_dir():
         return list(files)

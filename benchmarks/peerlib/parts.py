@@ -16,7 +16,7 @@ from typing import Final
 from autosparse.tuner import Search, tune
 from autosparse.tuner.analytic.matmul import Proposal
 from autosparse.tuner.analytic.models import statistics_model
-from autosparse.tuner.collect.operations import Op
+from autosparse.tuner.research.collect.operations import Op
 from autosparse.tuner.search.search import SearchStyle
 from autosparse.tuner.space import spaces
 

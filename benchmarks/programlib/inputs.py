@@ -29,8 +29,8 @@ def canonical(m: Any, dtype: str = "float64") -> Any:
 
 
 def generated(family: str, *, nnz: int, seed: int = 0) -> Any:
-    """Return a pattern of `autosparse.tuner.generators.base` with values 1."""
-    from autosparse.tuner.generators.base import generate
+    """Return a pattern of `autosparse.tuner.research.generators.base` with values 1."""
+    from autosparse.tuner.research.generators.base import generate
 
     found = generate(family, nnz=nnz, seed=seed)
     rows, cols = found.indices

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from autosparse.tuner.collect.files import MEASURED, Measurements, read_folder
-from autosparse.tuner.generators.coordinates import Coordinates
-from autosparse.tuner.targets.base import Category
-from autosparse.tuner.targets.cpu import Cpu
-from autosparse.tuner.targets.mapper import mapped
+from autosparse.tuner.research.collect.files import MEASURED, Measurements, read_folder
+from autosparse.tuner.research.generators.coordinates import Coordinates
+from autosparse.tuner.research.targets.base import Category
+from autosparse.tuner.research.targets.cpu import Cpu
+from autosparse.tuner.research.targets.mapper import mapped
 from numpy.typing import NDArray
 
 from transferlib.patterns import Named

@@ -13,13 +13,13 @@ from typing import Any, Final
 
 import numpy as np
 import torch
-from autosparse.tuner.collect.recipes import read_coordinates
-from autosparse.tuner.networks.autoencoder import trained_autoencoder
-from autosparse.tuner.networks.dash import PARTS, PATTERN_WIDTH, DashModel, InputFeaturizer
-from autosparse.tuner.networks.waconet import WACONet
-from autosparse.tuner.targets.latent import LatentEncoder, LatentTable, OneHotParts, PrincipalAxes
-from autosparse.tuner.targets.mapper import MAPPED_WIDTH, mapped
-from autosparse.tuner.training.few_shot import FewShotSettings, TransferCase, costs_of, fine_tuned, train
+from autosparse.tuner.research.collect.recipes import read_coordinates
+from autosparse.tuner.research.networks.autoencoder import trained_autoencoder
+from autosparse.tuner.research.networks.dash import PARTS, PATTERN_WIDTH, DashModel, InputFeaturizer
+from autosparse.tuner.research.networks.waconet import WACONet
+from autosparse.tuner.research.targets.latent import LatentEncoder, LatentTable, OneHotParts, PrincipalAxes
+from autosparse.tuner.research.targets.mapper import MAPPED_WIDTH, mapped
+from autosparse.tuner.research.training.few_shot import FewShotSettings, TransferCase, costs_of, fine_tuned, train
 from numpy.typing import NDArray
 
 from transferlib.cpu_source import CpuPattern

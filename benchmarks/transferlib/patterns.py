@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from autosparse.tuner.collect.recipes import INDEX_NAME, read_coordinates
+from autosparse.tuner.research.collect.recipes import INDEX_NAME, read_coordinates
 
 from autosparse.core.pattern import Pattern
 

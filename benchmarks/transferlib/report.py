@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
-from autosparse.tuner.transfer.samples import PER_PATTERN
+from autosparse.tuner.research.transfer.samples import PER_PATTERN
 
 Line = Mapping[str, Any]
 
@@ -31,10 +31,11 @@ SAMPLED_METHODS: Final = (
 HEADER: Final = """# Transfer of cost models to simulated accelerators
 
 Written by `python benchmarks/transfer.py` from `transfer.jsonl`. Cycles are those of the simulator in
-`tuner/targets/simulation.py`; nothing here is a claim about SPADE. Of 172 real matrices with 5,000 to 260,000 entries,
-64 form the pool of samples (34 groups) and 108 the test set (72 groups). Each draw samples k matrices of the pool, 100
-distinct configurations each. Speedups are geometric means over the default configuration, medians (quartiles) over
-draws; "share" is top 1 and top 5 over the exhaustive optimum. Networks: CPU source, 60 patterns of `benchmarks/data`
+`tuner/research/targets/simulation.py`; nothing here is a claim about SPADE. Of 172 real matrices with 5,000 to 260,000
+entries, 64 form the pool of samples (34 groups) and 108 the test set (72 groups). Each draw samples k matrices of the
+pool, 100 distinct configurations each. Speedups are geometric means over the default configuration, medians (quartiles)
+over draws; "share" is top 1 and top 5 over the exhaustive optimum. Networks: CPU source, 60 patterns of
+`benchmarks/data`
 for 30 epochs (the paper: 100 for 100), 1,024 entries seen, the featurizer frozen on the target; ablations share the
 whole network's featurizer. "The paper's settings": rate 1e-4, batches of 32, all layers for 100 epochs on the target,
 50 epochs on the source.

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
-from autosparse.tuner.targets.accelerator import Accelerator
-from autosparse.tuner.targets.simulation import SIMULATION_VERSION
+from autosparse.tuner.research.targets.accelerator import Accelerator
+from autosparse.tuner.research.targets.simulation import SIMULATION_VERSION
 from numpy.typing import NDArray
 
 from autosparse import accelerators

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from autosparse.tuner.targets.accelerator import Accelerator
-from autosparse.tuner.training.ranking import kendall_tau
-from autosparse.tuner.transfer.counts import COUNTED, additive
-from autosparse.tuner.transfer.samples import PER_PATTERN, best_distinct
-from autosparse.tuner.transfer.source import described
+from autosparse.tuner.research.targets.accelerator import Accelerator
+from autosparse.tuner.research.training.ranking import kendall_tau
+from autosparse.tuner.research.transfer.counts import COUNTED, additive
+from autosparse.tuner.research.transfer.samples import PER_PATTERN, best_distinct
+from autosparse.tuner.research.transfer.source import described
 from numpy.typing import NDArray
 
 from transferlib.patterns import Named
@@ -33,7 +33,7 @@ class Matrix:
     shape: tuple[int, int]
     times: Doubles = field(repr=False)  # times of every configuration
     same: tuple[int, ...] = field(repr=False)  # Accelerator.distinct
-    rows: Floats = field(repr=False)  # tuner.transfer.source.described
+    rows: Floats = field(repr=False)  # tuner.research.transfer.source.described
 
     @property
     def distinct(self) -> list[int]:

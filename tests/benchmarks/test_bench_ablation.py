@@ -11,9 +11,9 @@ import ablation
 import numpy as np
 import pytest
 import scipy.sparse
-from autosparse.tuner.collect.operations import OPS, Op
-from autosparse.tuner.generators.base import generate
-from autosparse.tuner.generators.coordinates import Coordinates
+from autosparse.tuner.research.collect.operations import OPS, Op
+from autosparse.tuner.research.generators.base import generate
+from autosparse.tuner.research.generators.coordinates import Coordinates
 from autosparse.tuner.search.neighbours import neighbours
 from autosparse.tuner.space import spaces
 from peerlib.parts import Part, PartSearch, base_schedule, format_part, kernels_of, schedule_part, under, whole

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import compile_time
 import pytest
-from autosparse.tuner.collect.operations import OPS
-from autosparse.tuner.collect.pool import KernelPool
-from autosparse.tuner.collect.sampling import Shares
-from autosparse.tuner.space.waco import waco_space
+from autosparse.tuner.research.collect.operations import OPS
+from autosparse.tuner.research.collect.pool import KernelPool
+from autosparse.tuner.research.collect.sampling import Shares
+from autosparse.tuner.research.space.waco import waco_space
 
 from autosparse import _native
 
@@ -21,7 +21,7 @@ def test_sampled_schedules_can_be_built_and_share_a_fixed_pool_of_kernels(name: 
     """Check that sampled schedules can be built and share the kernels of a fixed pool; nothing is compiled.
 
     The number of kernels depends on the schedules that the model favours on this machine. The benchmark reports it, and
-    tests/tuner/test_pool.py tests it for one space.
+    tests/tuner/research/collect/test_pool.py tests it for one space.
     """
     op = OPS[name]
     asked = list(compile_time.drawn(op, n_patterns=N_PATTERNS, n_schedules=N_SCHEDULES, seed=1))

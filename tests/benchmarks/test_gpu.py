@@ -179,7 +179,7 @@ def test_a_layout_that_needs_too_much_memory_is_refused_and_has_not_failed(monke
             return 0.0
 
     monkeypatch.setattr(hybrid, "Products", Products)
-    monkeypatch.setattr(hybrid.choice, "candidates", lambda *_, **__: [("runs", runs), ("csr", csr)])
+    monkeypatch.setattr(hybrid.solvers, "ranked", lambda *_, **__: [("runs", runs), ("csr", csr)])
     clock = SimpleNamespace(place="cpu", name="H200", is_gpu=True, seconds=lambda _: 1.0)
     case, given = hybrid.HybridCase("spmm", "A", 4, "float32"), SimpleNamespace(nnz=1, shape=(1, 1))
     line = hybrid.measure(case, given, clock)

@@ -8,11 +8,11 @@ import numpy as np
 import oracle
 import pytest
 import sealed
-from autosparse.tuner.collect.operations import OPS
-from autosparse.tuner.collect.recipes import Recipe, is_held_out, is_sealed
-from autosparse.tuner.generators.coordinates import Coordinates
+from autosparse.tuner.research.collect.operations import OPS
+from autosparse.tuner.research.collect.recipes import Recipe, is_held_out, is_sealed
+from autosparse.tuner.research.generators.coordinates import Coordinates
+from autosparse.tuner.research.training.data import ON_HOST, TrainingCase, is_validation
 from autosparse.tuner.space import spaces
-from autosparse.tuner.training.data import ON_HOST, TrainingCase, is_validation
 from peerlib.oracle_report import by_group, interval, outcomes, report
 
 from autosparse.calibration.collection import context_for

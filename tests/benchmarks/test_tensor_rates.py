@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 from autosparse.tuner.analytic.mttkrp import TensorRates, tensor_facts, terms
-from autosparse.tuner.collect.files import read_merged
+from autosparse.tuner.research.collect.files import read_merged
 from autosparse.tuner.space import spaces
 
 from autosparse import _native

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from autosparse.tuner.collect.files import BATCH_COLUMNS, MEASURED, SCHEDULE_COLUMNS, Measurements
-from autosparse.tuner.collect.recipes import Recipe
+from autosparse.tuner.research.collect.files import BATCH_COLUMNS, MEASURED, SCHEDULE_COLUMNS, Measurements
+from autosparse.tuner.research.collect.recipes import Recipe
 from autosparse.tuner.space.own import own_space
 from peerlib.best_format import BestFormat, Trees, install, of_both_widths, training_vectors, widened
 from peerlib.total_time import Lazy, Way

@@ -24,8 +24,8 @@ RECORDS = {
     "history": History().observe(process="p", calls=3, spent_s=0.5).to_record(),
     "machine": {"rates_s": {"compile": [0.3, 2]}},
     "features": {"values": [0.25, -1.5, 3.0]},
-    "einsum": {"program": "∀i R += T0[i:s] * T1[i:s]", "dense_levels": ["T0"]},
-    "device_plan": {"schedule": None, "measured_s": {"torch": 1e-4}},
+    "einsum": {"program": "∀i R += T0[i:s] * T1[i:s]", "dense_levels": ["T0"], "effort": "measure"},
+    "device_plan": {"schedule": None, "effort": "measure", "measured_s": {"torch": 1e-4}},
     "failure": Failure(reason="r", compiler="cc", failed_at=1.0).to_record(),
 }
 

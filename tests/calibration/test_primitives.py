@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from autosparse.tuner.hybrid.costs import REFERENCE, PrimitiveCosts, Rate
-from autosparse.tuner.hybrid.greedy import plan_tiles
 from autosparse.tuner.hybrid.partitions import DEFAULT_COSTS, partitions
 from autosparse.tuner.hybrid.tiles import block_operators
+from autosparse.tuner.research.hybrid.greedy import plan_tiles
 
 import autosparse as asp
 from autosparse import _native
@@ -24,7 +24,7 @@ from autosparse.core.pattern import Pattern
 from autosparse.core.target import Target
 from autosparse.dispatch.state import state_for
 from autosparse.tuning.hybrid import divider_of
-from autosparse.tuning.learned import calibrated_folder
+from autosparse.tuning.learned import machine_folder
 from autosparse.tuning.memory.cost_table import CLASSES, COSTS, CostClass, CostTable, farness, keep_costs, known_costs
 from autosparse.tuning.problems import target_of
 from autosparse.tuning.setup import context_of
@@ -130,7 +130,7 @@ def test_planned_costs_follow_what_was_measured(tmp_path):
     A = planted()
     pattern = Pattern(*A.shape, A.indptr, A.indices)
     with asp.options(cache_dir=tmp_path, hybrid=True):
-        folder = calibrated_folder(get_options(), target_of(get_options()))
+        folder = machine_folder(get_options(), target_of(get_options()))
         assert folder is not None
         assert costs_in_use(asp.csr(A)) == DEFAULT_COSTS
         keep_costs(CostTable().with_class(NEAR, MEASURED), folder)
@@ -171,6 +171,6 @@ def test_calibrate_resumes_after_an_interruption_and_can_be_undone(tmp_path, mon
     said = capsys.readouterr().out
     assert "no room" in said
     assert "1 column, B beyond the second cache: csr 0 + 7.5 per row of B" in said
-    assert calibrate._undo(tmp_path, ["spmv"]) == 0
+    assert calibrate._undo(tmp_path) == 0
     assert "default" in capsys.readouterr().out
     assert known_costs(tmp_path) == CostTable()

@@ -9,7 +9,6 @@ from autosparse import cli
 COMMANDS = {
     "collect": ["--out", "DIR"],
     "train": ["--data", "DIR", "--out", "DIR"],
-    "calibrate": ["--data", "DIR"],
     "tune": ["matrix.npz"],
     "bench": ["matrix.npz"],
 }
@@ -28,7 +27,6 @@ COMMANDS = {
         ("train", "--trees", "0"),
         ("train", "--batch", "2.5"),
         ("train", "--seconds", "nan"),
-        ("calibrate", "--patterns", "0"),
         ("tune", "--runs", "0"),
         ("bench", "--min-nnz", "-1"),
     ],

@@ -15,10 +15,10 @@ from functools import partial
 
 import pytest
 import scipy.sparse as sps
-from autosparse.tuner.collect import files
-from autosparse.tuner.collect.collector import Order, path_in
-from autosparse.tuner.collect.operations import OPS
-from autosparse.tuner.collect.recipes import Recipe
+from autosparse.tuner.research.collect import files
+from autosparse.tuner.research.collect.collector import Order, path_in
+from autosparse.tuner.research.collect.operations import OPS
+from autosparse.tuner.research.collect.recipes import Recipe
 
 from autosparse import cli
 

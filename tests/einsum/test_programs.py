@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import autosparse as asp
+from autosparse.config import Effort
 from autosparse.contraction import remembered
 from autosparse.contraction.candidates import candidates, enumerated, kernel_of, name_of
 from autosparse.contraction.choice import choose, is_computable
@@ -25,7 +26,6 @@ from autosparse.contraction.lower import numba_kernel
 from autosparse.contraction.lower.kernel import compiled, execute
 from autosparse.contraction.operands import Sparse, prepare
 from autosparse.contraction.path import is_short
-from autosparse.contraction.race import ranked
 from autosparse.contraction.results import dense
 from autosparse.contraction.subscripts import read
 from tests.einsum.test_semantics import array, as_dense, sparse
@@ -224,19 +224,19 @@ def test_a_choice_is_remembered_and_timed_once(tmp_path, monkeypatch):
         wanted = as_dense(A @ A) * as_dense(A)
         for _ in range(remembered.CALLS_BEFORE_TIMING + 1):
             np.testing.assert_allclose(as_dense(asp.einsum("ij,ik,kj->ij", A, A, A)), wanted)
-        assert [one.is_timed for one in remembered._choices.values()] == [True]
+        assert [one.effort for one in remembered._choices.values()] == [Effort.MEASURE]
         (kept,) = remembered._choices.values()
         remembered._choices.clear()
         asp.einsum("ij,ik,kj->ij", A, A, A)
         (again,) = remembered._choices.values()
         assert str(again.program.plan.program) == str(kept.program.plan.program)
-        assert again.is_timed
-        (key,) = remembered._choices
+        assert again.effort is Effort.MEASURE
+        (key,) = map(remembered._plan_key, remembered._choices)
         for record in (
-            {"program": "nonsense [", "dense_levels": []},
-            {"program": "∀i R += T0[i:s]", "dense_levels": []},
+            {"program": "nonsense [", "dense_levels": [], "effort": "measure"},
+            {"program": "∀i R += T0[i:s]", "dense_levels": [], "effort": "measure"},
         ):
-            open_store().save("einsum", key, record)
+            open_store().save("einsum", key.stable_hash(), record)
             remembered._choices.clear()
             np.testing.assert_allclose(as_dense(asp.einsum("ij,ik,kj->ij", A, A, A)), wanted)
 
@@ -275,36 +275,10 @@ def test_another_process_reuses_a_choice_and_times_an_untimed_one(tmp_path, monk
         with monkeypatch.context() as patched:
             patched.setattr(remembered, "choose", None)
             np.testing.assert_array_equal(as_dense(asp.einsum("ij,ik,kj->ij", A, A, A)), first)
-        assert [one.is_timed for one in remembered._choices.values()] == [False]
+        assert [one.effort for one in remembered._choices.values()] == [Effort.ESTIMATE]
         for _ in range(remembered.CALLS_BEFORE_TIMING):
             asp.einsum("ij,ik,kj->ij", A, A, A)
-        assert [one.is_timed for one in remembered._choices.values()] == [True]
-
-
-def ranks(priced, times):
-    """Return the ranking of a race in which each run takes the next of its plan's `times`, and the runs."""
-    given = {plan: iter(one) for plan, one in times.items()}
-    runs = []
-    found = ranked(priced, lambda plan, tasks: runs.append((plan, tasks)) or next(given[plan]))
-    return [(plan, elapsed_s) for elapsed_s, _, plan in found], runs
-
-
-def test_one_program_of_each_price_is_run_then_variants_of_the_fastest():
-    priced = [(10, "a"), (10, "a2"), (12, "b"), (12, "b2"), (15, "c"), (39, "d"), (39.1, "e"), (41, "f")]
-    found, runs = ranks(
-        priced, {"a": [0.02] * 5, "b": [0.01] * 10, "b2": [0.005] * 25, "c": [0.05] * 2, "d": [0.03] * 5}
-    )
-    assert found == [("b2", 0.005), ("b", 0.01), ("a", 0.02), ("d", 0.03), ("c", 0.05)]
-    assert dict(runs) == {"a": 10, "b": 12, "b2": 12, "c": 15, "d": 39}
-
-
-def test_the_least_of_several_runs_counts_and_slow_programs_run_once():
-    found, runs = ranks(
-        [(1, "a"), (2, "b"), (3, "c")], {"a": [0.03, 0.01, 0.02, 0.01, 0.01], "b": [0.02] * 9, "c": [0.9]}
-    )
-    assert found == [("a", 0.01), ("b", 0.02), ("c", 0.9)]
-    found, runs = ranks([(1, "a"), (2, "b")], {"a": [0.6], "b": [0.5]})
-    assert [plan for plan, _ in runs] == ["a", "b"]
+        assert [one.effort for one in remembered._choices.values()] == [Effort.MEASURE]
 
 
 def tasks_of(found):
@@ -393,7 +367,7 @@ def test_programs_are_timed_only_after_calls_took_as_long(announced, tmp_path, m
         for _ in range(2 * remembered.CALLS_BEFORE_TIMING):
             asp.einsum("ij,ik,kj->ij", A, A, A)
         (known,) = remembered._choices.values()
-        assert not known.is_timed
+        assert known.effort is Effort.ESTIMATE
         monkeypatch.setattr(remembered, "RACE_S", known.served_s)
         asp.einsum("ij,ik,kj->ij", A, A, A)
-        assert known.is_timed
+        assert known.effort is Effort.MEASURE

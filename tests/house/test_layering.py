@@ -48,9 +48,8 @@ SIDEWAYS = {
     ("autosparse._native.kernels.dumping", "cache"),  # the cache decides which sources on disk are trusted
     ("autosparse.tuner.features.counts", "_native"),  # the runtime counts features of patterns
     ("autosparse.tuner.features.statistics", "_native"),
-    ("autosparse.tuner.learned.embeddings", "_native"),  # the runtime evaluates models
-    ("autosparse.tuner.learned.scorers", "_native"),
-    ("autosparse.tuner.learned.trees", "_native"),
+    ("autosparse.tuner.learned.trees", "_native"),  # the runtime evaluates models
+    ("autosparse.tuner.research.inference.embeddings", "_native"),
 }
 """The only imports between the three engines. They form no cycle."""
 

@@ -14,16 +14,17 @@ SURFACES = re.compile(r"autosparse(\.\w+|\.cli\..*|\.(torch|cuda|dask)(\..*)?)?$
 """Entry points: top-level modules, commands, and all modules of the packages torch, cuda and dask."""
 
 EXCEPTIONS = {
-    "autosparse.tuner.targets.cpu": "a kind of target, for programs that transfer from a CPU (docs/transfer.md)",
-    "autosparse.tuner.targets.gpu": "the same, of a GPU",
-    "autosparse.tuner.networks.autoencoder": "latent codes where there are too many for a table",
-    "autosparse.tuner.graph": "the package of the three below",
-    "autosparse.tuner.graph.build": "WACO's graph of programs, for spaces that are no portfolio (docs/training.md)",
-    "autosparse.tuner.graph.program_graph": "the same: its file",
-    "autosparse.tuner.graph.search": "the same: nearest neighbours by predicted cost",
-    "autosparse.tuner.hybrid.primitives": "STile's Table 2: the words in which its formats are told apart",
-    "autosparse.tuner.networks.published": "reads the weights that WACO's authors published",
-    "autosparse.tuner.hybrid.greedy": "STile's Algorithm 2, not used by plans (docs/design/hybrid-formats.md)",
+    "autosparse.tuner.research.targets.cpu": "a kind of target, to transfer from a CPU (docs/transfer.md)",
+    "autosparse.tuner.research.targets.gpu": "the same, of a GPU",
+    "autosparse.tuner.research.networks.autoencoder": "latent codes where there are too many for a table",
+    "autosparse.tuner.research.graph": "the package of the three below",
+    "autosparse.tuner.research.graph.build": "WACO's graph of programs (docs/training.md)",
+    "autosparse.tuner.research.graph.program_graph": "the same: its file",
+    "autosparse.tuner.research.graph.search": "the same: nearest neighbours by predicted cost",
+    "autosparse.tuner.research.hybrid": "the package of `greedy` and `primitives`",
+    "autosparse.tuner.research.hybrid.primitives": "STile's Table 2: the words in which its formats are told apart",
+    "autosparse.tuner.research.networks.published": "reads the weights that WACO's authors published",
+    "autosparse.tuner.research.hybrid.greedy": "STile's Algorithm 2, not used by plans (docs/design/hybrid-formats.md)",
 }
 """Module that no entry point reaches -> why the library contains it. The table may only become shorter."""
 

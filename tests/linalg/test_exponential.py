@@ -14,6 +14,7 @@ from autosparse._native import runtime_api
 
 import autosparse as asp
 from autosparse.linalg import exponential
+from tests.covering import covering
 from tests.native.hooks import on_several_threads
 
 needs_runtime = pytest.mark.skipif(not runtime_api.available, reason="needs the C runtime")
@@ -52,16 +53,14 @@ def agree(A: Any, theirs: Any, B: Any, **times: Any) -> None:
 
 
 @needs_runtime
-@pytest.mark.parametrize("times", TIMES)
-@pytest.mark.parametrize("of_B", "fdDl")
-@pytest.mark.parametrize("of_A", "fdFDl")
-def test_equals_scipy(of_A: str, of_B: str, times: dict[str, Any]) -> None:
+@covering(of_A="fdFDl", of_B="fdDl", times=range(len(TIMES)))
+def test_equals_scipy(of_A: str, of_B: str, times: int) -> None:
     for n, scale in ((1, 1.0), (5, 0.0), (12, 0.01), (30, 3.0)):
         S = matrix(n, of_A, scale)
         for shape in ((n,), (n, 1), (n, 3)):
             B = block(shape, of_B)
-            agree(asp.csr(S), S, B, **times)
-            agree(S.toarray(), S.toarray(), B, **times)
+            agree(asp.csr(S), S, B, **TIMES[times])
+            agree(S.toarray(), S.toarray(), B, **TIMES[times])
 
 
 @needs_runtime

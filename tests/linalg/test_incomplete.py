@@ -263,22 +263,25 @@ def test_no_rows() -> None:
         assert (M @ np.ones((0, 2))).shape == (0, 2)
 
 
-def large() -> Any:
+def red_black_grid(side: int) -> Any:
     """Return a grid with rows of different scales, whose triangles have wide levels."""
-    S = grid(180)
+    S = grid(side)
     d = sps.diags_array(np.random.default_rng(0).uniform(1, 2, S.shape[0]))
-    red_black = np.argsort((np.add.outer(np.arange(180), np.arange(180)) % 2).ravel(), kind="stable")
+    red_black = np.argsort((np.add.outer(np.arange(side), np.arange(side)) % 2).ravel(), kind="stable")
     return sps.csr_array(d @ S @ d)[red_black][:, red_black].tocsr()
 
 
 @needs_hooks
+@pytest.mark.parametrize("side", [pytest.param(30, id="few_rows"), pytest.param(180, id="many_rows")])
 @pytest.mark.parametrize("name", PAIRS)
-def test_threads_do_not_change_bits(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    S = large()
+def test_threads_do_not_change_bits(name: str, side: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    S = red_black_grid(side)
     found: dict[str, set[bytes]] = {"vector": set(), "columns": set(), "adjoint": set()}
     X = vectors(S.shape[0], "d")
     runtime_api.lib.asp_force_helpers(1)
-    monkeypatch.setattr(triangle, "MAX_SHARE", np.inf)
+    monkeypatch.setattr(triangle, "MAX_SHARE", np.inf)  # also where sharing does not pay
+    monkeypatch.setattr(triangle, "SYNCHRONIZATION", 0)
+    monkeypatch.setattr(triangle, "MIN_WORK", 0)
     try:
         for threads in (1, 2, 3):
             with asp.options(threads=threads):

@@ -224,12 +224,11 @@ def test_any_pattern(drawn: tuple[Any, bool, bool], k: int | None) -> None:
         assert (residual <= 30 * np.finfo(S.dtype).eps * scale).all()
 
 
-def shared_patterns() -> dict[str, Any]:
-    """Return triangles with many rows: wide levels, small levels, one chain, and a mixture."""
-    n, rng = 30_000, np.random.default_rng(3)
-    wide = sps.random_array((n, n), density=8 / n, rng=rng)
+def shared_patterns(n: int, side: int) -> dict[str, Any]:
+    """Return triangles of `n` rows (wide levels, one chain, both) and of a grid (small levels)."""
+    wide = sps.random_array((n, n), density=8 / n, rng=np.random.default_rng(3))
     chain = sps.diags_array([np.full(n - 1, 0.5)], offsets=[-1])
-    grid = sps.kronsum(*[sps.diags_array([np.ones(399)], offsets=[-1], shape=(400, 400))] * 2)
+    grid = sps.kronsum(*[sps.diags_array([np.ones(side - 1)], offsets=[-1], shape=(side, side))] * 2)
     mixed = sps.block_diag([wide, chain])
     return {
         name: sps.csr_array(sps.tril(one, -1) * 0.3 + sps.diags_array(np.linspace(1, 2, one.shape[0])))
@@ -237,9 +236,10 @@ def shared_patterns() -> dict[str, Any]:
     }
 
 
-@pytest.fixture(scope="module")
-def patterns() -> dict[str, Any]:
-    return shared_patterns()
+# A race detector runs the small patterns alone: on the large ones it takes minutes.
+@pytest.fixture(scope="module", params=[(600, 40), (30_000, 250)], ids=["few_rows", "many_rows"])
+def patterns(request: pytest.FixtureRequest) -> dict[str, Any]:
+    return shared_patterns(*request.param)
 
 
 @pytest.mark.parametrize("name", ["wide", "chain", "grid", "mixed"])
@@ -261,6 +261,7 @@ def test_threads_and_forms_do_not_change_bits(patterns: dict[str, Any], name: st
 def test_stages_run_on_helpers(patterns: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(triangle, "MAX_SHARE", np.inf)  # also where sharing does not pay
     monkeypatch.setattr(triangle, "SYNCHRONIZATION", 0)
+    monkeypatch.setattr(triangle, "MIN_WORK", 0)
     runtime_api.lib.asp_force_helpers(1)
     try:
         for T in patterns.values():

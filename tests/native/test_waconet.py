@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from autosparse._native import runtime_api
 from autosparse._native.inference.waconet import ConvolutionWeights, pooled_means
-from autosparse.tuner.generators.base import generate
-from autosparse.tuner.generators.coordinates import Coordinates
+from autosparse.tuner.research.generators.base import generate
+from autosparse.tuner.research.generators.coordinates import Coordinates
 
 from autosparse.isa import ISAS, isas_of
 
@@ -93,7 +93,7 @@ def test_same_bits_on_any_number_of_threads(family):
 @pytest.mark.parametrize("family", ["mesh", "rmat", "hypersparse", "bipartite", "tensor_power_law", "tensor_temporal"])
 def test_equal_to_pytorch(family):
     torch = pytest.importorskip("torch")
-    from autosparse.tuner.networks.waconet import WACONet
+    from autosparse.tuner.research.networks.waconet import WACONet
 
     pattern = generate(family, nnz=1_500, seed=5)
     torch.manual_seed(1)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import math
+import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,14 +15,19 @@ import torch
 from autosparse._native.triton.launch import Launch, Started
 from autosparse.cache import Store
 from autosparse.tuner.gpu import space
+from autosparse.tuner.search.race import RaceRule
 
 import autosparse as asp
-from autosparse.cuda import choice, device, matrix, products, structure
-from autosparse.cuda.choice import LaunchChoice, ProductKind
+from autosparse.config import Effort
+from autosparse.cuda import choice, device, matrix, products, solvers, structure
+from autosparse.cuda.choice import PlannedProduct
+from autosparse.cuda.solvers import ProductKind
 from autosparse.errors import PackError
 from autosparse.gpu.schedule import DeviceSchedule, GpuPart
 from tests.triton.surfaces import matrix_of, torch_product, use_ours
 
+ANY_GAIN = RaceRule(margin=-math.inf, majority=0.0, min_rounds=1, max_rounds=1, first_cut=2)
+"""Rule of races in which the fastest kernel replaces torch, however slow it is."""
 KIND = ProductKind(operation="matmul", transposed=False, n_dense_cols=8, dtype="float32", vector=4)
 
 
@@ -45,7 +52,7 @@ def replaced(home: Any, name: str, by: Any) -> Iterator[None]:
         setattr(home, name, kept)
 
 
-def planned(A: matrix.CudaCsr, B: torch.Tensor, **options: Any) -> tuple[LaunchChoice, torch.Tensor]:
+def planned(A: matrix.CudaCsr, B: torch.Tensor, **options: Any) -> tuple[PlannedProduct, torch.Tensor]:
     """Return the choice made by one product with many expected runs, and the product."""
     anew = replaced(choice, "open_store", lambda: Store(None))
     with anew, asp.options(**{"runs": 10**9, "effort": "estimate", **options}):
@@ -67,7 +74,7 @@ class StandIn:
 
 def test_a_candidate_that_is_wrong_is_rejected_and_told_of() -> None:
     A, B = matrix.csr(matrix_of()), torch.randn(23, 8)
-    with replaced(choice, "launch_of", lambda *given: StandIn(A, lambda product: product + 1)):
+    with replaced(solvers, "launch_of", lambda *given: StandIn(A, lambda product: product + 1)):
         made, product = planned(A, B)
     torch.testing.assert_close(product, torch_product(A, B))
     assert made.launch is None
@@ -84,7 +91,7 @@ def test_results_without_a_finite_number_are_compared() -> None:
     A, B = matrix.csr(matrix_of(pattern="dense blocks")), torch.full((18, 8), torch.nan)
     B[:] = torch.inf
     A.values.fill_(torch.nan)
-    with replaced(choice, "launch_of", lambda *given: StandIn(A)):
+    with replaced(solvers, "launch_of", lambda *given: StandIn(A)):
         made, _ = planned(A, B)
     assert not made.rejected
     assert len(made.measured_s) == 2, made.why
@@ -97,7 +104,7 @@ def test_a_kernel_that_fails_later_leaves_torch() -> None:
     A, B = matrix.csr(matrix_of()), torch.randn(23, 8)
     A @ B
     (made,) = A.structure.choices.values()
-    made.is_finished, made.launch = True, StandIn(A, broken)
+    made.effort, made.launch = Effort.FULL, StandIn(A, broken)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         torch.testing.assert_close(A @ B, torch_product(A, B))
@@ -107,22 +114,28 @@ def test_a_kernel_that_fails_later_leaves_torch() -> None:
 
 def test_a_plan_larger_than_its_memory_is_not_tried() -> None:
     A, B = matrix.csr(matrix_of()), torch.randn(23, 8)
-    with replaced(choice, "FREE_BYTES", 0):
+    with replaced(solvers, "FREE_BYTES", 0):
         made, product = planned(A, B, extra_memory=0.0)
     torch.testing.assert_close(product, torch_product(A, B))
     assert made.launch is None
-    assert any("extra_memory" in name for name in made.measured_s), made.why
+    assert any("extra_memory" in (one.failed or "") for one in made.considered), made.why
+    assert "extra_memory" in A.explain()
     try:
-        with replaced(choice, "FREE_BYTES", 0), asp.options(extra_memory=0.0):
-            choice.launch_of(A.structure, KIND, favourites(A)[0])
+        with replaced(solvers, "FREE_BYTES", 0), asp.options(extra_memory=0.0):
+            solvers.launch_of(A.structure, KIND, favourites(A)[0])
     except PackError:
         return
     raise AssertionError("no PackError")
 
 
+def problem_of(A: matrix.CudaCsr, deterministic: bool) -> solvers.DeviceProblem:
+    target = choice.target_of("NVIDIA H100")
+    return solvers.DeviceProblem(structure=A.structure, kind=KIND, target=target, deterministic=deterministic)
+
+
 def favourites(A: matrix.CudaCsr, *, deterministic: bool = True) -> list[DeviceSchedule]:
     target = choice.target_of("NVIDIA H100")
-    return [schedule for _, schedule in choice.candidates(A.structure, KIND, target, deterministic)]
+    return [schedule for _, schedule in solvers.ranked(A.structure, KIND, target, deterministic)]
 
 
 def test_deterministic_mode_has_no_atomics() -> None:
@@ -142,9 +155,10 @@ def test_deterministic_mode_plans_anew() -> None:
     keys = []
     for deterministic in (False, True):
         with asp.options(deterministic=deterministic):
-            keys.append(choice._key(A.structure, KIND, "NVIDIA H100"))
+            keys.append(choice.key_of(problem_of(A, deterministic), "NVIDIA H100").stable_hash())
     assert keys[0] != keys[1]
-    assert choice._key(A.structure, KIND, "NVIDIA A100") not in keys  # nor is a plan of another device accepted
+    other = choice.key_of(problem_of(A, deterministic=True), "NVIDIA A100").stable_hash()
+    assert other not in keys  # nor is a plan of another device accepted
 
 
 def test_no_kernel_is_compiled_during_a_graph_capture() -> None:
@@ -193,7 +207,7 @@ def test_launches_and_measurements_go_to_the_device_of_the_tensors() -> None:
             return super().seconds(run, rounds=rounds)
 
     A, B, host = matrix.csr(matrix_of()), torch.randn(23, 8), Watched()
-    with standing_in(host), replaced(choice, "launch_of", lambda *given: StandIn(A)):
+    with standing_in(host), replaced(solvers, "launch_of", lambda *given: StandIn(A)):
         made, _ = planned(A, B)
     assert len(made.measured_s) == 2, made.why
     assert host.depth == 0
@@ -220,7 +234,7 @@ def test_kernels_run_on_the_device_of_their_tensors() -> None:
 def test_a_launch_keeps_no_workspace() -> None:
     A, B = matrix.csr(matrix_of(pattern="one huge row")), torch.randn(67, 8)
     parts = (GpuPart(layout="unrolled", rows=4, step=4, split=8), GpuPart(layout="fill", rows=8))
-    launch = choice.launch_of(A.structure, KIND, DeviceSchedule(operation="matmul", parts=parts, tile=16))
+    launch = solvers.launch_of(A.structure, KIND, DeviceSchedule(operation="matmul", parts=parts, tile=16))
     assert launch.packed.n_slots
     taken = []
 
@@ -277,7 +291,7 @@ def test_launched_code_is_given_addresses_and_only_aligned_ones() -> None:
     """
     A, room = matrix.csr(matrix_of()), torch.randn(23 * 8 + 1)
     parts = (GpuPart(layout="rows", rows=1, step=8), GpuPart(layout="fill", rows=8))
-    launch, seen = choice.launch_of(A.structure, KIND, DeviceSchedule(operation="matmul", parts=parts, tile=16)), []
+    launch, seen = solvers.launch_of(A.structure, KIND, DeviceSchedule(operation="matmul", parts=parts, tile=16)), []
     launch._ready["kernel"] = SimpleNamespace(start=lambda grid, given: seen.append((grid, given)))
     B, out, packed = room[:-1].view(23, 8), torch.full((19, 8), -1.0), launch.packed
     launch.matmul(A.values, B, out)
@@ -323,3 +337,19 @@ def test_copies_exceed_the_second_cache_and_come_in_turn() -> None:
     assert addresses[: copies.n] == addresses[copies.n :]
     torch.testing.assert_close(copies.next(1), B)
     assert products.Rotation(B[:1, :1], l2_bytes=2**30).n == products.MAX_COPIES
+
+
+def test_a_plan_of_less_effort_does_not_stand_for_a_search() -> None:
+    with tempfile.TemporaryDirectory() as folder, asp.options(cache_dir=folder, runs=10**9):
+        efforts = []
+        for effort in ("estimate", "measure", "estimate"):
+            A, B = matrix.csr(matrix_of()), torch.randn(23, 8)
+            with asp.options(effort=effort), replaced(solvers, "launch_of", lambda *given, A=A: StandIn(A)):
+                A @ B
+            (made,) = A.structure.choices.values()
+            A.structure.known.choices.clear()
+            efforts.append((made.effort.value, len(made.measured_s)))
+    assert efforts[0] == ("estimate", 2)
+    assert efforts[1][0] == "measure"
+    assert efforts[1][1] > 2, "it was searched anew"
+    assert efforts[2] == ("measure", 0), "the stored plan of more effort serves"

@@ -26,8 +26,9 @@ from autosparse.tuner.gpu import composites, space
 import autosparse as asp
 from autosparse.config import Effort
 from autosparse.core.composite import REST, Blocks, ColumnList, Diagonals, RowList, Rows, Selection
-from autosparse.cuda import choice, matrix
-from autosparse.cuda.choice import ProductKind
+from autosparse.core.solver import Choice
+from autosparse.cuda import choice, matrix, solvers
+from autosparse.cuda.solvers import ProductKind
 from autosparse.cuda.structure import structure_of
 from autosparse.gpu.schedule import DeviceSchedule
 from autosparse.gpu.target import target_of
@@ -208,9 +209,9 @@ BLOCKS: Final = (Blocks(16, 16, 0.5), REST)
 KIND: Final = ProductKind(operation="matmul", transposed=False, n_dense_cols=64, dtype="float16", vector=8)
 
 
-def offered_of(A: matrix.CudaCsr, kind: ProductKind = KIND, **options: Any) -> list[choice.Candidate]:
+def offered_of(A: matrix.CudaCsr, kind: ProductKind = KIND, **options: Any) -> list[solvers.Named]:
     with asp.options(**options):
-        return choice.candidates(A.structure, kind, target_of("NVIDIA H100"), deterministic=True)
+        return solvers.ranked(A.structure, kind, target_of("NVIDIA H100"), deterministic=True)
 
 
 def blocks_and_scatter(n: int = 320, density: float = 0.02, share: float = 0.0) -> matrix.CudaCsr:
@@ -231,9 +232,9 @@ def test_composites_are_offered_where_they_are_wanted() -> None:
     assert any("blocks" in name for name, _ in divided)
     assert not any(one.is_composite for _, one in [*forbidden, *unasked])  # small matrices are divided on request only
     assert [one for one in wanted if not one[1].is_composite] == forbidden
-    order = choice.tried(wanted, Effort.MEASURE)
-    assert [one.is_composite for _, one in order] == [False] * 5 + [True] * choice.MAX_COMPOSITES
-    assert choice.tried(wanted, Effort.FULL)[: len(forbidden)] == forbidden
+    order = solvers.tried(wanted, Effort.MEASURE)
+    assert [one.is_composite for _, one in order] == [False] * 5 + [True] * solvers.MAX_COMPOSITES
+    assert solvers.tried(wanted, Effort.FULL)[: len(forbidden)] == forbidden
 
 
 def test_composites_of_large_matrices_are_offered_when_the_model_likes_them() -> None:
@@ -253,7 +254,8 @@ def test_composites_are_explained_by_their_parts() -> None:
     B = torch.randn(320, 64).half()
     A @ B
     (made,) = A.structure.choices.values()
-    made.schedule = next(one for _, one in offered_of(A, hybrid=True) if one.selections == BLOCKS)
+    schedule = next(one for _, one in offered_of(A, hybrid=True) if one.selections == BLOCKS)
+    made.choice = Choice(solvers.TRITON.name, schedule)
     told = A.explain().splitlines()
     share = 320 * 16 / A.nnz
     assert any(line.startswith(f"  blocks(16x16,0.5): {share:.1%} of the entries, in 320 rows, by ") for line in told)
@@ -266,18 +268,18 @@ def test_composites_that_were_found_are_remembered_and_serve() -> None:
 
 
 def _check_remembered() -> None:
-    from tests.triton.choosing import StandIn, replaced
+    from tests.triton.choosing import ANY_GAIN, StandIn, replaced
 
     A, B = blocks_and_scatter(), torch.randn(320, 64).half()
     asked = {"hybrid": True, "runs": 10**9, "effort": "measure"}
-    always = replaced(choice, "ACCEPTED", float("inf")), replaced(choice, "MAX_TRIED", {Effort.MEASURE: 0})
-    with always[0], always[1], replaced(choice, "launch_of", lambda *given: StandIn(A)):
+    always = replaced(choice, "RULE", ANY_GAIN), replaced(solvers, "MAX_TRIED", {Effort.MEASURE: 0})
+    with always[0], always[1], replaced(solvers, "launch_of", lambda *given: StandIn(A)):
         with asp.options(**asked):
             A @ B
         (made,) = A.structure.choices.values()
         assert made.schedule is not None, made.why
         assert made.schedule.is_composite
-        assert len(made.measured_s) == 1 + choice.MAX_COMPOSITES
+        assert len(made.measured_s) == 1 + solvers.MAX_COMPOSITES
         again = matrix.CudaCsr(structure_of(A.structure.crow.clone(), A.structure.col, 320), A.values)
         with asp.options(**asked):
             again @ B

@@ -9,7 +9,9 @@ import torch
 
 import autosparse as asp
 from autosparse.arrays import sparse_tensor
-from autosparse.cuda import choice, fibers
+from autosparse.config import Effort
+from autosparse.core.solver import Choice
+from autosparse.cuda import choice, fibers, solvers
 from autosparse.errors import DtypeError, InputTypeError, ShapeError
 
 SHAPE = (5, 6, 7)
@@ -34,14 +36,15 @@ def dense_mttkrp(T: torch.Tensor, factors: list[Any], mode: int) -> torch.Tensor
     return torch.einsum(f"{left}->{letters[mode]}r", T.to_dense(), *(factors[n] for n in others))
 
 
-def forced(T: torch.Tensor, factors: list[Any], mode: int, **how: Any) -> tuple[torch.Tensor, choice.LaunchChoice]:
+def forced(T: torch.Tensor, factors: list[Any], mode: int, **how: Any) -> tuple[torch.Tensor, choice.PlannedProduct]:
     """Return M by the model's first candidate, and its choice; the interpreter never wins a race against torch."""
     fibers.mttkrp(T, factors, mode)
     known = fibers.fibers_of(T._indices(), tuple(T.shape), mode % T.dim())
     made = list(known.choices.values())[-1]
-    made.is_finished, target = True, choice.target_of("NVIDIA H100")
-    made.schedule = choice.candidates(known, made.kind, target, deterministic=True)[0][1]
-    made.launch = choice.launch_of(known, made.kind, made.schedule)
+    target = choice.target_of("NVIDIA H100")
+    schedule = solvers.ranked(known, made.kind, target, deterministic=True)[0][1]
+    made.effort, made.choice = Effort.FULL, Choice(solvers.TRITON.name, schedule)
+    made.launch = solvers.launch_of(known, made.kind, schedule)
     return fibers.mttkrp(T, factors, mode, **how), made
 
 

@@ -24,10 +24,11 @@ import torch
 from autosparse.tuner.gpu.space import vector_of
 
 import autosparse as asp
-from autosparse.cuda import aten, choice, device, fibers, matrix, structure
-from autosparse.cuda.choice import ProductKind
+from autosparse.cuda import aten, choice, device, fibers, matrix, solvers, structure
+from autosparse.cuda.solvers import ProductKind
 from autosparse.errors import StructureError
 from autosparse.gpu.target import target_of
+from tests.triton.choosing import ANY_GAIN
 from tests.triton.places import everywhere
 
 TOLERANCES: Final = {"float16": 2e-3, "bfloat16": 1e-2, "float32": 2e-6, "float64": 1e-14}
@@ -87,10 +88,10 @@ class Offered:
         wanted, scale = self._wanted(given, D, X.double(), B.double())
         target = target_of(torch.cuda.get_device_name())
         with asp.options(hybrid=True):
-            offered = choice.candidates(A.structure, kind, target, deterministic=False)
+            offered = solvers.ranked(A.structure, kind, target, deterministic=False)
         wrong = []
         for name, schedule in offered:
-            launch = choice.launch_of(A.structure, kind, schedule)
+            launch = solvers.launch_of(A.structure, kind, schedule)
             runs = {
                 "spmv": lambda out, launch=launch: launch.spmv(A.values, B[:, 0].contiguous(), out),
                 "matmul": lambda out, launch=launch: launch.matmul(A.values, B, out),
@@ -124,8 +125,8 @@ def offered() -> Iterator[Offered]:
 @contextlib.contextmanager
 def ours(**more: Any) -> Iterator[None]:
     """Serve all products by our kernels, also where torch's are faster, with an empty cache."""
-    kept = choice.ACCEPTED, aten.SMALL_PRODUCT, aten.SMALL_VECTOR_PRODUCT
-    choice.ACCEPTED, aten.SMALL_PRODUCT, aten.SMALL_VECTOR_PRODUCT = float("inf"), 0, 0
+    kept = choice.RULE, aten.SMALL_PRODUCT, aten.SMALL_VECTOR_PRODUCT
+    choice.RULE, aten.SMALL_PRODUCT, aten.SMALL_VECTOR_PRODUCT = ANY_GAIN, 0, 0
     try:
         with (
             tempfile.TemporaryDirectory() as folder,
@@ -133,7 +134,7 @@ def ours(**more: Any) -> Iterator[None]:
         ):
             yield
     finally:
-        choice.ACCEPTED, aten.SMALL_PRODUCT, aten.SMALL_VECTOR_PRODUCT = kept
+        choice.RULE, aten.SMALL_PRODUCT, aten.SMALL_VECTOR_PRODUCT = kept
 
 
 def served(A: matrix.CudaCsr) -> None:

@@ -14,7 +14,9 @@ import torch
 from autosparse._native.triton.launch import Launch
 
 import autosparse as asp
-from autosparse.cuda import aten, choice, products
+from autosparse.config import Effort
+from autosparse.core.solver import Choice
+from autosparse.cuda import aten, choice, products, solvers
 from autosparse.torch.dispatcher import registration
 from tests.triton.places import everywhere
 from tests.triton.surfaces import matrix_of
@@ -37,10 +39,10 @@ def overridden(**how: Any) -> Iterator[list[str]]:
         return run
 
     def favourite(made: Any, structure: Any, device: Any, run: Any, vendor: Any) -> None:
-        made.is_finished = True
         target = choice.target_of("NVIDIA H100")
-        made.schedule = choice.candidates(structure, made.kind, target, deterministic=True)[0][1]
-        made.launch = choice.launch_of(structure, made.kind, made.schedule)
+        schedule = solvers.ranked(structure, made.kind, target, deterministic=True)[0][1]
+        made.effort, made.choice = Effort.FULL, Choice(solvers.TRITON.name, schedule)
+        made.launch = solvers.launch_of(structure, made.kind, schedule)
 
     asp.torch.uninstall()  # removes kernels that other tests have registered
     if torch.get_default_device().type == "cpu":  # otherwise the tables of a GPU are registered for a GPU

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 import traceback
 from collections.abc import Callable
@@ -12,7 +13,9 @@ import pytest
 import torch
 
 import autosparse as asp
-from autosparse.cuda import choice, device, fibers, matrix, products
+from autosparse.config import Effort
+from autosparse.core.solver import Choice
+from autosparse.cuda import choice, device, fibers, matrix, products, solvers
 from autosparse.cuda.structure import structure_of
 from autosparse.errors import InputTypeError, ShapeError, StructureError
 from tests.triton import patterns
@@ -26,7 +29,7 @@ def matrix_of(dtype: torch.dtype = torch.float32, pattern: str = "mixed") -> tor
     )
 
 
-def finished(A: matrix.CudaCsr, B: torch.Tensor, **options: Any) -> choice.LaunchChoice:
+def finished(A: matrix.CudaCsr, B: torch.Tensor, **options: Any) -> choice.PlannedProduct:
     """Run a product with many expected runs; return its choice, after checking that kernels of ours were timed."""
     with asp.options(runs=10**9, **options):
         A @ B
@@ -41,10 +44,10 @@ def use_ours(A: matrix.CudaCsr, B: torch.Tensor) -> None:
     """Let the model's first candidate serve, for the interpreter never wins a race against torch."""
     A @ B
     made = next(iter(A.structure.choices.values()))
-    made.is_finished = True
     target = choice.target_of("NVIDIA H100")
-    made.schedule = choice.candidates(A.structure, made.kind, target, deterministic=True)[0][1]
-    made.launch = choice.launch_of(A.structure, made.kind, made.schedule)
+    schedule = solvers.ranked(A.structure, made.kind, target, deterministic=True)[0][1]
+    made.effort, made.choice = Effort.FULL, Choice(solvers.TRITON.name, schedule)
+    made.launch = solvers.launch_of(A.structure, made.kind, schedule)
 
 
 def test_torch_serves_first() -> None:
@@ -135,7 +138,7 @@ def test_failure_leaves_torch() -> None:
     def broken(*given: Any) -> Any:
         raise RuntimeError("no ptxas here")
 
-    original, choice.launch_of = choice.launch_of, broken
+    original, solvers.launch_of = solvers.launch_of, broken
     try:
         A, B = matrix.csr(matrix_of(pattern="dense blocks")), torch.randn(18, 4)
         with asp.options(runs=10**9, cache=False):
@@ -144,7 +147,7 @@ def test_failure_leaves_torch() -> None:
         (made,) = A.structure.choices.values()
         assert "no ptxas here" in made.why
     finally:
-        choice.launch_of = original
+        solvers.launch_of = original
 
 
 def test_a_cache_that_cannot_be_opened_leaves_torch() -> None:
@@ -189,8 +192,8 @@ def test_infinity_stays_in_its_rows() -> None:
     for rows in (8, 16):
         parts = (GpuPart(layout="windows", rows=rows, step=16), GpuPart(layout="fill", rows=8))
         schedule = DeviceSchedule(operation="matmul", parts=parts, tile=16)
-        kind = choice.ProductKind(operation="matmul", transposed=False, n_dense_cols=16, dtype="float32", vector=1)
-        launch = choice.launch_of(structure, kind, schedule)
+        kind = solvers.ProductKind(operation="matmul", transposed=False, n_dense_cols=16, dtype="float32", vector=1)
+        launch = solvers.launch_of(structure, kind, schedule)
         found = launch.matmul(stored.values(), B, torch.empty(19, 16))
         wanted = torch.sparse.mm(stored, B)
         torch.testing.assert_close(found, wanted, equal_nan=True)
@@ -226,12 +229,22 @@ def test_structures_that_point_outside_are_found_before_anything_is_planned() ->
         fibers.fibers_of(coords, (2, 5, 1), 0).facts(False)
 
 
+def test_no_module_of_the_laboratory_is_imported() -> None:
+    """Check the modules that this process has imported; the check runs after all others."""
+    laboratory = ("autosparse.tuner.research", "autosparse.calibration", "autosparse.accelerators")
+    assert "autosparse.tuner.gpu.model" in sys.modules, "nothing was planned"
+    assert not [name for name in sys.modules if name.startswith(laboratory)]
+
+
 def tests() -> dict[str, Callable[[], None]]:
     """Return every check by name."""
     from tests.triton import choosing, composites, factors, overridden, surfaces
 
     homes = (surfaces, choosing, composites, overridden, factors)
-    return {name: law for home in homes for name, law in vars(home).items() if name.startswith("test_")}
+    found = {name: law for home in homes for name, law in vars(home).items() if name.startswith("test_")}
+    last = test_no_module_of_the_laboratory_is_imported.__name__
+    law = found.pop(last)
+    return {**found, last: law}
 
 
 HOST_ONLY = (
@@ -248,7 +261,6 @@ def main() -> None:
     """Print a line for each check, or for those named in the arguments; after ``cuda``, on a GPU."""
     device.DEVICES["cpu"] = device.HostDevice()
     torch.set_num_threads(1)
-    import sys
 
     from tests.triton.places import is_on_gpu
 

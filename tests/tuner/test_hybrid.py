@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from autosparse.tuner.hybrid import partitions as partitions_module
-from autosparse.tuner.hybrid import primitives
 from autosparse.tuner.hybrid.costs import CSR, REFERENCE, Operator
-from autosparse.tuner.hybrid.greedy import GreedyOptions, plan_tiles
 from autosparse.tuner.hybrid.partitions import partitions, sample_of
 from autosparse.tuner.hybrid.schedules import tried
 from autosparse.tuner.hybrid.tiles import block_operators
+from autosparse.tuner.research.hybrid import primitives
+from autosparse.tuner.research.hybrid.greedy import GreedyOptions, plan_tiles
 
 from autosparse import _native
 from autosparse.core.composite import REST, Blocks, Rows

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from autosparse.tuner.features.panels import ALIGNMENT, N_PANELS, panel_spans
-from autosparse.tuner.generators.base import generate
+from autosparse.tuner.research.generators.base import generate
 
 
 @pytest.mark.parametrize("seed", range(20))

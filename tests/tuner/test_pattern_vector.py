@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from autosparse.tuner.features.pattern_vector import VECTOR_WIDTHS, matrix_vector, tensor_vector
-from autosparse.tuner.generators.base import FAMILIES, generate
-from autosparse.tuner.generators.coordinates import Coordinates
+from autosparse.tuner.research.generators.base import FAMILIES, generate
+from autosparse.tuner.research.generators.coordinates import Coordinates
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from autosparse._native.ir.spec import KernelSpec
 from autosparse._native.kernels.precompiled import is_ready
-from autosparse.tuner.generators.coordinates import Coordinates
+from autosparse.tuner.research.generators.coordinates import Coordinates
 from autosparse.tuner.space import spaces
 from autosparse.tuner.space.own import own_space
 

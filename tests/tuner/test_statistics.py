@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from autosparse.tuner.features.counts import BLOCK_SIZES, PANEL
 from autosparse.tuner.features.statistics import Locality, pattern_facts, shares_in_order, shares_of_walks
-from autosparse.tuner.generators.base import generate
+from autosparse.tuner.research.generators.base import generate
 
 from autosparse.core.pattern import Pattern
 from tests.native.numpy_counts import MAX_DIAGONAL_CELLS

@@ -7,12 +7,12 @@ import math
 
 import numpy as np
 import pytest
-from autosparse.tuner.collect.steps import neighbours, with_run_time
+from autosparse.tuner.research.collect.steps import neighbours, with_run_time
+from autosparse.tuner.research.space.waco import waco_space
 from autosparse.tuner.space.algorithms import ALGORITHMS
 from autosparse.tuner.space.families import READY_AHEAD
 from autosparse.tuner.space.own import own_space
 from autosparse.tuner.space.template import Categorical, Permutation, TemplateSpace
-from autosparse.tuner.space.waco import waco_space
 
 from autosparse.core.schedule import SuperSchedule
 from autosparse.errors import ScheduleError

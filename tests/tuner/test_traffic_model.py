@@ -21,7 +21,7 @@ from autosparse.tuner.analytic.matmul import (
 )
 from autosparse.tuner.analytic.traits import Traits
 from autosparse.tuner.features.statistics import Locality, PatternFacts, pattern_facts
-from autosparse.tuner.generators.base import generate
+from autosparse.tuner.research.generators.base import generate
 from autosparse.tuner.space import spaces
 
 from autosparse import _native

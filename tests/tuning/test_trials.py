@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sps
 from autosparse._native import runtime_api
-from autosparse.tuner.collect.operations import OPS
-from autosparse.tuner.generators.base import generate
-from autosparse.tuner.generators.coordinates import Coordinates
+from autosparse.tuner.research.collect.operations import OPS
+from autosparse.tuner.research.generators.base import generate
+from autosparse.tuner.research.generators.coordinates import Coordinates
 from autosparse.tuner.space import spaces
 
 import autosparse

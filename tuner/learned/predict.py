@@ -7,7 +7,7 @@ are log ratios already.
 
 A model comes with a *portfolio* of about a hundred programs, the best of which is nearly as fast as the best of
 thousands on every pattern, and scores all of it. WACO section 4.2.2 searches a graph of thousands instead:
-`tuner/graph`, `benchmarks/search_compare.py`.
+`tuner/research/graph`, `benchmarks/search_compare.py`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from autosparse.tuner.analytic.matmul import Proposal, behind_runtime
 from autosparse.tuner.analytic.models import predicted_ratios
 from autosparse.tuner.features.setting import MachineRates, RunSetting
 from autosparse.tuner.features.statistics import seems_symmetric
-from autosparse.tuner.learned.embeddings import Structure, code_of, code_rows
+from autosparse.tuner.learned.codes import Structure, code_of, code_rows
 from autosparse.tuner.learned.names import MODEL_SUFFIX
 from autosparse.tuner.learned.scorers import Codes, Programs, Scorer, guess_column, scorer_of
 from autosparse.tuner.learned.weights import LearnedWeights
@@ -90,7 +90,9 @@ class LearnedModel:
         """Read ``<name>.safetensors`` in `folder`; raise FileNotFoundError, or RecordError for a broken file."""
         weights = LearnedWeights.read(folder / f"{name}{MODEL_SUFFIX}")
         if PORTFOLIO not in weights.tensors:
-            raise RecordError.broken(f"cost model {name}", reason="it has no portfolio: `calibrate` gives it one")
+            raise RecordError.broken(
+                f"cost model {name}", reason="it has no portfolio: `train` adds one to a trained model"
+            )
         codes = np.asarray(weights.tensors[PORTFOLIO], np.int16)
         scale = RatioScale.from_data(weights.about.get("scale", {}))
         return cls(weights, codes, scale, scorer_of(weights), rates)

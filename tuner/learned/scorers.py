@@ -1,7 +1,6 @@
 """Scorers of learned cost models: features of a pattern, inputs of programs, and costs from both.
 
-`NetworkScorer` is WACO's model (embeddings of pattern and programs, final layers). `TreesScorer` is boosted trees over
-statistics. Both need NumPy and the runtime only.
+`TreesScorer` is boosted trees over statistics. `autosparse.tuner.registry` names the scorers of other models.
 """
 
 from __future__ import annotations
@@ -10,12 +9,13 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 import numpy as np
+from autosparse.tuner import registry
 from autosparse.tuner.features.setting import N_SETTING, RunSetting
 from autosparse.tuner.features.sketch import SKETCH_WIDTHS, sketch
-from autosparse.tuner.learned.embeddings import Structure, embed_pattern, embed_programs
+from autosparse.tuner.learned.codes import Structure
 from autosparse.tuner.learned.names import is_wide
 from autosparse.tuner.learned.trees import Trees
-from autosparse.tuner.learned.weights import LearnedWeights, linear, rectified
+from autosparse.tuner.learned.weights import LearnedWeights
 from numpy.typing import NDArray
 
 from autosparse.core.values import dataclass
@@ -26,10 +26,6 @@ Codes = NDArray[np.int16]
 Ids = NDArray[np.int32]
 Programs = NDArray[np.float32] | NDArray[np.int16]
 
-EMBEDDED: Final = 128
-"""Length of the embedding of a pattern and of a program."""
-LAYERS: Final = ((128, 2 * EMBEDDED), (64, 128), (1, 64))
-"""Shapes of a network's final layers, ``final.0``, ``final.2`` and ``final.4``."""
 BOOSTED: Final = "boosted"
 """Name of boosted trees among the extractors."""
 GUESS_STEPS: Final = 256.0
@@ -57,36 +53,6 @@ class Scorer(Protocol):
 
     def on(self, features: Floats, setting: RunSetting) -> Callable[[Programs, Ids | None], Floats]:
         """Return a function that computes costs on one pattern, of all programs or of those with given numbers."""
-
-
-@dataclass(frozen=True, eq=False)
-class NetworkScorer:
-    """Scorer of WACO's network and its variants."""
-
-    weights: LearnedWeights
-    n_features: int = EMBEDDED
-    reads_guesses: bool = False
-
-    def features(self, pattern: Structure) -> Floats:
-        """Return the pattern's embedding."""
-        return embed_pattern(pattern, self.weights)
-
-    def programs(self, rows: Codes) -> Floats:
-        """Return the programs' contribution to the predictor's first layer."""
-        first = self.weights.tensors["final.0.weight"][:, EMBEDDED:]
-        return np.asarray(embed_programs(rows, self.weights) @ first.T, np.float32)
-
-    def on(self, features: Floats, setting: RunSetting) -> Callable[[Programs, Ids | None], Floats]:
-        """Return the final layers applied to this pattern; the setting has no effect."""
-        tensors = self.weights.tensors
-        share = tensors["final.0.weight"][:, :EMBEDDED] @ features + tensors["final.0.bias"]
-
-        def costs(programs: Programs, ids: Ids | None = None) -> Floats:
-            hidden = rectified(share + (programs if ids is None else programs[ids]))
-            hidden = rectified(linear(tensors, "final.2", hidden))
-            return linear(tensors, "final.4", hidden)[:, 0]
-
-        return costs
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,9 +111,7 @@ def scorer_of(weights: LearnedWeights) -> Scorer:
         if weights.extractor == BOOSTED:
             trees = Trees.of(weights.tensors, n_inputs(weights.dimension))
             return TreesScorer(trees, weights.dimension, is_wide(weights.op))
-        shapes = tuple(weights.tensors[f"final.{at}.weight"].shape for at in (0, 2, 4))
-        if shapes != LAYERS:
-            raise ValueError(f"layers of shapes {shapes}, not {LAYERS}")
-        return NetworkScorer(weights)
+        made: Scorer = registry.load("scorer", weights.extractor)(weights)
+        return made
     except (ValueError, KeyError, TypeError) as error:
         raise RecordError.broken(f"cost model of {weights.op}", reason=f"it cannot be used: {error}") from error

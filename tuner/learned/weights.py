@@ -1,6 +1,6 @@
 """File of a trained cost model as NumPy arrays, for inference without torch.
 
-`tuner.training.weights` writes these files; docs/training.md describes them.
+`tuner.research.training.weights` writes these files; docs/training.md describes them.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+from autosparse.tuner import registry
 from autosparse.tuner.learned.safetensors import read_safetensors
 from autosparse.tuner.space.joint import ABSENT, JointSpace
 from autosparse.tuner.space.own import own_space
 from autosparse.tuner.space.template import Categorical, Parameter, Permutation, TemplateSpace
-from autosparse.tuner.space.waco import waco_space
 from numpy.typing import NDArray
 
 from autosparse.core.values import dataclass, field
@@ -80,7 +80,7 @@ def _space(name: str, algorithm: str, parameters: Sequence[Parameter]) -> JointS
         if member == f"own-{algorithm}":
             members.append(own_space(algorithm, threads=threads))
         elif member == f"waco-{algorithm}" and len(threads) == 2:
-            members.append(waco_space(algorithm, threads=(threads[0], threads[1])))
+            members.append(registry.load("space", "waco")(algorithm, threads=(threads[0], threads[1])))
     found = JointSpace(tuple(members))
     if not members or tuple(parameters) != found.parameters:
         raise RecordError.broken(name, reason="was trained for other spaces of schedules: train again")

@@ -28,8 +28,7 @@ def acceptance_ratio(problem: Problem, *, is_learned: bool, is_foreign: bool = F
     """Return the largest predicted ratio to the default kernel at which a schedule is used unmeasured; 0: never.
 
     `guess` is the analytic model's ratio of the schedule. The margins are those of the operation's row in `OPS`
-    (docs/design/cost-models.md
-    and 28).
+    (docs/design/cost-models.md).
     """
     row = OPS[problem.operation]
     agreed = row.agreed_margins if guess <= AGREED else {}

@@ -9,9 +9,9 @@ default kernel stays.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from functools import partial
-from typing import Final
+from typing import Final, TypeAlias
 
 from autosparse.core.numbers import median
 from autosparse.core.values import dataclass, field
@@ -117,13 +117,16 @@ class Race:
 
     def winner(self) -> int:
         """Return the fastest entrant that beats the holder by the margin, or 0."""
+        return min(self.winners(), key=self.ratio, default=0)
+
+    def winners(self) -> list[int]:
+        """Return the entrants that beat the holder by the margin."""
         least = self.rule.cut_short
-        winners = [
+        return [
             one
             for one in self.alive
             if self._wins(one) or (least and self._wins(one, majority=1.0, least_rounds=least))
         ]
-        return min(winners, key=self.ratio, default=0)
 
     def typical_s(self, entrant: int) -> float | None:
         """Return the median time of an entrant; None before its first sample."""
@@ -220,3 +223,23 @@ def timed_s(
     for _ in range(n_runs):
         run()
     return (clock() - start) / n_runs
+
+
+Turns: TypeAlias = Generator[int, "float | None", Race]
+
+
+def turns(race: Race) -> Turns:
+    """Yield the number of the entrant to time next, and expect its seconds; return the finished race.
+
+    The answer None disqualifies an entrant that failed; the race ends if it was the holder. Every planner times its
+    candidates by this function: `selection.run_race` in a row, `search.Search` between a user's products.
+    """
+    while (turn := race.next_entrant()) is not None:
+        seconds = yield turn
+        if seconds is not None:
+            race.add(seconds)
+        elif turn == 0:
+            break
+        else:
+            race.disqualify(turn)
+    return race

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import Final
 
 from autosparse.tuner.analytic.matmul import CostModel, Proposer
@@ -17,7 +18,7 @@ from autosparse.tuner.search.candidates import Queue
 from autosparse.tuner.search.cost_estimates import CostEstimates
 from autosparse.tuner.search.earlier import Earlier
 from autosparse.tuner.search.neighbours import neighbours
-from autosparse.tuner.search.race import Race
+from autosparse.tuner.search.race import Race, turns
 from autosparse.tuner.search.second_round import corrected_favourites, runners_up
 from autosparse.tuner.search.style import BLOCKING, LIVE, SearchStyle
 from autosparse.tuner.search.trial import Divider, Sample, Steps, Trial, TrialFactory, Work, name_of
@@ -339,14 +340,11 @@ class Search:
         try:
             if self.style.warm_up:
                 yield from self._warm_up(entrants, race)
-            while (turn := race.next_entrant()) is not None:
-                seconds = yield self._sample(race, entrants, turn)
-                if seconds is not None:
-                    race.add(seconds)
-                elif turn == 0:
-                    return
-                else:
-                    race.disqualify(turn)
+            timing = turns(race)
+            with suppress(StopIteration):
+                turn = next(timing)
+                while True:
+                    turn = timing.send((yield self._sample(race, entrants, turn)))
         finally:
             self._update_incumbent(race, entrants)
 

@@ -1,4 +1,4 @@
-/* A simulated tiled sparse accelerator; tuner/targets/simulation.py describes what is counted and assumed. */
+/* A simulated tiled sparse accelerator; tuner/research/targets/simulation.py describes what is counted and assumed. */
 struct asp_accelerator {
     int64_t n_pes, lanes, l1_bytes, llc_bytes, barrier_cycles, tile_cycles;
     double port_width, llc_width, dram_width; /* bytes per cycle: per element, in total, in total */

@@ -1,4 +1,4 @@
-/* Evaluate WACONet without PyTorch (tuner/networks/waconet.py is the reference). pooled (n_layers, 32) receives, per
+/* Evaluate WACONet without PyTorch (tuner/research/networks/waconet.py is the reference). pooled (n_layers, 32) receives, per
  * layer, the means over the cells of the results of n_layers sparse convolutions with 32 channels each and ReLU after
  * each. Cells are (i, j, k) with n_dims 3, or (j, k) with n_dims 2 and i NULL; they are distinct, in lexicographic
  * order, nonnegative and < 2^30.

@@ -4,7 +4,7 @@ typedef struct {
     int64_t family, r, c;
     double tile, entry;
 } asp_tile_operator;
-/* Options of the planner; see autosparse.tuner.hybrid.greedy.GreedyOptions. `window` rows are planned at a time; it
+/* Options of the planner; see autosparse.tuner.research.hybrid.greedy.GreedyOptions. `window` rows are planned at a time; it
  * must be a multiple of every block's height. */
 typedef struct {
     int64_t window, levels, batches, local, withdraw, sweeps;

@@ -46,9 +46,8 @@ class OrderedEntries:
     """Distinct entries of a tensor sorted by its modes, and kept trees of them.
 
     Coordinates of a tensor never change. Kept values belong to one `TensorEntries.values_version` and are refreshed
-    after
-    writes. Kept data take at most `extra_memory` times the bytes of the tensor; trees beyond this limit are rebuilt for
-    each call.
+    after writes. Kept data take at most `extra_memory` times the bytes of the tensor; trees beyond this limit are
+    rebuilt for each call.
     """
 
     __slots__ = ("_entries", "_kept", "_place", "_starts", "nnz")

@@ -15,7 +15,7 @@ LOOP: Final = 4.0
 
 
 def product(A: Any, B: Any, C: Any) -> Any:
-    """Return ``A (B C)`` or ``(A B) C`` as CSR; the two differ by rounding."""
+    """Return ``A B C`` as CSR, in the order of products estimated cheaper; the two orders differ by rounding."""
     made: dict[int, Any] = {}
     left, middle, right = (made.setdefault(id(one), construct.csr(one, copy=False)) for one in (A, B, C))
     if is_right_first(left, middle, right):

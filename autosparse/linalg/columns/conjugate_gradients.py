@@ -28,7 +28,7 @@ class ColumnsCG(Recurrence):
     steps: Numbers
 
     def prepare(self) -> None:
-        """Bind sweeps to the blocks."""
+        """Create the sweeps of an iteration over the present vectors; see `Recurrence.prepare`."""
         scale, z = self.preconditioned(self.r, self.z)
         dots = [Dot(self.r, self.r)]
         dots += [Dot(self.r, z)] if self.diagonal is not None else []

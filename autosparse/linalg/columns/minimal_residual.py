@@ -89,7 +89,7 @@ class ColumnsMinres(Recurrence):
         self.cs[:] = -1
 
     def prepare(self) -> None:
-        """Bind sweeps to the blocks for each of the three rotations of their roles."""
+        """Create the sweeps of an iteration for each of the three rotations of the vectors' roles."""
         self._sweeps = []
         for _ in range(3):
             self._turn()

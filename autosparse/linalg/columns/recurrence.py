@@ -151,7 +151,10 @@ class Recurrence:
         self.leave(self.running, maxiter)
 
     def prepare(self) -> None:
-        """Bind sweeps to the blocks, which are new after each narrowing."""
+        """Create the sweeps of an iteration: fused passes over the vectors in the block attributes.
+
+        Called before the first iteration and after each `narrow`, which allocates shorter vectors.
+        """
         raise NotImplementedError
 
     def iterate(self, iteration: int) -> None:

@@ -68,7 +68,7 @@ class ColumnsGmres(Recurrence):
         return narrowed
 
     def prepare(self) -> None:
-        """Bind sweeps to the blocks."""
+        """Create the sweeps of an iteration over the present vectors; see `Recurrence.prepare`."""
         n, k = self.r.shape
         self.basis = [memory.reshape(-1)[: n * k].reshape(n, k) for memory in self.spare]
         v, w = self.basis, self.w

@@ -34,7 +34,7 @@ class ColumnsBicgstab(Recurrence):
     omega: Numbers
 
     def prepare(self) -> None:
-        """Bind sweeps to the blocks."""
+        """Create the sweeps of an iteration over the present vectors; see `Recurrence.prepare`."""
         scale_p, p_hat = self.preconditioned(self.p, self.p_hat)
         scale_s, s_hat = self.preconditioned(self.r, self.s_hat)
         self.directions = p_hat, s_hat

@@ -115,7 +115,7 @@ class Solve:
         return tuple(vectors)
 
     def note(self, reason: str) -> None:
-        """Give a trace the reason for the way in which the solve is computed."""
+        """Store, in the trace if there is one, why this way of computing the solve was chosen."""
         if self._record is not None:
             self._record.reason = reason
 

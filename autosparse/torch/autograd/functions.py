@@ -1,8 +1,7 @@
 """Autograd functions of the products on one structure, whose derivatives are products of the same kinds.
 
-C = A X has dX = Aᴴ dC and dA = (dC Xᴴ sampled at A's entries). A sampled product v = ⟨X[i], Y[j]⟩ has
-dX = A(dv) Ȳ and dY = A(dv)ᵀ X̄. So `TorchProduct` and `TorchSampledProduct` compute each other's backward pass, to any
-order. Gradients
+C = A X has dX = Aᴴ dC and dA = (dC Xᴴ sampled at A's entries). A sampled product v = ⟨X[i], Y[j]⟩ has dX = A(dv) Ȳ and
+dY = A(dv)ᵀ X̄. So `TorchProduct` and `TorchSampledProduct` compute each other's backward pass, to any order. Gradients
 of the values have one number per stored entry. Both are bilinear, which gives their tangents (forward mode).
 """
 

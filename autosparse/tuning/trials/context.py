@@ -286,7 +286,7 @@ class TuningContext:
         return trial.run(operand, call) if trial.packed_copy is None else trial.run_as_packed(call)
 
     def _fast_call(self, trial: KernelTrial, operand: AnyOperand) -> Callable[..., bool] | None:
-        """Return a function (B, result) -> bool that uses the fast call of users' products; None if there is none.
+        """Return a function (B, result) -> bool that calls `trial` as products' fast call does; None if it cannot.
 
         Dispatch in Python takes 4 µs more per product, about as long as a small product itself.
         """

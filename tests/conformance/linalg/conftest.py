@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests import covering
 from tests.conformance.linalg import differences
 from tests.conformance.linalg.shipped import CALLS, SOLVERS, Switch
 
@@ -37,13 +39,24 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     others = [item for item in items if _is_of_another_solver(item)]
     items[:] = [item for item in items if not _is_of_another_solver(item)]
     config.hook.pytest_deselected(items=others)
+    unneeded = _unneeded(items)
     for item in items:
         if not _is_here(item):
             continue
-        if differences.is_slow(item.nodeid):
+        if differences.is_slow(item.nodeid) or item in unneeded:
             item.add_marker(pytest.mark.full)
         if reason := differences.reason_for(item.nodeid, differences.DIFFERENT):
             item.add_marker(pytest.mark.xfail(reason=reason, strict=True))
+
+
+def _unneeded(items: list[pytest.Item]) -> set[pytest.Item]:
+    """Return the tests of `differences.COVERED` whose pairs of parameters occur in the others of the same function."""
+    functions: dict[str, dict[covering.Combination, Any]] = {}
+    for item in items:
+        if _is_here(item) and re.search(differences.COVERED, item.nodeid) and not differences.is_slow(item.nodeid):
+            row: Any = item
+            functions.setdefault(row.originalname, {})[tuple(map(repr, row.callspec.params.values()))] = item
+    return {rows[one] for rows in functions.values() for one in rows.keys() - set(covering.cover(rows))}
 
 
 def _is_here(item: pytest.Item) -> bool:

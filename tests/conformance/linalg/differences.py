@@ -39,6 +39,9 @@ SLOW: Final = (
 )
 """Regular expression for the identifiers of tests that run in `make test-full` only."""
 
+COVERED: Final = r"test_expm_multiply_dtype|test_b_orthonormalize|TestSpsolveTriangular::test_random"
+"""Regular expression for the identifiers of tests with many parameters, of which `make test` covers every pair."""
+
 
 def reason_for(identifier: str, table: Mapping[str, str]) -> str | None:
     """Return the reason of the first row of `table` whose pattern is found in the identifier of a test, or None."""

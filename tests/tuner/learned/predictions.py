@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 from autosparse.tuner.analytic.models import statistics_model
-from autosparse.tuner.generators.base import generate
 from autosparse.tuner.learned.predict import LearnedModel
+from autosparse.tuner.research.generators.base import generate
 from autosparse.tuner.space import spaces
 
 from autosparse import _native

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import scipy.sparse
 from autosparse._native import runtime_api
-from autosparse.tuner.collect.recipes import Recipe
 from autosparse.tuner.features.setting import N_SETTING, MachineRates, RunSetting
 from autosparse.tuner.features.sketch import SKETCH_WIDTHS, sketch
-from autosparse.tuner.generators.base import FAMILIES, generate
 from autosparse.tuner.learned.predict import LearnedModel
 from autosparse.tuner.learned.trees import NODE, Trees
-from autosparse.tuner.training.boosting import trees_of
+from autosparse.tuner.research.collect.recipes import Recipe
+from autosparse.tuner.research.generators.base import FAMILIES, generate
+from autosparse.tuner.research.training.boosting import trees_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -163,7 +163,7 @@ def learnable(n_patterns: int, seed: int) -> list[tuple[np.ndarray, np.ndarray, 
 
 def test_exported_trees_predict_what_scikit_learn_does():
     pytest.importorskip("sklearn", reason="scikit-learn is not installed (extra: train)")
-    from autosparse.tuner.training.boosting import BoostSettings, clipped_logs, features_of, fit
+    from autosparse.tuner.research.training.boosting import BoostSettings, clipped_logs, features_of, fit
 
     examples = learnable(40, seed=1)
     x = np.vstack([features_of(pattern, codes) for pattern, codes, _ in examples])
@@ -177,7 +177,7 @@ def test_exported_trees_predict_what_scikit_learn_does():
 
 def test_fits_leave_alone_the_processors_that_others_keep_busy(monkeypatch):
     pytest.importorskip("sklearn", reason="scikit-learn is not installed (extra: train)")
-    from autosparse.tuner.training import boosting
+    from autosparse.tuner.research.training import boosting
     from threadpoolctl import threadpool_info, threadpool_limits
 
     def most_threads() -> int:
@@ -204,8 +204,8 @@ def test_fits_leave_alone_the_processors_that_others_keep_busy(monkeypatch):
 
 
 def test_machines_count_alike_as_far_as_that_goes():
-    from autosparse.tuner.training.boosted import MAX_WEIGHT, machine_weights
-    from autosparse.tuner.training.data import ON_HOST, TrainingCase
+    from autosparse.tuner.research.training.boosted import MAX_WEIGHT, machine_weights
+    from autosparse.tuner.research.training.data import ON_HOST, TrainingCase
 
     recipe = Recipe(kind="generated", source="mesh", group="g")
     codes, ratios = np.zeros((2, 1), np.int16), np.ones(2, np.float32)
@@ -225,23 +225,22 @@ def test_from_measurements_to_a_product_without_torch(tmp_path):
     pytest.importorskip("sklearn", reason="scikit-learn is not installed (extra: train)")
     import autosparse as asp
 
-    data, run, models = (str(tmp_path / name) for name in ("data", "run", "models"))
+    data, run = (str(tmp_path / name) for name in ("data", "run"))
     assert cli.main(["collect", "--out", data, "--ops", "spmv", "--patterns", "5", "--schedules", "8"]) == 0
     write_structure(tmp_path / "data", "spmv")
     train = ["train", "--data", data, "--op", "spmv", "--extractor", "boosted", "--trees", "20", "--out", run]
     assert cli.main(train) == 0
     (tmp_path / "run" / "spmv.safetensors").symlink_to(tmp_path / "run" / "weights.safetensors")
-    assert LearnedModel.read(tmp_path / "run", "spmv"), "tuning reads it as it is"
-    calibrate = ["calibrate", "--ops", "spmv", "--weights", str(tmp_path / "run" / "weights.safetensors")]
-    assert cli.main([*calibrate, "--data", data, "--out", models]) == 0
-    with options(models=models, effort="measure", cache_dir=str(tmp_path / "cache")):
+    trained = LearnedModel.read(tmp_path / "run", "spmv")  # tuning reads it as it is
+    assert [one.name for one in trained.weights.space.spaces] == ["own-spmv"]
+    with options(models=run, effort="measure", cache_dir=str(tmp_path / "cache")):
         from autosparse.config import get_options
 
         model = find_model(get_options(), target_of(get_options()), "spmv")
         assert model is not None
         found = generate("banded", nnz=30_000, seed=7).to_pattern()
         features = model.features(found)
-        schedules = [one for one in map(model.schedule, range(20)) if one is not None]
+        schedules = [one for one in map(model.schedule, range(len(model.codes))) if one is not None]
         assert all(_native.supports("matmul", one) is None for one in schedules)
         problem = Problem(
             operation="matmul", pattern=found, transposed=False, n_dense_cols=1, dtype="float32", threads=2,
@@ -256,7 +255,7 @@ def test_from_measurements_to_a_product_without_torch(tmp_path):
 
 
 def test_fast_schedules_weigh_more():
-    boosting = pytest.importorskip("autosparse.tuner.training.boosting")
+    boosting = pytest.importorskip("autosparse.tuner.research.training.boosting")
     ratios = np.array([0.5, 1.0, 2.0, 0.5, 1e9])
     weights = boosting.weights_of(ratios, boosting.BoostSettings(focus=1.0))
     np.testing.assert_allclose(weights[:4], [1.0, 0.5, 0.25, 1.0])
@@ -266,7 +265,7 @@ def test_fast_schedules_weigh_more():
 
 def test_weights_decide_what_is_learned_where_not_everything_can_be():
     pytest.importorskip("sklearn")
-    boosting = pytest.importorskip("autosparse.tuner.training.boosting")
+    boosting = pytest.importorskip("autosparse.tuner.research.training.boosting")
     x, y = np.zeros((200, N_SKETCH + N_COLUMNS), np.float32), np.repeat([0.0, 1.0], 100)
 
     def learned(weights: np.ndarray | None) -> float:

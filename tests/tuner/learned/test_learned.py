@@ -10,19 +10,21 @@ import pytest
 import scipy.sparse
 from autosparse._native.storage.packing import reason_unfit
 from autosparse.tuner.features.setting import RunSetting
-from autosparse.tuner.generators.base import generate
-from autosparse.tuner.learned.embeddings import code_of, code_rows, embed_pattern, looked_at_cells
+from autosparse.tuner.learned.codes import code_of, code_rows
 from autosparse.tuner.learned.names import op_of
 from autosparse.tuner.learned.predict import PORTFOLIO, LearnedModel, RatioScale, suits
 from autosparse.tuner.learned.safetensors import read_safetensors, write_safetensors
-from autosparse.tuner.learned.scale import fit_scale
 from autosparse.tuner.learned.scorers import scorer_of
 from autosparse.tuner.learned.weights import LearnedWeights
+from autosparse.tuner.research.generators.base import generate
+from autosparse.tuner.research.inference.cells import looked_at_cells
+from autosparse.tuner.research.inference.embeddings import embed_pattern
+from autosparse.tuner.research.space.waco import waco_space
+from autosparse.tuner.research.training.scale import fit_scale
 from autosparse.tuner.space import families as space
 from autosparse.tuner.space import spaces
 from autosparse.tuner.space.joint import JointSpace
 from autosparse.tuner.space.own import own_space
-from autosparse.tuner.space.waco import waco_space
 
 import autosparse as asp
 from autosparse import _native
@@ -45,7 +47,7 @@ def some_schedules(n: int, seed: int = 0) -> list:
 
 def write_random_model(path, extractor: str = "waconet", space: JointSpace = SPACE, op: str = "spmv"):
     torch = pytest.importorskip("torch", reason="torch is not installed (extra: train)")
-    from autosparse.tuner.training.weights import Meaning, write_weights
+    from autosparse.tuner.research.training.weights import Meaning, write_weights
 
     torch.manual_seed(0)
     meaning = Meaning(op=op, extractor=extractor, dimension=2, parameters=space.parameters)
@@ -89,7 +91,7 @@ def test_unsorted_and_repeated_columns_are_put_in_order():
 @pytest.mark.parametrize("family", ["stencil", "power_law"])
 def test_costs_equal_pytorchs(tmp_path, extractor, family):
     torch, model = write_random_model(tmp_path / "m.safetensors", extractor)
-    from autosparse.tuner.networks.embedder import flat_codes
+    from autosparse.tuner.research.networks.embedder import flat_codes
 
     weights = LearnedWeights.read(tmp_path / "m.safetensors")
     found = generate(family, nnz=3_000, seed=2)
@@ -349,9 +351,9 @@ def test_tuning_measures_what_the_model_proposes(tmp_path):
 
 @pytest.mark.full  # trees take the same path in test_boosted.py
 def test_from_measurements_to_a_product(tmp_path, capsys):
-    """Run collect, train, calibrate and tune with real kernels, and check a product."""
+    """Run collect, train and tune with real kernels, and check a product."""
     models = tiny_model(tmp_path, "spmv")
-    assert "scale of a network" in capsys.readouterr().out
+    assert "scale and portfolio from" in capsys.readouterr().out
     found = generate("stencil", nnz=30_000, seed=9)
     theirs = scipy.sparse.coo_array((np.ones(found.nnz, np.float32), found.indices), shape=found.shape).tocsr()
     A = asp.csr(theirs.copy())

@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse
-from autosparse.tuner.generators.base import generate
-from autosparse.tuner.generators.coordinates import Coordinates
-from autosparse.tuner.learned.embeddings import embed_pattern
 from autosparse.tuner.learned.names import op_of
 from autosparse.tuner.learned.predict import suits
-from autosparse.tuner.learned.tensors import rows_first, tensor_cells
+from autosparse.tuner.learned.tensors import rows_first
 from autosparse.tuner.learned.weights import LearnedWeights
+from autosparse.tuner.research.generators.base import generate
+from autosparse.tuner.research.generators.coordinates import Coordinates
+from autosparse.tuner.research.inference.cells import tensor_cells
+from autosparse.tuner.research.inference.embeddings import embed_pattern
 from autosparse.tuner.space.own import own_space
 
 import autosparse as asp
@@ -92,7 +93,7 @@ def test_sizes_of_schedules_are_compared_with_the_modes_that_they_split():
 @pytest.mark.parametrize("extractor", ["waconet", "statistics", "human"])
 def test_features_of_tensors_equal_pytorchs(tmp_path, extractor):
     torch = pytest.importorskip("torch", reason="torch is not installed (extra: train)")
-    from autosparse.tuner.training.weights import Meaning, write_weights
+    from autosparse.tuner.research.training.weights import Meaning, write_weights
 
     torch.manual_seed(0)
     parameters = own_space_parameters()
@@ -119,9 +120,9 @@ def own_space_parameters():
 
 @pytest.mark.full  # the same path as SpMV's in test_learned and mttkrp's below
 def test_sddmm_from_measurements_to_a_product(tmp_path, capsys):
-    """Run collect, train, calibrate, tune with the model's candidates, and check a product."""
+    """Run collect, train, tune with the model's candidates, and check a product."""
     models = tiny_model(tmp_path, "sddmm32")
-    assert "programs in" in capsys.readouterr().out
+    assert "scale and portfolio from" in capsys.readouterr().out
     theirs = scipy.sparse.random_array(
         (2_000, 2_000), density=0.01, format="csr", dtype=np.float32, random_state=np.random.default_rng(1)
     )

@@ -27,8 +27,8 @@ pytestmark = pytest.mark.skipif(
 def test_predictions_equal_those_recorded_before_the_implementation_field(op: str, family: str) -> None:
     """Compare with recorded predictions.
 
-    The values were recorded before schedules had the field `implementation`. Learned values of spmm32 and analytic
-    values of spmv were recorded again when models changed.
+    The values were recorded before schedules had the field `implementation`. Learned values of spmm32 and sddmm32 and
+    analytic values of spmv were recorded again when models or portfolios changed.
     """
     wanted = WANTED[f"{op} {family}"]
     for kind, ratios in predictions.learned(op, family).items():

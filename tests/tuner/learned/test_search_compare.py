@@ -9,12 +9,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from autosparse.tuner.graph import ProgramGraph
 from autosparse.tuner.learned.predict import PORTFOLIO, LearnedModel, RatioScale
 from autosparse.tuner.learned.safetensors import read_safetensors, write_safetensors
 from autosparse.tuner.learned.scorers import BOOSTED, n_inputs
-from autosparse.tuner.training.boosting import trees_of
+from autosparse.tuner.research.graph import ProgramGraph
+from autosparse.tuner.research.training.boosting import trees_of
 
+from autosparse import _native
 from tests.tuner.learned.test_learned import write_model_folder
 
 SCRIPT = Path(__file__).parents[3] / "benchmarks" / "search_compare.py"
@@ -41,14 +42,46 @@ def test_strategies_are_compared_on_one_model(written, tmp_path, monkeypatch, ca
     entries = np.arange(0, n, 10, dtype=np.int32)
     ProgramGraph(model.weights.name, model.codes, points, ring, entries).save(tmp_path / "spmv.graph.safetensors")
     out = tmp_path / "found.jsonl"
-    given = ["search_compare.py", "--models", str(tmp_path), "--patterns", "1", "--trials", "40", "--out", str(out)]
+    given = [
+        "search_compare.py",
+        "--models",
+        str(tmp_path),
+        "--op",
+        "spmv",
+        "--patterns",
+        "1",
+        "--trials",
+        "40",
+        "--out",
+        str(out),
+    ]
     monkeypatch.setattr(sys, "argv", given)
+    monkeypatch.syspath_prepend(str(SCRIPT.parent))
     runpy.run_path(str(SCRIPT), run_name="__main__")
     found = {one["strategy"]: one for one in map(json.loads, out.read_text().splitlines())}
-    assert {"graph", "exhaustive", "random"} <= found.keys()
+    assert {"graph", "exhaustive", "random", "bandit"} <= found.keys()
     assert found["exhaustive"]["best_ratio"] <= found["graph"]["best_ratio"] * (1 + 1e-6)
     assert found["graph"]["n_trials"] < found["exhaustive"]["n_trials"]
     for one in found.values():
         assert 0 < one["model_s"] <= one["seconds"]
         assert [best for _, _, best in one["trace"]] == sorted((best for _, _, best in one["trace"]), reverse=True)
-    assert "best ratio" in capsys.readouterr().out
+    assert "Searches on the cost model `spmv`" in capsys.readouterr().out
+
+
+@pytest.mark.skipif(not SCRIPT.exists(), reason="the benchmarks are not here")
+def test_every_point_of_the_encoding_is_a_legal_schedule(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(SCRIPT.parent))
+    from searchlib.encoding import Encoding, legal
+
+    encoding = Encoding(write_model_folder(tmp_path).weights.space.spaces)
+    rng, n_illegal = np.random.default_rng(1), 0
+    point = encoding.random(rng)
+    for _ in range(60):
+        point = encoding.crossed(encoding.neighbour(point, rng, n_changes=3), encoding.random(rng), rng)
+        which, code = point
+        schedule = encoding.schedule(point)
+        assert encoding.spaces[which].contains(schedule)
+        assert _native.supports(schedule.operation, schedule) is None
+        assert encoding.schedule(point) == schedule
+        n_illegal += legal(encoding.spaces[which], code) is None
+    assert n_illegal, "no drawn point was illegal, so that none was repaired"

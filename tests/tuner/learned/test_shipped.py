@@ -8,10 +8,10 @@ import sys
 import numpy as np
 import pytest
 from autosparse._native import runtime_api
-from autosparse.tuner.collect.operations import MODELS, OPS
-from autosparse.tuner.generators.base import generate
-from autosparse.tuner.generators.coordinates import Coordinates
 from autosparse.tuner.learned.predict import LearnedModel
+from autosparse.tuner.research.collect.operations import MODELS, OPS
+from autosparse.tuner.research.generators.base import generate
+from autosparse.tuner.research.generators.coordinates import Coordinates
 
 import autosparse as asp
 from autosparse import _native

@@ -1,0 +1,30 @@
+"""Facts about machine and library that records of measurements contain."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from autosparse import _native
+from autosparse._native.kernels.identity import code_digest
+from autosparse._version import __version__
+from autosparse.config import get_options
+from autosparse.core.schedule import SCHEDULE_VERSION
+from autosparse.tuner.space.families import space_signature
+from autosparse.tuning.learned import known_rates, machine_folder
+from autosparse.tuning.problems import target_of
+
+
+def machine_facts() -> dict[str, Any]:
+    """Return the facts beside pattern and schedule that affect timings; every record contains them."""
+    settings = get_options()
+    rates = known_rates(machine_folder(settings, target_of(settings)))
+    return {
+        **asdict(target_of(settings)),
+        **({"rates": rates.to_data()} if rates is not None else {}),
+        "library": __version__,
+        "schedule_version": SCHEDULE_VERSION,
+        "space": space_signature(),
+        "code": code_digest("c"),
+        "compiler": _native.compiler_id(settings.compiler),
+    }

@@ -1,0 +1,1 @@
+"""Search strategies that `benchmarks/search_compare.py` compares on one cost model."""

@@ -1,0 +1,210 @@
+"""Batched timing of many schedules of one problem, interleaved with the default kernel.
+
+The default kernel runs in every round of every batch. The main result of a schedule is its *ratio* to the default
+kernel in the same round. Ratios of different batches are comparable, unlike seconds on a busy machine.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+import numpy as np
+from autosparse.tuner.research.collect.duty import Load, others_load
+from autosparse.tuner.research.collect.files import BATCH_COLUMNS, CENSORED, MEASURED, REFUSED, SCHEDULE_COLUMNS
+from autosparse.tuner.search.race import MIN_SAMPLE_S, Race, RaceRule, timed_s
+from autosparse.tuner.search.trial import Trial
+from numpy.typing import NDArray
+
+from autosparse.core.problem import Problem
+from autosparse.core.schedule import SuperSchedule
+
+BATCH_SIZE: Final = 6
+"""Number of schedules raced at once, whose packed operands are in memory together."""
+COLLECTING_RULE: Final = RaceRule(margin=0.0, min_rounds=7, max_rounds=7, first_cut=1, cut=6.0, final_cut=2.0)
+"""Rules of a batch: every schedule runs once.
+
+Those 6 times slower than the best leave first, later those twice as slow.
+"""
+MAX_ROUNDS: Final = 21
+ROUNDS_S: Final = 0.15
+"""Seconds per batch in which short products run more rounds, up to MAX_ROUNDS; medians of few are noisy."""
+QUIET_LOAD: Final = 0.25
+"""Maximum load of other processes, in processors, at which a batch is not repeated if `patience` permits repetition."""
+
+
+class TimingContext(Protocol):
+    """Interface that turns schedules of one problem into kernels: `tuning.trials.context.TuningContext`, or a test
+    double.
+    """
+
+    @property
+    def problem(self) -> Problem:
+        """Return the problem."""
+
+    def __call__(self, schedule: SuperSchedule | None) -> Trial:
+        """Return a trial with nothing built yet."""
+
+    def supports(self, operation: str, schedule: SuperSchedule) -> str | None:
+        """Return why no kernel can be made of `schedule`, or None."""
+
+    def build(self, trials: Sequence[Trial]) -> None:
+        """Build the kernels of `trials`, several at once."""
+
+    def runner(self, trial: Trial, turn: int = 0) -> Callable[[], object] | None:
+        """Return a closure that runs one product; None when the trial cannot run or would take too long.
+
+        Equal `turn` means equal memory addresses.
+        """
+
+    def proposed(self, n: int) -> Sequence[SuperSchedule]:
+        """Return the `n` best schedules by this machine's learned model; none without a model."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Measured result of one schedule: status, ratio to the default kernel, seconds, and numbers of its batch."""
+
+    schedule: SuperSchedule
+    status: int
+    heat: int
+    ratio: float = float("nan")
+    seconds: float = float("nan")
+    fastest_s: float = float("nan")
+    pack_s: float = 0.0
+    packed_bytes: int = 0
+    n_rounds: int = 0
+
+
+@dataclass(slots=True)
+class Batches:
+    """Runner of batches (races of a few schedules) on one timing context, with their results.
+
+    `patience` is the maximum number of repetitions of a disturbed batch; `before_batch` may wait until the machine is
+    quiet.
+    """
+
+    context: TimingContext
+    rule: RaceRule = COLLECTING_RULE
+    patience: int = 0
+    before_batch: Callable[[], None] = lambda: None
+    clock: Callable[[], float] = time.perf_counter
+    timings: list[Timing] = field(default_factory=list)
+    batches: list[dict[str, float]] = field(default_factory=list)
+
+    def run(self, schedules: Sequence[SuperSchedule], *, until_s: float = float("inf")) -> None:
+        """Time `schedules` batch by batch; stop between batches once the clock passes `until_s`."""
+        for at in range(0, len(schedules), BATCH_SIZE):
+            if self.clock() >= until_s:
+                return
+            self._batch([self.context(one) for one in schedules[at : at + BATCH_SIZE]])
+
+    def best(self, n: int) -> list[SuperSchedule]:
+        """Return the `n` schedules with the lowest ratios among those that raced to the end."""
+        whole = [one for one in self.timings if one.status == MEASURED]
+        return [one.schedule for one in sorted(whole, key=lambda one: one.ratio)[:n]]
+
+    def _batch(self, trials: list[Trial]) -> None:
+        self.context.build(trials)
+        try:
+            lacks_memory = []
+            for trial in trials:
+                if trial.failed is None:
+                    trial.pack()
+                if trial.lacks_memory:
+                    lacks_memory.append(trial)
+            ready = [trial for trial in trials if trial.ready]
+            self._refuse([trial for trial in trials if not trial.ready and trial not in lacks_memory])
+            self._repeat_until_quiet(ready)
+        finally:
+            for trial in trials:
+                trial.drop()
+        if lacks_memory and len(lacks_memory) < len(trials):
+            self._batch(lacks_memory)  # with the memory that the others have released
+        else:
+            self._refuse(lacks_memory)
+
+    def _refuse(self, trials: Sequence[Trial]) -> None:
+        self.timings += [
+            Timing(trial.schedule, REFUSED, len(self.batches), packed_bytes=trial.packed_bytes)
+            for trial in trials
+            if isinstance(trial.schedule, SuperSchedule)
+        ]
+
+    def _repeat_until_quiet(self, trials: Sequence[Trial]) -> None:
+        for attempt in range(self.patience + 1):
+            self.before_batch()
+            before = Load.now()
+            outcome = self._race(trials)
+            if outcome is None:
+                return
+            race, raced = outcome
+            load = others_load(before)
+            if not load > QUIET_LOAD or attempt == self.patience:
+                self._keep(race, raced, load)
+                return
+
+    def _race(self, trials: Sequence[Trial]) -> tuple[Race, list[Trial]] | None:
+        able = [trial for trial in trials if self.context.runner(trial) is not None]
+        self._refuse([trial for trial in trials if trial not in able])
+        default = self.context(None)
+        run = self.context.runner(default)
+        if run is None or not able:
+            return None
+        entrants = [default, *able]
+        race = Race(len(entrants), self._rule(timed_s(run, clock=self.clock) * len(entrants)))
+        while (at := race.next_entrant()) is not None:
+            # A new closure each time, since an old one continues with other addresses than entrants that ran less
+            # often.
+            run = self.context.runner(entrants[at], race.n_rounds)
+            if run is not None:
+                race.add(timed_s(run, clock=self.clock))
+            elif at == 0:
+                return None
+            else:
+                race.disqualify(at)
+        return race, able
+
+    def _rule(self, round_s: float) -> RaceRule:
+        """Return the race rule with more rounds if a round, which takes `round_s` seconds, is short."""
+        most = int(ROUNDS_S / max(2 * round_s, 2 * MIN_SAMPLE_S * (BATCH_SIZE + 1)))
+        return dataclasses.replace(self.rule, max_rounds=max(self.rule.max_rounds, min(MAX_ROUNDS, most)))
+
+    def _keep(self, race: Race, trials: Sequence[Trial], load: float) -> None:
+        for at, trial in enumerate(trials, start=1):
+            samples = race.samples_s[at]
+            assert isinstance(trial.schedule, SuperSchedule)
+            if not samples:  # it could run before the race but not in it
+                self._refuse([trial])
+                continue
+            self.timings.append(
+                Timing(
+                    trial.schedule,
+                    MEASURED if len(samples) == race.n_rounds >= self.rule.max_rounds else CENSORED,
+                    len(self.batches),
+                    ratio=race.ratio(at),
+                    seconds=race.typical_s(at) or float("nan"),
+                    fastest_s=min(samples),
+                    pack_s=trial.pack_s,
+                    packed_bytes=trial.packed_bytes,
+                    n_rounds=len(samples),
+                )
+            )
+        self.batches.append(
+            {
+                "default_s": race.typical_s(0) or float("nan"),
+                "default_fastest_s": min(race.samples_s[0]),
+                "others_load": load,
+            }
+        )
+
+    def columns(self) -> tuple[dict[str, NDArray[Any]], dict[str, NDArray[Any]]]:
+        """Return the results as columns for `files.Measurements`: (of the schedules, of the batches)."""
+        mine = {
+            name: np.array([getattr(one, name) for one in self.timings], dtype)
+            for name, dtype in SCHEDULE_COLUMNS.items()
+        }
+        return mine, {name: np.array([one[name] for one in self.batches], dt) for name, dt in BATCH_COLUMNS.items()}

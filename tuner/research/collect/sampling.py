@@ -1,0 +1,149 @@
+"""Sampling of the schedules to measure on a pattern: mostly good candidates, but not only these.
+
+A model that orders candidates needs accurate data on the good ones of every pattern, and enough bad ones to avoid them.
+Each pattern therefore gets shares of five kinds: the analytic model's best of every format, uniform draws of this
+library's space, the runtime's precompiled loops, WACO's template, and neighbours of the fastest found so far. One
+schedule of plain storage is always measured, as a reference for costs on all patterns. Proposals of a learned model can
+be added: the best predicted of thousands of programs is often a misprediction, which no other share reveals.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from autosparse.tuner.analytic.matmul import CostModel
+from autosparse.tuner.research.collect import steps
+from autosparse.tuner.research.training.scale import DEFAULT_LIKE
+from autosparse.tuner.search.neighbours import neighbours
+from autosparse.tuner.space import families as space
+from autosparse.tuner.space import spaces
+from autosparse.tuner.space.template import Supports, TemplateSpace
+
+from autosparse.core.problem import Problem
+from autosparse.core.schedule import SuperSchedule
+
+Draw = Callable[[np.random.Generator], SuperSchedule]
+
+DYNAMIC_SHARE: Final = 0.25
+"""Fraction of uniform draws that use dynamic chunks of the parallel loop instead of equal nonzeros."""
+SINGLE_SHARE: Final = 0.05
+"""Fraction of uniform draws on one thread."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shares:
+    """Numbers of schedules to measure per pattern, by the way in which they are chosen."""
+
+    favourites: int = 20
+    uniform: int = 16
+    ready: int = 6
+    template: int = 10
+    neighbours: int = 12
+
+    @classmethod
+    def of(cls, n_schedules: int) -> Shares:
+        """Return the usual shares, scaled to `n_schedules` in total."""
+        usual = dataclasses.asdict(cls())
+        total = sum(usual.values())
+        scaled = {name: max(1, round(n * n_schedules / total)) for name, n in usual.items() if name != "uniform"}
+        return cls(**scaled, uniform=max(1, n_schedules - sum(scaled.values())))
+
+
+def first_draw(
+    problem: Problem,
+    supports: Supports,
+    model: CostModel,
+    *,
+    rng: np.random.Generator,
+    shares: Shares,
+    template: Draw | None = None,
+    proposed: Sequence[SuperSchedule] = (),
+) -> list[SuperSchedule]:
+    """Return a shuffled list of distinct schedules to measure first.
+
+    It has `proposed`, plain storage, best predictions, runtime loops, uniform draws and those of `template`. Uniform
+    draws fill up missing runtime loops, or a missing template.
+    """
+    whole = spaces.everything(problem, supports)
+    plain = [one for one in whole if str(one.format) in DEFAULT_LIKE][:1]
+    n_favourites = shares.favourites - len(plain)
+    found = dict.fromkeys((*proposed, *plain, *_favourites(problem, whole, model, rng, n_favourites)))
+    ready = [one for one in whole if one.is_precompiled and one not in found]
+    wanted = len(found) + shares.ready + shares.uniform + (0 if template else shares.template)
+    found |= dict.fromkeys(ready[at] for at in rng.permutation(len(ready)).tolist()[: shares.ready])
+    for at in rng.permutation(len(whole)).tolist():
+        if len(found) >= wanted:
+            break
+        found.setdefault(_at_run_time(whole[at], rng))
+    if template is not None:
+        found |= dict.fromkeys(template(rng) for _ in range(shares.template))
+    order = list(found)
+    return [order[at] for at in rng.permutation(len(order)).tolist()]
+
+
+def _favourites(
+    problem: Problem, whole: Sequence[SuperSchedule], model: CostModel, rng: np.random.Generator, n: int
+) -> list[SuperSchedule]:
+    """Return `n` schedules of `whole` with the best predictions after adding noise of the size of model errors.
+
+    At most a quarter are of one format.
+    """
+    times_s = np.asarray(model.rank(problem, whole))
+    order = np.argsort(np.log(times_s) + rng.normal(0.0, 0.15, times_s.size))
+    chosen: list[SuperSchedule] = []
+    seen: dict[object, int] = {}
+    for at in order.tolist():
+        if len(chosen) == n:
+            break
+        fmt = whole[at].format
+        if seen.get(fmt, 0) < max(2, n // 4):
+            seen[fmt] = seen.get(fmt, 0) + 1
+            chosen.append(whole[at])
+    return chosen
+
+
+def _at_run_time(one: SuperSchedule, rng: np.random.Generator) -> SuperSchedule:
+    """Return `one`, sometimes with dynamic chunks or on one thread, which needs no other kernel."""
+    if rng.random() < DYNAMIC_SHARE:
+        one = dataclasses.replace(one, partition="dynamic", chunk=int(rng.choice(space.CHUNKS)))
+    return dataclasses.replace(one, threads=1) if rng.random() < SINGLE_SHARE else one
+
+
+def neighbourhood(
+    problem: Problem,
+    supports: Supports,
+    best: Iterable[SuperSchedule],
+    tried: Iterable[SuperSchedule],
+    *,
+    n: int,
+    rng: np.random.Generator,
+    homes: Sequence[TemplateSpace] = (),
+) -> list[SuperSchedule]:
+    """Return at most `n` untried neighbours of the schedules `best`, taken from each in turn.
+
+    They are neighbours in the first of `homes` that contains the schedule, or else in this library's space.
+    """
+    known = set(tried)
+    around = [_moves(problem, supports, one, rng, homes) for one in best]
+    found: dict[SuperSchedule, None] = {}
+    while any(around) and len(found) < n:
+        for moves in around:
+            if moves and (one := moves.pop()) not in known and len(found) < n:
+                found.setdefault(one)
+    return list(found)
+
+
+def _moves(
+    problem: Problem,
+    supports: Supports,
+    one: SuperSchedule,
+    rng: np.random.Generator,
+    homes: Sequence[TemplateSpace],
+) -> list[SuperSchedule]:
+    home = next((candidate for candidate in homes if candidate.contains(one)), None)
+    found = list(steps.neighbours(home, one, supports) if home else neighbours(problem, one, supports))
+    return [found[at] for at in rng.permutation(len(found)).tolist()]

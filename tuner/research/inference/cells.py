@@ -1,0 +1,62 @@
+"""Cells of a pattern that WACO's network reads: a sample of a matrix's or a tensor's entries, distinct and sorted.
+
+The result equals what training reads of sorted, distinct `Coordinates`, but entries outside the sample are not sorted.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from autosparse.tuner.features.panels import panel_spans
+from numpy.typing import NDArray
+
+from autosparse.core.pattern import Pattern, TensorPattern
+
+Cells = tuple[NDArray[np.int32], ...]
+
+
+def looked_at_cells(pattern: Pattern, limit: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Return sorted distinct (rows, columns) of the entries that `panels` samples; O(limit + rows / panels)."""
+    spans = panel_spans(pattern.indptr, limit)
+    places = np.concatenate([np.arange(start, stop) for start, stop in spans.tolist()])
+    columns = pattern.indices[places].astype(np.int64)
+    rows = np.searchsorted(pattern.indptr, places, side="right") - 1
+    keys = rows * (pattern.n_cols + 1) + columns
+    if np.any(keys[1:] <= keys[:-1]):  # columns are unsorted or repeated
+        keys = np.unique(keys)
+        rows, columns = np.divmod(keys, pattern.n_cols + 1)
+    return rows.astype(np.int32), columns.astype(np.int32)
+
+
+def tensor_cells(pattern: TensorPattern, limit: int) -> Cells:
+    """Return the coordinates that `Coordinates.looked_at` samples, distinct and sorted: one array per mode.
+
+    The cost is O(nnz) to find the rows of the panels, plus a sort of their entries.
+    """
+    rows, n_rows = pattern.coords[0], pattern.shape[0]
+    per_row = np.bincount(rows, minlength=n_rows)
+    indptr = np.concatenate([[0], np.cumsum(per_row)])
+    spans = panel_spans(indptr, limit)
+    # Rows of the panels; of a truncated panel, the rows up to the cut.
+    first = np.searchsorted(indptr, spans[:, 0], side="right") - 1
+    last = np.searchsorted(indptr, spans[:, 1], side="left")
+    is_seen = np.zeros(n_rows + 1, np.int64)
+    np.add.at(is_seen, first, 1)
+    np.add.at(is_seen, last, -1)
+    kept = np.flatnonzero(np.cumsum(is_seen)[:n_rows][rows] > 0)
+    cells = pattern.coords[:, kept]
+    cells = cells[:, np.lexsort(cells[::-1])]
+    places = _places(np.bincount(cells[0], minlength=n_rows), indptr, spans)
+    cells = cells[:, places]
+    if cells.shape[1] > 1:
+        cells = cells[:, np.concatenate([[True], np.any(cells[:, 1:] != cells[:, :-1], axis=0)])]
+    return tuple(np.ascontiguousarray(column, np.int32) for column in cells)
+
+
+def _places(kept_per_row: NDArray[np.int64], indptr: NDArray[np.int64], spans: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return positions of the entries in `spans` among the entries of those rows that were kept."""
+    kept_before = np.concatenate([[0], np.cumsum(kept_per_row)])
+    first = np.minimum(np.searchsorted(indptr, spans[:, 0], side="right") - 1, kept_per_row.size)
+    shift = kept_before[first] - indptr[first]
+    return np.concatenate(
+        [np.arange(start, stop) + by for (start, stop), by in zip(spans.tolist(), shift.tolist(), strict=True)]
+    )

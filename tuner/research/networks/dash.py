@@ -1,0 +1,129 @@
+"""DASH's network (section 3.2, Tables 4 and 5): 12 sparse convolutions embed a pattern, a perceptron adds the program.
+
+s = IFE(pattern), p = embedding of 53 mapped numbers, z = embedding of the latent code; cost = P(s, p, z).
+
+The paper leaves some details open. This implementation uses submanifold convolutions with ReLU, and 2 x 2 max pooling
+with stride 2 after each of the first three blocks. It concatenates the means over cells after every block (64 + 128 +
+256 + 256 numbers, "features at various depths"). It concatenates three embeddings of 128, 64 and 64, where Table 5 adds
+up to 192.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Final
+
+import torch
+from autosparse.tuner.research.generators.coordinates import Coordinates
+from autosparse.tuner.research.networks.convolution import Rectify, SparseConvolution, SparseFeatures, global_average
+from autosparse.tuner.research.networks.lattice import Lattice
+from autosparse.tuner.research.networks.waconet import lattice_of
+from autosparse.tuner.research.targets.latent import LATENT_WIDTH
+from autosparse.tuner.research.targets.mapper import MAPPED_WIDTH
+
+BLOCKS: Final = (
+    ((1, 32, 5), (32, 32, 3), (32, 64, 3)),
+    ((64, 64, 3), (64, 64, 3), (64, 128, 3)),
+    ((128, 128, 3), (128, 128, 3), (128, 256, 3)),
+    ((256, 256, 3), (256, 256, 3), (256, 256, 3)),
+)
+"""Layers as (input channels, output channels, kernel size); every block but the last ends with pooling."""
+PATTERN_WIDTH: Final = 128
+CONFIGURATION_WIDTH: Final = 64
+PRESENT: Final = 1 / 3
+"""Approximate share of a kernel's offsets at which real patterns have a neighbour."""
+ENTRIES_SEEN: Final = 1 << 12
+"""Maximum number of entries read; the first block takes 28,000 multiply-adds per pair of neighbours."""
+PARTS: Final = ("pattern", "configuration", "latent")
+"""Inputs of the predictor; the paper's ablation (Figure 7) omits one at a time."""
+
+
+class MaxPool(torch.nn.Module):
+    """Layer that takes the maximum over the occupied cells of each `size` x `size` block, on the coarser lattice."""
+
+    def __init__(self, size: int = 2) -> None:
+        super().__init__()
+        self.size = size
+
+    def forward(self, inputs: SparseFeatures) -> SparseFeatures:
+        """Return the pooled features, (cells of the coarser lattice, channels)."""
+        pairs = inputs.lattice.kernel_map(self.size, self.size)
+        values = inputs.values.index_select(0, pairs.inputs.long())
+        where = pairs.outputs.long()[:, None].expand_as(values)
+        lowest = values.new_full((pairs.n_outputs, values.shape[1]), -math.inf)
+        return SparseFeatures(
+            inputs.lattice.coarser(self.size), lowest.scatter_reduce(0, where, values, "amax", include_self=True)
+        )
+
+
+class InputFeaturizer(torch.nn.Module):
+    """Network from a pattern to (1, PATTERN_WIDTH); above `limit` entries it reads only those in `panels`."""
+
+    def __init__(self, limit: int = ENTRIES_SEEN) -> None:
+        super().__init__()
+        self.limit = limit
+        self.blocks = torch.nn.ModuleList(
+            torch.nn.ModuleList(_layer(n_in, n_out, kernel_size=size) for n_in, n_out, size in block)
+            for block in BLOCKS
+        )
+        self.rectify, self.pool = Rectify(), MaxPool()
+        width = sum(block[-1][1] for block in BLOCKS)
+        self.embedding = torch.nn.Sequential(torch.nn.Linear(width, PATTERN_WIDTH), torch.nn.ReLU())
+
+    def prepare(self, pattern: Coordinates) -> Lattice:
+        """Return the lattice of the pattern, which does not depend on the weights."""
+        return lattice_of(pattern.looked_at(self.limit))
+
+    def forward(self, seen: Lattice) -> torch.Tensor:
+        """Return the embedding s of one pattern."""
+        at, means = SparseFeatures.ones(seen), []
+        for number, block in enumerate(self.blocks, start=1):
+            assert isinstance(block, torch.nn.ModuleList)
+            for layer in block:
+                at = self.rectify(layer(at))
+            means.append(global_average(at))
+            if number < len(self.blocks):
+                at = self.pool(at)
+        embedded: torch.Tensor = self.embedding(torch.cat(means, dim=1))
+        return embedded
+
+
+class DashModel(torch.nn.Module):
+    """Cost model (DASH) of programs on a pattern: pattern embedding s, mapped features p, latent codes z -> costs.
+
+    `parts` selects the predictor's inputs from PARTS. `featurizer` makes s, (1, PATTERN_WIDTH), from its prepared
+    input.
+    """
+
+    def __init__(
+        self, featurizer: torch.nn.Module, parts: Sequence[str] = PARTS, *, configuration_inputs: int = MAPPED_WIDTH
+    ) -> None:
+        super().__init__()
+        unknown = set(parts) - set(PARTS)
+        if unknown or not parts:
+            raise ValueError(f"parts {tuple(parts)} must be some of {PARTS}")
+        self.parts = tuple(parts)
+        self.featurizer = featurizer
+        self.configuration = torch.nn.Sequential(
+            torch.nn.Linear(configuration_inputs, CONFIGURATION_WIDTH), torch.nn.ReLU()
+        )
+        self.latent = torch.nn.Sequential(torch.nn.Linear(LATENT_WIDTH, LATENT_WIDTH), torch.nn.ReLU())
+        widths = {"pattern": PATTERN_WIDTH, "configuration": CONFIGURATION_WIDTH, "latent": LATENT_WIDTH}
+        self.predictor = torch.nn.Sequential(
+            torch.nn.Linear(sum(widths[name] for name in self.parts), 128), torch.nn.ReLU(),
+            torch.nn.Linear(128, 64), torch.nn.ReLU(), torch.nn.Linear(64, 1),
+        )  # fmt: skip
+
+    def costs(self, s: torch.Tensor, p: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
+        """Return the costs, (n,), of programs with rows p (n, 53) and z (n, 64) on the pattern s (1, 128)."""
+        made = {"pattern": s.expand(len(p), -1), "configuration": self.configuration(p), "latent": self.latent(z)}
+        read: torch.Tensor = self.predictor(torch.cat([made[name] for name in self.parts], dim=1))
+        return read.squeeze(1)
+
+
+def _layer(n_in: int, n_out: int, *, kernel_size: int) -> SparseConvolution:
+    """Return a layer with normal weights, scaled to preserve the signal in sparse neighbourhoods (He et al. 2015)."""
+    layer = SparseConvolution(n_in, n_out, kernel_size=kernel_size)
+    torch.nn.init.normal_(layer.kernel, std=math.sqrt(2.0 / (kernel_size**2 * PRESENT * n_in)))
+    return layer

@@ -1,0 +1,3 @@
+"""Schedule spaces of papers; products search the spaces of `autosparse.tuner.space`."""
+
+from __future__ import annotations

@@ -1,0 +1,180 @@
+"""Training run of boosted trees: fit, ranking, curve over the number of trees.
+
+It takes seconds and cannot be resumed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from autosparse.tuner.analytic.models import predicted_ratios
+from autosparse.tuner.features.sketch import sketch
+from autosparse.tuner.learned.names import is_wide
+from autosparse.tuner.learned.predict import PORTFOLIO, RatioScale
+from autosparse.tuner.learned.scorers import BOOSTED, guess_column, inputs, n_inputs
+from autosparse.tuner.learned.trees import Trees
+from autosparse.tuner.research.collect.recipes import Recipe
+from autosparse.tuner.research.training.boosting import (
+    Boosted,
+    BoostSettings,
+    clipped_logs,
+    features_of,
+    fit,
+    weights_of,
+)
+from autosparse.tuner.research.training.curves import CURVE, RANKING, WEIGHTS, Epoch, write_curve
+from autosparse.tuner.research.training.data import UNSEEN, DataSet, TrainingCase
+from autosparse.tuner.research.training.meaning import Meaning, write_model
+from autosparse.tuner.research.training.portfolio import Pool
+from autosparse.tuner.research.training.ranking import Ranking
+from autosparse.tuner.research.training.restriction import is_joint, own_columns, own_only, restricted
+from numpy.typing import NDArray
+
+from autosparse.core.pattern import Pattern, TensorPattern
+from autosparse.core.problem import Problem
+from autosparse.core.target import Target
+
+Floats = NDArray[np.float32]
+
+EVERY: Final = 20
+"""Number of trees between two points of the curve."""
+MAX_WEIGHT: Final = 3.0
+"""Maximum weight of patterns of a machine with few measurements."""
+
+
+def machine_weights(cases: Sequence[TrainingCase]) -> dict[Target, float]:
+    """Return weights that balance the machines, limited to MAX_WEIGHT per pattern."""
+    counts = Counter(case.setting.target for case in cases)
+    most = max(counts.values(), default=1)
+    return {target: min(MAX_WEIGHT, most / n) for target, n in counts.items()}
+
+
+@dataclass(frozen=True, eq=False)
+class BoostedRun:
+    """Training of one operation's boosted trees on `data`; `matrices` is the folder of the real patterns."""
+
+    data: DataSet
+    settings: BoostSettings
+    matrices: Path | None
+
+    def run(self, out: Path, progress: Callable[[float, str], object]) -> tuple[list[Epoch], dict[str, Ranking]]:
+        """Train and write weights, curve and ranking to folder `out`; return (curve, ranking of each unseen split)."""
+        start_s = time.perf_counter()
+        train = self.data.of("train")
+        pool = Pool.of(self.data, train)
+        seen = self._seen(pool, progress)
+        x, y = _table(train, seen)
+        settings = dataclasses.replace(self.settings, fewest=max(1, min(self.settings.fewest, len(y) // 50)))
+        machines = machine_weights(train)
+        weights = np.concatenate([machines[case.setting.target] * weights_of(case.ratios, settings) for case in train])
+        fitted = fit(x, y, n_sketch=n_inputs(self.data.dimension), settings=settings, weights=weights)
+        curve = self._curve(fitted, (x, y), seen, start_s)
+        ranked = {split: _rank(fitted, self.data.of(split), seen) for split in UNSEEN}
+        known = {split: ranking for split, ranking in ranked.items() if ranking is not None}
+        identity = {"extractor": BOOSTED, **asdict(self.settings), "op": self.data.op, "data": self.data.digest}
+        about = {
+            **identity,
+            "machines": list(self.data.machines),
+            "n_train": len(train),
+            "seen": self.data.seen.to_data(),
+            # trees predict log ratios, so that tuning can use the file without calibration
+            "scale": RatioScale().to_data(),
+        }
+        about["validation"] = asdict(known["validation"]) if "validation" in known else None
+        out.mkdir(parents=True, exist_ok=True)
+        self._write(out / WEIGHTS, fitted.trees, pool.chosen(fitted.trees), about)
+        write_curve(out / CURVE, curve)
+        facts = {split: asdict(ranking) if ranking else None for split, ranking in ranked.items()}
+        text = json.dumps({"run": identity, "epoch": self.settings.n_trees, **facts}, indent=1)
+        (out / RANKING).write_text(text, encoding="utf-8")
+        return curve, known
+
+    def _write(self, path: Path, trees: Trees, portfolio: NDArray[np.int16], about: Mapping[str, Any]) -> None:
+        """Write the model file that products read: trees and portfolio over this library's space, if it is a part."""
+        space = self.data.space
+        if is_joint(space):
+            trees, portfolio = restricted(trees, space), portfolio[:, own_columns(space)]
+            space = own_only(space)
+        meaning = Meaning(
+            op=self.data.op, extractor=BOOSTED, dimension=self.data.dimension, parameters=space.parameters, about=about,
+        )  # fmt: skip
+        write_model(path, {**trees.tensors(), PORTFOLIO: portfolio}, meaning)
+
+    def _seen(self, pool: Pool, progress: Callable[[float, str], object]) -> Seen:
+        """Return the trees' inputs of every case, and show the cases to `pool`; each pattern is made once."""
+        by_recipe: dict[Recipe, list[TrainingCase]] = {}
+        for case in self.data.cases:
+            by_recipe.setdefault(case.recipe, []).append(case)
+        found: Seen = {}
+        for at, (recipe, cases) in enumerate(by_recipe.items()):
+            progress(at / len(by_recipe), f"pattern {at} of {len(by_recipe)}")
+            structure = recipe.make(self.matrices).to_structure()
+            numbers = sketch(structure, is_wide=is_wide(self.data.op))
+            for case in cases:
+                problem = _problem(case, structure)
+                guesses = guess_column(np.asarray(predicted_ratios(problem, case.schedules)))
+                pattern = inputs(numbers, case.setting)
+                found[id(case)] = pattern, np.hstack([case.codes, guesses])
+                if case.split == "train":
+                    pool.look_at(pattern, problem)
+        return found
+
+    def _curve(
+        self, fitted: Boosted, train: tuple[Floats, NDArray[np.float64]], seen: Seen, start_s: float
+    ) -> list[Epoch]:
+        """Return a learning curve with a row per EVERY trees; losses are mean squared errors of log ratios."""
+        cases = self.data.of("validation")
+        x, y = _table(cases, seen) if cases else (train[0][:1], train[1][:1])
+        ends = np.cumsum([len(case.codes) for case in cases])[:-1]
+        rows = []
+        losses = (float(np.mean((stage - train[1]) ** 2)) for _, stage in fitted.staged(train[0], every=EVERY))
+        for (n, stage), train_loss in zip(fitted.staged(x, every=EVERY), losses, strict=True):
+            parts = zip(np.split(stage, ends), cases, strict=True) if cases else ()
+            scored = [(costs, case.ratios, case.censored) for costs, case in parts]
+            ranking = Ranking.of(scored) if scored else None
+            rows.append(
+                Epoch(
+                    n,
+                    train_loss,
+                    float(np.mean((stage - y) ** 2)) if cases else math.nan,
+                    *((ranking.ordered_pairs, ranking.kendall_tau) if ranking else (math.nan, math.nan)),
+                    *((ranking.top[1], ranking.top[10]) if ranking else (math.nan, math.nan)),
+                    time.perf_counter() - start_s,
+                )
+            )
+        return rows
+
+
+Seen = dict[int, tuple[Floats, NDArray[np.int16]]]
+"""Map from id(case) to (numbers of its pattern and setting, codes and analytic ratios of its schedules)."""
+
+
+def _problem(case: TrainingCase, structure: Pattern | TensorPattern) -> Problem:
+    setting = case.setting
+    return Problem(
+        operation=case.operation, pattern=structure, transposed=False, n_dense_cols=setting.n_dense_cols,
+        dtype=setting.dtype, threads=setting.threads, deterministic=False, target=setting.target,
+    )  # fmt: skip
+
+
+def _table(cases: Sequence[TrainingCase], seen: Seen) -> tuple[Floats, NDArray[np.float64]]:
+    x = np.vstack([features_of(*seen[id(case)]) for case in cases])
+    return x, np.concatenate([clipped_logs(case.ratios) for case in cases])
+
+
+def _rank(fitted: Boosted, cases: Sequence[TrainingCase], seen: Seen) -> Ranking | None:
+    scored = [
+        (fitted.trees.on(pattern).predict(programs), case.ratios, case.censored)
+        for case in cases
+        for pattern, programs in (seen[id(case)],)
+    ]
+    return Ranking.of(scored) if scored else None

@@ -1,0 +1,146 @@
+"""Transfer by an additive residual: cost = a * base + theta . phi(program), fitted by ridge regression.
+
+`base` is the prediction of a model of another platform. phi is additive in the parameters and their pairs (`counts`),
+and may include features of a program on the pattern. Only the order of programs within a pattern matters, so base, phi
+and log times are centred per pattern. Leave-one-pattern-out validation selects the ridge and whether the residual is
+kept (DASH specification, section 10). Only NumPy is needed.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+from autosparse.tuner.research.training.ranking import pooled_pairs
+from numpy.typing import NDArray
+
+Doubles = NDArray[np.float64]
+
+RIDGES: Final = (0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
+RIDGE_OF_ONE: Final = 10.0
+"""Ridge for a single pattern, where cross-validation is impossible."""
+GAIN: Final = 0.01
+"""Minimum relative gain in ordered pairs of left-out patterns for which the residual is kept."""
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """Samples of one pattern for the fit: costs by the source, features phi, and log times."""
+
+    base: NDArray[np.floating[Any]] = field(repr=False)  # (n,) costs predicted by the source
+    phi: NDArray[np.floating[Any]] = field(repr=False)  # (n, d)
+    y: Doubles = field(repr=False)  # (n,) logarithms of times
+
+
+@dataclass(frozen=True, eq=False)
+class Transferred:
+    """Cost model of a target: ``scale * base + phi @ theta``.
+
+    `ridge` is the selected strength; None: no residual was kept, and costs are those of the base. `pairs` holds the
+    shares of ordered pairs on left-out patterns (before, after); nan for a single pattern.
+    """
+
+    theta: Doubles = field(repr=False)
+    scale: float
+    ridge: float | None
+    pairs: tuple[float, float]
+
+    def costs(self, base: NDArray[np.floating[Any]], phi: NDArray[np.floating[Any]]) -> Doubles:
+        """Return costs of programs from the source's costs (n,) and phi (n, d); exactly the base without a residual."""
+        if self.ridge is None:
+            return np.asarray(base, np.float64)
+        return self.scale * np.asarray(base, np.float64) + np.asarray(phi, np.float64) @ self.theta
+
+
+def fit_residual(patterns: Sequence[Fitted], *, scale: float = 1.0) -> Transferred:
+    """Fit ``scale * base + phi @ theta`` to the samples with the best ridge strength.
+
+    The source alone is returned when nothing is gained, or without patterns. A base of zeros orders no pair, so that
+    the residual alone is kept.
+    """
+    if not patterns:
+        return Transferred(np.zeros(0), scale, None, (np.nan, np.nan))
+    moments = [_Moments.of(one) for one in sorted((_centred(one) for one in patterns), key=lambda one: one.y.tobytes())]
+    if len(moments) == 1:
+        theta, _ = _ridge(moments, RIDGE_OF_ONE, scale)
+        return Transferred(theta, scale, RIDGE_OF_ONE, (np.nan, np.nan))
+    before = _pairs([one.x[:, 0] for one in moments], moments)
+    best, chosen = -1.0, (RIDGES[0], False)
+    with _one_thread():
+        # Of equal results the strongest ridge
+        for ridge, is_free in itertools.product(reversed(RIDGES), (False, True)):
+            after = _left_out(moments, ridge, None if is_free else scale)
+            if after > best:
+                best, chosen = after, (ridge, is_free)
+    if best <= before * (1 + GAIN):
+        return Transferred(np.zeros(moments[0].x.shape[1] - 1), scale, None, (before, before))
+    theta, a = _ridge(moments, chosen[0], None if chosen[1] else scale)
+    return Transferred(theta, a, chosen[0], (before, best))
+
+
+def _one_thread() -> AbstractContextManager[object]:
+    """Limit BLAS to one thread, since more gain nothing in hundreds of small systems and stall on busy machines."""
+    try:
+        from threadpoolctl import threadpool_limits
+    except ModuleNotFoundError:
+        return nullcontext()
+    return threadpool_limits(1, user_api="blas")  # type: ignore[no-any-return]
+
+
+def _centred(one: Fitted) -> Fitted:
+    base, phi = np.asarray(one.base, np.float64), np.asarray(one.phi, np.float64)
+    order = np.lexsort((base, one.y))  # sums must not depend on the order of samples
+    return Fitted((base - base.mean())[order], (phi - phi.mean(axis=0))[order], (one.y - one.y.mean())[order])
+
+
+@dataclass(frozen=True, eq=False)
+class _Moments:
+    """Columns (base, phi) and log times of one pattern, with the matrix products that every ridge strength needs."""
+
+    x: Doubles
+    y: Doubles
+    gram: Doubles
+    xy: Doubles
+
+    @classmethod
+    def of(cls, one: Fitted) -> _Moments:
+        x = np.column_stack([one.base, one.phi])
+        return cls(x, one.y, x.T @ x, x.T @ one.y)
+
+
+def _ridge(patterns: Sequence[_Moments], ridge: float, scale: float | None) -> tuple[Doubles, float]:
+    """Return (theta, a); a is `scale`, or fitted with theta (at least 0, almost without penalty)."""
+    gram: Doubles = np.sum([one.gram for one in patterns], axis=0, dtype=np.float64)
+    xy: Doubles = np.sum([one.xy for one in patterns], axis=0, dtype=np.float64)
+    strengths = np.full(len(xy), ridge)
+    if scale is None:
+        strengths[0] = 1e-6
+        found = _solved(gram, strengths, xy)
+        if found[0] >= 0:
+            return found[1:], float(found[0])
+        scale = 0.0
+    left = xy[1:] - scale * gram[1:, 0]
+    return _solved(gram[1:, 1:], strengths[1:], left), scale
+
+
+def _solved(gram: Doubles, strengths: Doubles, xy: Doubles) -> Doubles:
+    found: Doubles = np.linalg.solve(gram + np.diag(strengths), xy).astype(np.float64, copy=False)
+    return found
+
+
+def _left_out(patterns: Sequence[_Moments], ridge: float, scale: float | None) -> float:
+    costs = []
+    for at, one in enumerate(patterns):
+        theta, a = _ridge([*patterns[:at], *patterns[at + 1 :]], ridge, scale)
+        costs.append(a * one.x[:, 0] + one.x[:, 1:] @ theta)
+    return _pairs(costs, patterns)
+
+
+def _pairs(costs: Sequence[Doubles], patterns: Sequence[_Moments]) -> float:
+    """Return the share of sample pairs that `costs` order as the times do; equal times do not form a pair."""
+    exact = [np.zeros(one.y.size, np.bool_) for one in patterns]
+    return pooled_pairs((cost, one.y, flags) for cost, one, flags in zip(costs, patterns, exact, strict=True))

@@ -1,0 +1,138 @@
+"""Select the fastest of ranked candidates in one go: the race of the planners for GPUs and einsum programs.
+
+`search.Search` does the same between a user's products, for kernels on the CPU. Both time by `race.turns`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Final, Generic, TypeVar
+
+from autosparse.tuner.search.race import Race, RaceRule, turns
+
+from autosparse.core.solver import DEFAULT, Choice, Cost
+from autosparse.errors import BuildError, PackError
+
+T = TypeVar("T")
+
+BATCH: Final = 4
+"""Number of candidates that are prepared and race together; each of them may hold a packed copy of the operand."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Considered:
+    """Candidate of a plan: its choice, name for explanations, expected cost, and what a race found."""
+
+    choice: Choice
+    name: str
+    cost: Cost = Cost()  # noqa: RUF009  # a frozen dataclass
+    measured_s: float | None = None  # seconds of one run, scaled to the default's time
+    failed: str | None = None  # reason why it could not run
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection(Generic[T]):
+    """Result of a selection: the fastest choice, prepared (`bound` None: the default), and all that was considered."""
+
+    choice: Choice
+    bound: T | None
+    default_s: float | None
+    considered: tuple[Considered, ...]
+
+    def measured_s(self, choice: Choice) -> float | None:
+        """Return the measured seconds of one run by `choice`; None if it was not timed."""
+        return next((one.measured_s for one in self.considered if one.choice == choice), None)
+
+
+@dataclass(slots=True, kw_only=True)
+class Selector(Generic[T]):
+    """Preparation, check and timing of the candidates of one problem, and the rules of their races."""
+
+    prepare: Callable[[Choice], T]  # raises BuildError or PackError
+    measure: Callable[[T | None], float]  # seconds of one run; of the default for None
+    difference: Callable[[T], str | None] = lambda bound: None  # why its result is wrong, or None
+    handicap: Callable[[Choice], float] = lambda choice: 1.0  # factor on its time when it is compared with others
+    rule: RaceRule = RaceRule()  # noqa: RUF009  # a frozen dataclass
+    default: Considered = Considered(choice=DEFAULT, name="default")
+    limit_s: float = float("inf")  # seconds of timing after which a race ends
+
+    def select(self, ranked: Iterable[Considered]) -> Selection[T]:
+        """Race the default and the candidates `ranked`, in batches, and return the fastest that beats the default."""
+        waiting, found = iter(ranked), list[Considered]()
+        best: tuple[Considered, T] | None = None
+        default_s: float | None = None
+        while batch := list(itertools.islice(waiting, BATCH)):
+            ready = []
+            for one in batch:
+                bound, failed = self._prepared(one.choice)
+                if bound is None:
+                    found.append(replace(one, failed=failed))
+                else:
+                    ready.append((one, bound))
+            entrants = [*(() if best is None else (best,)), *ready]
+            if not ready:
+                continue
+            race = self._race([bound for _, bound in entrants])
+            default_s = default_s or race.typical_s(0)
+            timed = [
+                (replace(one, measured_s=race.ratio(at) * (default_s or 0.0)), bound)
+                for at, (one, bound) in enumerate(entrants, start=1)
+            ]
+            found += [one for one, _ in timed[len(entrants) - len(ready) :]]
+            best = self._best(race, timed, best is not None)
+        default = replace(self.default, measured_s=default_s)
+        choice, bound = (DEFAULT, None) if best is None else (best[0].choice, best[1])
+        return Selection(choice=choice, bound=bound, default_s=default_s, considered=(default, *found))
+
+    def _prepared(self, choice: Choice) -> tuple[T | None, str | None]:
+        try:
+            bound = self.prepare(choice)
+        except (BuildError, PackError) as err:
+            return None, " ".join(str(err).split())
+        wrong = self.difference(bound)
+        return (bound, None) if wrong is None else (None, wrong)
+
+    def _race(self, challengers: Sequence[T]) -> Race:
+        entrants: list[T | None] = [None, *challengers]
+        for one in entrants:
+            self.measure(one)  # compiles, and fills the caches
+        return run_race(len(entrants), lambda at: self.measure(entrants[at]), rule=self.rule, limit_s=self.limit_s)
+
+    def _best(
+        self, race: Race, timed: Sequence[tuple[Considered, T]], has_incumbent: bool
+    ) -> tuple[Considered, T] | None:
+        """Return the fastest winner of the race; an incumbent counts as a winner unless the default is faster."""
+        winners = set(race.winners())
+        if has_incumbent and race.ratio(1) < 1.0:
+            winners.add(1)
+        best = min(winners, key=lambda at: race.ratio(at) * self.handicap(timed[at - 1][0].choice), default=0)
+        return timed[best - 1] if best else None
+
+
+def run_race(
+    n_entrants: int,
+    measure: Callable[[int], float | None],
+    *,
+    rule: RaceRule | None = None,
+    limit_s: float = math.inf,
+    clock: Callable[[], float] = time.perf_counter,
+) -> Race:
+    """Time entrants 0 (the holder) to ``n_entrants - 1`` in rounds by ``measure(entrant)``.
+
+    After `limit_s` seconds the race ends, but not before its first round is complete.
+    """
+    race = Race(n_entrants, rule or RaceRule())
+    steps, end_s = turns(race), clock() + limit_s
+    answer: float | None = None
+    with suppress(StopIteration):
+        while True:
+            turn = steps.send(answer)
+            if race.n_rounds and clock() > end_s:
+                break
+            answer = measure(turn)
+    return race
