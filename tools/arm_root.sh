@@ -5,7 +5,7 @@
 #
 # Needs the Debian packages mmdebstrap, qemu-user and gcc-aarch64-linux-gnu, and a registry of Python packages.
 set -eu
-python=$1
+python=$(cd "$(dirname "$(command -v "$1")")" && pwd)/$(basename "$1")
 mkdir -p "$2"
 folder=$(cd "$2" && pwd)
 here=$(cd "$(dirname "$0")/.." && pwd)
