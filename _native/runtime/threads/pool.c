@@ -12,9 +12,6 @@
  * often on the caller's own core, so helpers are kept off it (placing.h). Jobs shorter than the mean arrival time of
  * helpers stay on the calling thread, and so do jobs whose program is slower with helpers (call_intervals.c).
  */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE /* sched_getcpu, pthread_setaffinity_np */
-#endif
 #include "common.h"
 
 #include "hooks.h"
@@ -68,11 +65,10 @@ static struct {
     int n_helpers;
     asp_placing placing;
     pthread_t helpers[MAX_HELPERS];
-    int64_t arrival_ns; /* running mean of the arrival time of woken helpers */
+    int64_t arrival_ns, penalty_ns; /* mean arrival time of woken helpers; length of the restriction after a stall */
     asp_succession jobs;
     asp_waiting waiting; /* how long helpers spin */
-    int64_t penalty_ns; /* length of the restriction to one thread after a stall */
-    _Atomic int64_t cautious_until_ns; /* its end; read without the lock by asp_pool_caution_left_ns */
+    _Atomic int64_t cautious_until_ns; /* end of the restriction to one thread after a stall; read without the lock */
     asp_concurrent_callers callers;
     int64_t n_shared, n_held_back, n_stalls; /* see asp_pool_counters */
     int forked;
