@@ -1,5 +1,7 @@
-"""Sparse times sparse product C[i,j] = sum_k A[i,k] * B[k,j] by Gustavson's algorithm on several threads.
+"""Sparse times sparse product C[i,j] = sum_k A[i,k] * B[k,j], row by row on several threads.
 
+Three solvers accumulate a row: an accumulator per column (Gustavson), a hash table of the row's columns, and a merge of
+sorted rows of B by a heap, which copies a multiple of one row. The runtime chooses for each row by estimated costs.
 Entries, their order within rows and their sums equal those of SciPy's ``csr_matmat`` to the last bit. The column
 touched last comes first, zero sums are not stored, and duplicates of the operands are multiplied and summed.
 """
@@ -38,27 +40,62 @@ class CompressedRows(NamedTuple):
         )
 
 
+BY_CLASS: Final = "by class"
+"""Name of the solver that takes the cheapest of the others for each row."""
+SOLVERS: Final = (BY_CLASS, "dense", "hash", "heap")
+"""Solvers in the order of their codes in the runtime."""
 MAX_EMPTY_COLS: Final = 8
 """Maximum columns per entry of B for accumulators per column; beyond, only nonempty columns get an accumulator."""
 FEW_COLS: Final = 1 << 22
 """Number of columns up to which every column has an accumulator."""
 
 
-def multiply(A: CompressedRows, B: CompressedRows, *, n_cols: int, threads: int = 0) -> CompressedRows:
+def multiply(
+    A: CompressedRows, B: CompressedRows, *, n_cols: int, threads: int = 0, solver: str = BY_CLASS
+) -> CompressedRows:
     """Return the rows of A @ B, which has `n_cols` columns; both operands have the same dtype and index type.
 
     Memory grows with the number of entries, not with `n_cols`. Raises MemoryError if it is insufficient.
     """
     if n_cols <= FEW_COLS + MAX_EMPTY_COLS * B.indices.size:
-        return _multiply(A, B, n_cols=n_cols, threads=threads)
+        return _multiply(A, B, n_cols=n_cols, threads=threads, solver=solver)
     used, numbers = np.unique(B.indices[: B.indptr[-1]], return_inverse=True)
     narrow = B._replace(indices=np.ascontiguousarray(numbers.reshape(-1), dtype=B.indices.dtype))
-    made = _multiply(A, narrow, n_cols=max(1, used.size), threads=threads)
+    made = _multiply(A, narrow, n_cols=max(1, used.size), threads=threads, solver=solver)
     return made._replace(indices=used.astype(made.indices.dtype, copy=False)[made.indices])
 
 
-def _multiply(A: CompressedRows, B: CompressedRows, *, n_cols: int, threads: int) -> CompressedRows:
-    """Return the rows of A @ B, computed by the runtime with one accumulator per column and thread.
+class SolverCost(NamedTuple):
+    """Estimated cost of one solver, and the rows that it serves if solvers are chosen by class."""
+
+    solver: str
+    n_rows: int
+    n_products: int
+    """Number of multiplications in these rows."""
+    alone_s: float
+    """Estimated seconds on one thread if the solver served all rows."""
+
+
+def costs(A: CompressedRows, B: CompressedRows, *, n_cols: int) -> tuple[SolverCost, ...]:
+    """Return the estimated costs of the product by class and by each solver alone, in the order of `SOLVERS`.
+
+    Rows "by class" are all that have multiplications.
+    """
+    lib, ffi, pointer = runtime_api.lib, runtime_api.ffi, runtime_api.pointer
+    counts, ns = ffi.new("int64_t[]", 2 * len(SOLVERS)), ffi.new("double[]", len(SOLVERS))
+    if n_cols > FEW_COLS + MAX_EMPTY_COLS * B.indices.size:
+        n_cols = max(1, min(n_cols, B.indices.size))  # only columns with entries are numbered
+    codes = _DTYPE_CODES[A.data.dtype], _INDEX_CODES[A.indptr.dtype]
+    patterns = (pointer(A.indptr), pointer(A.indices), pointer(B.indptr), pointer(B.indices))
+    runtime_api.raise_for(lib.asp_spgemm_costs(*codes, (A.n_rows, B.n_rows, n_cols), *patterns, counts, ns))
+    return tuple(
+        SolverCost(name, int(counts[2 * n]), int(counts[2 * n + 1]), float(ns[n]) * 1e-9)
+        for n, name in enumerate(SOLVERS)
+    )
+
+
+def _multiply(A: CompressedRows, B: CompressedRows, *, n_cols: int, threads: int, solver: str) -> CompressedRows:
+    """Return the rows of A @ B, computed by the runtime.
 
     The index type of the result is that of the operands, or int64 if the number of entries exceeds int32.
     """
@@ -67,7 +104,7 @@ def _multiply(A: CompressedRows, B: CompressedRows, *, n_cols: int, threads: int
     n_entries = ffi.new("int64_t *")
     job = lib.asp_spgemm_begin(
         _DTYPE_CODES[A.data.dtype], index_code, (A.n_rows, B.n_rows, n_cols),
-        *map(pointer, A), *map(pointer, B), threads, n_entries,
+        *map(pointer, A), *map(pointer, B), threads, SOLVERS.index(solver), n_entries,
     )  # fmt: skip
     if job == ffi.NULL:
         raise MemoryError(f"no memory for the product of {A.n_rows} rows with a matrix of {n_cols} columns")

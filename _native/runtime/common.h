@@ -96,6 +96,9 @@
 enum { ASP_OK = 0, ASP_BAD_CODE = 1, ASP_NO_MEMORY = 2, ASP_BAD_SIZE = 3 };
 /* Codes of value types (parameter `dtype`): float, double, and the complex numbers of either. */
 enum { ASP_F32 = 0, ASP_F64 = 1, ASP_C64 = 2, ASP_C128 = 3 };
+/* Further codes, of products of integers (pairs/): bool, and integers modulo a power of two. Values of a sparse operand
+ * may also be stored as signed integers. */
+enum { ASP_BOOL = 4, ASP_U8 = 5, ASP_U16 = 6, ASP_U32 = 7, ASP_U64 = 8, ASP_I8_STORED = 9, ASP_I64_STORED = 12 };
 /* Codes of index types (parameter `itype`). */
 enum { ASP_I32 = 0, ASP_I64 = 1 };
 

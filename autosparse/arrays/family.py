@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from autosparse.config import Effort, EffortName
     from autosparse.core.plan import Plan
     from autosparse.explain.explanation import Explanation
+    from autosparse.explain.program_explanation import ProgramExplanation
     from autosparse.log import Progress
 
 AnyArray = NDArray[Any]  # Any: any dtype that SciPy takes
@@ -245,8 +246,10 @@ class AutoSparseMatrix(_Family, Reflected, Copies, Products, conversion.DenseRes
             transposed=self._transposed is not bool(transposed), dtype=dtype, progress=progress,
         )  # fmt: skip
 
-    def explain(self, B: Any = 1, *, operation: str = names.MATMUL) -> Explanation:
-        """Return what runs for ``A @ B`` and why; B is the dense operand or its number of columns.
+    def explain(self, B: Any = 1, *, operation: str = names.MATMUL) -> Explanation | ProgramExplanation:
+        """Return what runs for ``A @ B`` and why; B is the other operand, or the number of columns of a dense one.
+
+        For a sparse B, the explanation lists the solvers of its rows. The three agree to the last bit.
 
         With ``operation="sddmm"`` the product is ``sddmm(A, X, Y)``, and B is the number of columns of X.
 
@@ -255,6 +258,10 @@ class AutoSparseMatrix(_Family, Reflected, Copies, Products, conversion.DenseRes
         """
         from autosparse.explain.explanation import explain
 
+        if operation == names.MATMUL and sps.issparse(B):
+            from autosparse.explain.sparse_products import explain_sparse_product
+
+            return explain_sparse_product(self, B)
         return explain(self._cell, B, transposed=self._transposed, operation=operation)
 
     def _repr_html_(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, cast
 
 import numpy as np
 import scipy.sparse as sps
@@ -20,13 +20,8 @@ AnyArray = NDArray[Any]  # Any: any dtype that SciPy takes
 ndarray = np.ndarray  # a global of this module: saves one look-up per product
 
 
-MANY: Final = 1 << 17
-"""Minimum multiplications (entries x columns) of a product of two dtypes for which converting A's values pays."""
-MANY_COLUMNS: Final = 4
-"""Minimum columns of B for which converting A's values pays; with a vector it takes as long as the product itself.
-
-With one column a converted product is 0.84 to 1.12 times as fast as SciPy's.
-"""
+_LARGE: Final = 1 << 14
+"""Minimum entries of a dense operand that `dispatch.pairs` converts, on several threads."""
 
 
 @functools.cache
@@ -39,7 +34,22 @@ def _converted(B: AnyArray, dtype: np.dtype[Any]) -> AnyArray | None:
     """Return `B` converted to `dtype` if a product of `dtype` and B's dtype has `dtype`, else None."""
     if B.dtype == dtype:
         return B
-    return B.astype(dtype, order="C") if _takes(dtype, B.dtype) else None
+    if not _takes(dtype, B.dtype):
+        return None
+    if B.size < _LARGE:
+        return B.astype(dtype, order="C")
+    try:
+        return cast("AnyArray", _pairs().widened(B, dtype))
+    except (ImportError, OSError):  # no file descriptor left, or another root directory
+        return B.astype(dtype, order="C")
+
+
+@functools.cache
+def _pairs() -> Any:
+    """Return the module of products of two dtypes, which most programs do not need."""
+    from autosparse.dispatch import pairs
+
+    return pairs
 
 
 class Products:
@@ -60,7 +70,8 @@ class Products:
                 values, shape = cell._arrays[DATA], other.shape
                 if type(values) is ndarray and values.dtype.char not in NATIVE:  # no kernel: validate nothing
                     if 0 < len(shape) <= 2 and shape[0] == self._shape[-1]:
-                        return self._product_of_scipy(other)
+                        del values  # a further reference would count as an exported array
+                        return self._product_of_pair(other)
                     return super().__matmul__(other)  # type: ignore[misc]
                 del values  # a further reference would count as an exported array, to be checked for ever
                 if cell.small_product_ns < NOT_SMALL_NS and cell.dispatcher is None:
@@ -95,16 +106,12 @@ class Products:
         return super().__rmatmul__(other)  # type: ignore[misc]
 
     def _matmul_vector(self, other: Any) -> Any:
-        B = self._as_native(other)
-        if B is None:
-            return super()._matmul_vector(other)  # type: ignore[misc]
-        return executor.matmul(self._cell, B, transposed=self._transposed)
+        C = self._product_by_us(other)
+        return super()._matmul_vector(other) if C is None else C  # type: ignore[misc]
 
     def _matmul_multivector(self, other: Any) -> Any:
-        B = self._as_native(other)
-        if B is None:
-            return super()._matmul_multivector(other)  # type: ignore[misc]
-        return executor.matmul(self._cell, B, transposed=self._transposed)
+        C = self._product_by_us(other)
+        return super()._matmul_multivector(other) if C is None else C  # type: ignore[misc]
 
     def _matmul_sparse(self, other: Any) -> Any:
         try:
@@ -114,49 +121,43 @@ class Products:
         product = sparse_product.multiply(self, other)
         return super()._matmul_sparse(other) if product is None else product  # type: ignore[misc]
 
-    def _as_native(self, other: Any) -> AnyArray | None:
-        """Return the ndarray `other` in A's dtype if A @ other has that dtype and a kernel; else None."""
-        cell = self._cell
-        dtype = (cell.rows or cell.validate()).dtype
-        return None if dtype is None or not isinstance(other, ndarray) else _converted(np.asarray(other), dtype)
+    def _product_by_us(self, other: Any) -> AnyArray | None:
+        """Return A @ B for an ndarray (k,) or (k, n) by kernels of ours; None leaves it to SciPy."""
+        if not isinstance(other, ndarray):
+            return None
+        rows, B = self._cell.rows or self._cell.validate(), np.asarray(other)
+        native = None if rows.dtype is None else _converted(B, rows.dtype)
+        if native is not None:
+            return executor.matmul(self._cell, native, transposed=self._transposed)
+        return self._by_pair(B)
 
     def _product_of_mixed(self, rows: NativeRows, other: AnyArray) -> Any:
         """Return A @ B for an ndarray (k,) or (k, n) of another dtype, by the executor if B converts to A's dtype."""
         B = None if rows.dtype is None else _converted(other, rows.dtype)
         if B is None:
-            return self._product_of_scipy(other)
+            return self._product_of_pair(other)
         return executor.matmul(self._cell, B, transposed=self._transposed)
 
-    def _product_of_scipy(self, other: AnyArray) -> Any:
-        """Return A @ B for an ndarray (k,) or (k, n) where neither dtype is the product's, or where A's dtype has no
-        kernels.
+    def _product_of_pair(self, other: AnyArray) -> Any:
+        """Return A @ B for an ndarray (k,) or (k, n) where A's dtype has no kernels of its own or is not the product's.
 
-        SciPy computes it without checking the operands again. Large products whose dtype has kernels are computed with
-        A's values converted to that dtype.
+        Products of other dtypes are computed by SciPy, which does not check the operands again.
         """
-        columns = other.shape[1] if other.ndim == 2 else 1
-        if columns >= MANY_COLUMNS and self._cell.nnz * columns >= MANY:
-            C = self._product_in_promoted(other)
-            if C is not None:
-                return C
+        C = self._by_pair(other)
+        if C is not None:
+            return C
         as_scipys = plain.over(self._plain_class, self._shape, self._cell._arrays)
         is_vector = other.ndim == 1 and len(self._shape) == 2
         return as_scipys._matmul_vector(other) if is_vector else as_scipys._matmul_dispatch(other)
 
-    def _product_in_promoted(self, other: AnyArray) -> AnyArray | None:
-        """Return A @ B in SciPy's result dtype, with A's values converted; None where that dtype has no kernel."""
-        cell = self._cell
-        indptr, indices, values = cell._arrays
-        if len(self._shape) != 2 or type(values) is not ndarray or values.ndim != 1 or other.dtype.kind not in "biufc":
+    def _by_pair(self, other: AnyArray) -> AnyArray | None:
+        """Return A @ B by the kernels of dtype pairs; None where they do not take it."""
+        try:
+            pairs = _pairs()
+        except (ImportError, OSError):  # no file descriptor left, or another root directory: SciPy needs no import
             return None
-        dtype = np.dtype(upcast_char(values.dtype.char, other.dtype.char))
-        if dtype.char not in NATIVE:
-            return None
-        promoted = Operand.over(cell.n_major, cell.n_minor, [indptr, indices, values.astype(dtype)], is_valid=False)
-        if promoted.validate().dtype is None:
-            return None
-        B = np.ascontiguousarray(other, dtype=dtype)
-        return executor.once(promoted, B, transposed=self._transposed)
+        C: AnyArray | None = pairs.multiply(self._cell, other, transposed=self._transposed)
+        return C
 
     def _matmul_dispatch(self, other: Any, *args: Any) -> Any:
         try:

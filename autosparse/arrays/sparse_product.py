@@ -9,7 +9,7 @@ from scipy.sparse._sputils import upcast
 
 from autosparse._native import runtime_api
 from autosparse._native.kernels import spgemm
-from autosparse._native.kernels.spgemm import CompressedRows
+from autosparse._native.kernels.spgemm import CompressedRows, SolverCost
 from autosparse.config import get_options
 from autosparse.operands.csr import DATA, INDICES, INDPTR, Operand
 from autosparse.operands.native_rows import check_bounds, plain_codes
@@ -21,6 +21,21 @@ def multiply(left: Any, right: Any) -> Any:  # Any: an autosparse csr or csc obj
     Entries, their order and their sums equal SciPy's to the last bit. Raises MemoryError without memory for the
     product.
     """
+    found = _operands(left, right)
+    if found is None:
+        return None
+    operands, n_cols = found
+    return _multiplied(left, operands, (left._shape[0], right.shape[1]), n_cols=n_cols)
+
+
+def costs(left: Any, right: Any) -> tuple[SolverCost, ...] | None:
+    """Return the estimated costs of the solvers of ``left @ right``, or None when SciPy computes the product."""
+    found = _operands(left, right)
+    return None if found is None else spgemm.costs(*found[0], n_cols=found[1])
+
+
+def _operands(left: Any, right: Any) -> tuple[tuple[CompressedRows, CompressedRows], int] | None:
+    """Return the operands as rows of common dtypes and the number of columns of their product; None for SciPy."""
     if not runtime_api.is_there() or len(left._shape) != 2 or right.ndim != 2:
         return None
     other = right if type(right) is type(left) else _converted(right, left)
@@ -28,9 +43,7 @@ def multiply(left: Any, right: Any) -> Any:  # Any: an autosparse csr or csc obj
         return None
     first, second = (other, left) if left._transposed else (left, other)  # (A B)ᵀ = Bᵀ Aᵀ, and csc is the transpose
     operands = _common_rows(first._cell, second._cell)
-    if operands is None:
-        return None
-    return _multiplied(left, operands, (left._shape[0], right.shape[1]), n_cols=second._cell.n_minor)
+    return None if operands is None else (operands, second._cell.n_minor)
 
 
 def multiply_rows(cls: type, left: Any, right: Any) -> Any:

@@ -82,7 +82,7 @@ def plan_of(
     plan = EinsumPlan(
         candidate.program, candidate.steps, TensorAccess("R", tuple(subscripts.output)), is_dense_output,
         tuple(patterns), tuple(access for access in reads(kernel.statement) if access.tensor not in patterns),
-        "".join(kernel.indices), frozenset(),
+        "".join(kernel.indices), frozenset(), semiring=subscripts.semiring,
     )  # fmt: skip
     return _fitted(plan, patterns, subscripts.extents)
 

@@ -9,8 +9,10 @@ import numpy as np
 import scipy.sparse as sps
 
 from autosparse.config import get_options
+from autosparse.contraction.expressions.arrays import contract_arrays
+from autosparse.contraction.expressions.semirings import PLUS_TIMES
 from autosparse.contraction.kinds import AnyArray, is_sparse
-from autosparse.contraction.operands import Dense, Operand, Sparse, prepare
+from autosparse.contraction.operands import Dense, Operand, Sparse, distinct, prepare
 from autosparse.contraction.results import dense
 from autosparse.contraction.routes import joins, paid
 from autosparse.contraction.routes.patterns import key_of
@@ -28,11 +30,12 @@ def compute(
     operands: Sequence[Any], subscripts: Subscripts, dtype: np.dtype[Any], *, is_dense: bool, by_kernel: bool = False
 ) -> Result:
     """Compute an einsum, as sparse entries or an ndarray; `by_kernel` uses a compiled kernel from the first call on."""
-    if dtype.kind == "b":
+    is_ordinary = subscripts.semiring == PLUS_TIMES
+    if dtype.kind == "b" and is_ordinary:
         return _as_booleans(compute(operands, subscripts, WIDER, is_dense=is_dense, by_kernel=by_kernel))
     prepared = prepare(operands, subscripts, dtype)
     serve = generated if by_kernel else execute
-    if len(prepared) == 3 and not subscripts.output:
+    if len(prepared) == 3 and not subscripts.output and is_ordinary:
         from autosparse.contraction.routes.triangles import triangles
 
         halved = triangles(prepared, subscripts)
@@ -40,6 +43,8 @@ def compute(
             of_lower = serve(halved.operands, halved.subscripts, is_dense=True)
             total: AnyArray = halved.total(dense(of_lower) if isinstance(of_lower, Sparse) else of_lower)
             return total
+    if all(isinstance(operand, Dense) for operand in prepared):
+        return contract_arrays([one for one in prepared if isinstance(one, Dense)], subscripts)
     result = serve(prepared, subscripts, is_dense=is_dense)
     return broadcast(result, subscripts) if isinstance(result, Sparse) else result
 
@@ -135,10 +140,12 @@ def broadcast(entries: Sparse, subscripts: Subscripts) -> Sparse:
     missing = [index for index in subscripts.output if index not in entries.indices]
     if not missing:
         return entries
-    array = dense(entries)
-    for mode, index in enumerate(subscripts.output):
-        if index in missing:
-            array = np.expand_dims(array, mode)
-    coords = np.stack(np.nonzero(np.broadcast_to(array, subscripts.shape))).astype(np.int64)
-    values = np.broadcast_to(array, subscripts.shape)[tuple(coords)]
-    return Sparse(subscripts.output, coords, values, subscripts.shape, sorted_by=subscripts.output)
+    coords, values = dict(zip(entries.indices, entries.coords, strict=True)), entries.values
+    for index in missing:
+        extent = subscripts.extents[index]
+        coords = {known: np.tile(row, extent) for known, row in coords.items()}
+        coords[index] = np.repeat(np.arange(extent), values.size)
+        values = np.tile(values, extent)
+    return distinct(
+        subscripts.output, np.stack([coords[index] for index in subscripts.output]), values, subscripts.shape
+    )

@@ -9,8 +9,9 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
+from autosparse.contraction.expressions.semirings import PLUS_TIMES, SEMIRINGS, Semiring, added_along, added_runs, named
 from autosparse.contraction.kinds import AnyArray, arrays_of, canonical, entries, is_sparse, is_tensor
-from autosparse.contraction.lower.ordered_entries import OrderedEntries, added, keys
+from autosparse.contraction.lower.ordered_entries import OrderedEntries, keys
 from autosparse.contraction.subscripts import Subscripts
 
 FEW_ROWS: Final = 1 << 20
@@ -109,19 +110,28 @@ def prepare(arguments: Sequence[Any], subscripts: Subscripts, dtype: np.dtype[An
             found.append(operand)
         else:
             found.append(_dense(np.asarray(obj), letters, others, subscripts, dtype))
+    semiring = named(subscripts.semiring)
+    for one in () if semiring.has_negatives else found:
+        semiring.check(one.values if isinstance(one, Sparse) else one.array)
     return found
 
 
 def _dense(array: AnyArray, letters: str, others: str, subscripts: Subscripts, dtype: np.dtype[Any]) -> Dense:
-    """Convert a dense argument; NumPy extracts diagonals and sums the indices that are not in `others`."""
+    """Convert a dense argument: extract its diagonals and add up over the indices that are not in `others`."""
     kept = "".join(
         index
         for index in dict.fromkeys(letters)
         if index in others and not _is_broadcast(index, letters, array.shape, subscripts)
     )
     names = dict(zip(dict.fromkeys(letters), string.ascii_letters, strict=False))
+    array = array.astype(dtype, copy=False)
+    semiring = named(subscripts.semiring)
+    if not semiring.is_ordinary:
+        whole = "".join(names[index] for index in letters) + "->" + "".join(names.values())
+        summed = tuple(axis for axis, index in enumerate(names) if index not in kept)
+        return Dense(kept, np.ascontiguousarray(added_along(np.einsum(whole, array), summed, semiring)))
     plain = "".join(names[index] for index in letters) + "->" + "".join(names[index] for index in kept)
-    return Dense(kept, np.ascontiguousarray(np.einsum(plain, array.astype(dtype, copy=False))))
+    return Dense(kept, np.ascontiguousarray(np.einsum(plain, array)))
 
 
 def _is_broadcast(index: str, letters: str, shape: Sequence[int], subscripts: Subscripts) -> bool:
@@ -135,11 +145,15 @@ def _sparse(obj: Any, letters: str, others: str, subscripts: Subscripts, dtype: 
         *rows, values = _plain_rows(obj)
         values = values.astype(dtype, copy=False)
         return Sparse(letters, None, values, obj.shape, sorted_by=letters, rows=(rows[0], rows[1]))
-    if is_tensor(obj) and _is_whole(obj.shape, letters, others, subscripts):
+    if is_tensor(obj) and subscripts.semiring != "or_and" and _is_whole(obj.shape, letters, others, subscripts):
         return Sparse.of_tensor(letters, OrderedEntries.of(obj._entries), obj.shape, dtype)
     coords, values = entries(obj)
-    values = values.astype(dtype, copy=False)
     shape = obj.shape
+    semiring = named(subscripts.semiring)
+    if not semiring.is_ordinary:  # an entry's value is the sum of its duplicates, as in SciPy
+        whole = distinct(letters, coords, values, shape)
+        coords, values = whole.coords, whole.values
+    values = values.astype(dtype, copy=False)
     keep = np.ones(values.size, dtype=bool)
     first: dict[str, int] = {}
     for mode, index in enumerate(letters):
@@ -157,7 +171,7 @@ def _sparse(obj: Any, letters: str, others: str, subscripts: Subscripts, dtype: 
     modes = [mode for _, mode in kept]
     indices = "".join(index for index, _ in kept)
     extents = tuple(shape[mode] for mode in modes)
-    return distinct(indices, coords[modes], values, extents)
+    return distinct(indices, coords[modes], values, extents, semiring)
 
 
 def _is_whole(shape: Sequence[int], letters: str, others: str, subscripts: Subscripts) -> bool:
@@ -184,7 +198,9 @@ def _plain_rows(obj: Any) -> tuple[AnyArray, AnyArray, AnyArray]:
     return indptr, indices[:nnz], data[:nnz]
 
 
-def distinct(indices: str, coords: AnyArray, values: AnyArray, shape: tuple[int, ...]) -> Sparse:
+def distinct(
+    indices: str, coords: AnyArray, values: AnyArray, shape: tuple[int, ...], semiring: Semiring = SEMIRINGS[PLUS_TIMES]
+) -> Sparse:
     """Create an operand with sorted entries, adding up those at the same coordinates."""
     if not values.size:
         return Sparse(indices, coords, values, shape, sorted_by=indices)
@@ -194,5 +210,5 @@ def distinct(indices: str, coords: AnyArray, values: AnyArray, shape: tuple[int,
     starts = np.flatnonzero(np.concatenate(([True], key[1:] != key[:-1])))
     coords, values = coords[:, order], values[order]
     if starts.size < values.size:
-        coords, values = coords[:, starts], added(values, starts)
+        coords, values = coords[:, starts], added_runs(values, starts, semiring)
     return Sparse(indices, np.ascontiguousarray(coords), values, shape, sorted_by=indices)

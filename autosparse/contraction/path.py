@@ -12,6 +12,8 @@ from typing import Any, Final
 import numpy as np
 
 from autosparse.contraction.candidates import is_searchable
+from autosparse.contraction.expressions.arrays import contract_arrays
+from autosparse.contraction.expressions.semirings import PLUS_TIMES
 from autosparse.contraction.operands import Dense, Operand, Sparse
 from autosparse.contraction.results import is_dense_by_default
 from autosparse.contraction.subscripts import Subscripts
@@ -48,8 +50,10 @@ def _contracted(
     needed = subscripts.output + "".join(operand.indices for operand in others)
     letters = dict.fromkeys("".join(operand.indices for operand in chosen))
     output = "".join(index for index in letters if index in needed)
-    inner = Subscripts(tuple(operand.indices for operand in chosen), output, subscripts.extents)
+    inner = subscripts._replace(inputs=tuple(operand.indices for operand in chosen), output=output)
     arrays = [operand.array for operand in chosen if isinstance(operand, Dense)]
+    if len(arrays) == len(chosen) and subscripts.semiring != PLUS_TIMES:
+        return Dense(output, contract_arrays([one for one in chosen if isinstance(one, Dense)], inner))
     if len(arrays) == len(chosen):
         return Dense(output, np.ascontiguousarray(np.einsum(_plain(inner), *arrays, optimize=True)))
     bound = {index for operand in chosen if isinstance(operand, Sparse) for index in operand.indices}

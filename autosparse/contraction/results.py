@@ -11,6 +11,7 @@ import scipy.sparse as sps
 
 from autosparse.arrays import construct
 from autosparse.arrays.family import csr_array
+from autosparse.contraction.expressions.semirings import PLUS_TIMES, SEMIRINGS, Semiring
 from autosparse.contraction.kinds import AnyArray, is_sparse
 from autosparse.contraction.kinds import entries as entries_of
 from autosparse.errors import EinsumError
@@ -78,10 +79,12 @@ def _levels(entries: Sparse) -> Any:
     return _tensor(entries)
 
 
-def dense(entries: Sparse) -> AnyArray:
-    """Return the entries as an ndarray."""
-    array = np.zeros(entries.shape, dtype=entries.dtype)
-    array[tuple(entries.coords)] = entries.values if array.ndim else entries.values.sum()
+def dense(entries: Sparse, semiring: Semiring = SEMIRINGS[PLUS_TIMES]) -> AnyArray:
+    """Return the entries as an ndarray, with the zero of the semiring elsewhere."""
+    array = semiring.filled(entries.shape, entries.dtype)
+    array[tuple(entries.coords)] = (
+        entries.values if array.ndim else semiring.add.reduce(entries.values, initial=semiring.zero)
+    )
     return array
 
 
@@ -131,19 +134,19 @@ def check_format(name: str, n_dims: int, dtype: np.dtype[Any]) -> None:
         )
 
 
-def converted(result: Any, wanted: str) -> Any:
+def converted(result: Any, wanted: str, semiring: Semiring = SEMIRINGS[PLUS_TIMES]) -> Any:
     """Convert a finished result (sparse object, ndarray or scalar) to the format `wanted`."""
     if is_sparse(result):
         return _of_sparse(result, wanted)
     if hasattr(result, "sorted_by"):  # entries from a kernel or from joins
-        return FORMATS[wanted][0](result)
+        return dense(result, semiring) if wanted == "dense" else FORMATS[wanted][0](result)
     if wanted == "dense":
         return result
     from autosparse.contraction.operands import Sparse
 
     array = np.asarray(result)
     check_format(wanted, array.ndim, array.dtype)
-    coords = np.stack(np.nonzero(array)).astype(np.int64)
+    coords = np.stack(np.nonzero(array != semiring.zero)).astype(np.int64)
     return FORMATS[wanted][0](Sparse("", coords, array[tuple(coords)], array.shape))
 
 

@@ -18,11 +18,12 @@ LETTERS: Final = string.ascii_uppercase + string.ascii_lowercase
 
 
 class Subscripts(NamedTuple):
-    """Parsed subscripts: the index letters of each operand and of the output, and the extent of each index."""
+    """Parsed subscripts: letters of each operand and of the output, the extent of each index, and the semiring."""
 
     inputs: tuple[str, ...]
     output: str
     extents: dict[str, int]
+    semiring: str = "plus_times"
 
     def __str__(self) -> str:
         return f"{','.join(self.inputs)}->{self.output}"

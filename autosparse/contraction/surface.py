@@ -1,20 +1,19 @@
 """Public functions `einsum` and `einsum_path`, the counterparts of NumPy's for operands of which some are sparse."""
 
-# No `from __future__ import annotations`: a NamedTuple would then compile each annotation string at import.
+from __future__ import annotations
 
-import functools
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import DTypeLike
 
-from autosparse.contraction import results
-from autosparse.contraction.kinds import AnyArray, OperandKind, as_array, cast, is_of_torch, shape_of
-from autosparse.contraction.results import check_format, default_format
-from autosparse.contraction.routes.existing import Direct, direct
-from autosparse.contraction.serving import serve, takes
-from autosparse.contraction.subscripts import Subscripts, interleaved, read
+from autosparse.contraction.expressions.request import EinsumRequest
+from autosparse.contraction.expressions.semirings import PLUS_TIMES, named
+from autosparse.contraction.expressions.terms import SumOfTerms, is_sum, parse
+from autosparse.contraction.kinds import AnyArray, cast, is_of_torch, shape_of
+from autosparse.contraction.serving import takes
+from autosparse.contraction.subscripts import interleaved, read
 from autosparse.errors import EinsumError, InputTypeError, ShapeError
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
 def einsum(
     *arguments: Any, format: str | None = None, out: AnyArray | None = None, dtype: DTypeLike | None = None,
-    casting: str = "safe", optimize: object = None,
+    casting: str = "safe", optimize: object = None, semiring: str = PLUS_TIMES,
 ) -> Any:  # fmt: skip
     """Evaluate the Einstein summation convention on operands of which some are sparse, as ``np.einsum`` does on arrays.
 
@@ -35,6 +34,16 @@ def einsum(
     or a `tensor` above two dimensions or for dtypes that SciPy's matrices lack. Otherwise it is dense. `format`
     overrides this: "csr", "csc", "coo", "dense", "tensor", "dcsr" (two dimensions) or "csf". The last two are tensors
     whose entries are distinct and sorted by their modes, without memory per empty row.
+
+    The subscripts may be a sum: ``"ij,jk - ik -> ik"`` has terms with ``+`` and ``-`` between them and commas between
+    the factors of a term. Each term is an einsum of its own, repeated along indices of the output that it lacks, and a
+    sum needs ``->``. A sparse result stores an entry wherever a term has one, values that cancel included.
+
+    `semiring` replaces addition and multiplication: "plus_times" (default), "min_plus", "max_plus", "max_times" (values
+    that are not negative) or "or_and" (booleans). Entries that are not stored are the semiring's zero: infinity for
+    "min_plus", minus infinity for "max_plus", 0 and False for the others. Terms with such an entry are left out, a
+    sparse result stores an entry wherever a term exists, and a dense result has the zero elsewhere. An entry's value is
+    the sum of its duplicates, as in SciPy. Integers are converted to float64 if the zero is infinite.
 
     `out` is an ndarray that receives the result and is returned. `dtype` is the type of the computation, and `casting`
     the rule for converting operands to it. `optimize` is accepted for compatibility with NumPy and has no effect,
@@ -50,75 +59,33 @@ def einsum(
            [0., 9.]])
     >>> float(asp.einsum("ij,ij->", A, A))
     14.0
+    >>> asp.einsum("ij,jk + ik -> ik", A, A, A, semiring="min_plus").toarray()  # paths of at most two edges
+    array([[1., 2.],
+           [0., 3.]])
 
     """
     text, operands = interleaved(arguments)
     if any(map(is_of_torch, operands)):
-        return _of_torch(text, operands, format, out, dtype)
+        ordinary = None if semiring == PLUS_TIMES else semiring
+        whole = None if format == "dense" else format
+        return _of_torch(text, operands, format=whole, out=out, dtype=dtype, semiring=ordinary)
     if out is not None and format not in (None, "dense"):
         raise EinsumError.refused(f"out is an ndarray, format={format!r} is another kind of result", hint="one of them")
     if dtype is not None:
+        named(semiring).check_dtype(np.dtype(dtype))
         operands = tuple(cast(one, np.dtype(dtype), casting) for one in operands)
-    request = EinsumRequest(text, operands, format if out is None else "dense")
-    known, wanted = request.signature, request.signature.format
-    if not known.is_sparse:
-        return _finished(results.converted(np.einsum(text, *request.operands), wanted), out)
-    result = None
-    if known.direct is not None:
-        result = serve(known.direct, request.operands, known.subscripts, is_dense=wanted == "dense")
-    if result is None:
-        from autosparse.contraction.execution import compute  # not needed if a route computes the call
+    format = format if out is None else "dense"
+    if is_sum(text):
+        from autosparse.contraction.expressions.unions import einsum_of_sum  # most einsums are one product
 
-        result = compute(request.operands, known.subscripts, known.dtype, is_dense=wanted == "dense")
-    return _finished(results.converted(result, wanted), out)
+        return _finished(einsum_of_sum(text, operands, format, semiring), out)
+    return _finished(EinsumRequest(text, operands, format, semiring).result(), out)
 
 
-class EinsumSignature(NamedTuple):
-    """Facts derived from the subscripts, `format` and the operands' kinds, before any entry is read."""
-
-    subscripts: Subscripts
-    format: str
-    dtype: np.dtype[Any]
-    """Promoted dtype of the operands, in which the einsum is computed."""
-    is_sparse: bool
-    """True if any operand is sparse; otherwise ``np.einsum`` computes the result."""
-    direct: Direct | None
-    """Existing product or elementwise operation that computes this expression without a generated kernel, or None."""
-
-
-@functools.lru_cache(maxsize=1024)
-def signature_of(text: str, format: str | None, kinds: tuple[OperandKind, ...]) -> EinsumSignature:
-    """Derive and cache these facts; raise EinsumError if subscripts, format and operands do not fit together."""
-    subscripts = read(text, [kind.shape for kind in kinds])
-    dtype = np.result_type(*(kind.dtype for kind in kinds))
-    sparse = [letters for kind, letters in zip(kinds, subscripts.inputs, strict=True) if kind.is_sparse]
-    if not sparse:
-        return EinsumSignature(subscripts, format or "dense", dtype, False, None)
-    wanted = format or default_format(subscripts.output, set("".join(sparse)), dtype)
-    check_format(wanted, len(subscripts.output), dtype)
-    return EinsumSignature(subscripts, wanted, dtype, True, direct(kinds, subscripts, dtype))
-
-
-class EinsumRequest:
-    """Parsed arguments of one einsum: checked operands and the facts derived from their kinds."""
-
-    __slots__ = ("operands", "signature")
-
-    def __init__(self, text: str, given: Sequence[Any], format: str | None) -> None:
-        """Check the operands and derive their facts; raise EinsumError, a ValueError, if they do not fit together."""
-        self.operands = tuple(map(as_array, given))
-        self.signature = signature_of(text, format, tuple(map(OperandKind.of, self.operands)))
-
-    @classmethod
-    def of(cls, arguments: Sequence[Any], format: str | None) -> "EinsumRequest":
-        """Create a request from the positional arguments of `einsum`."""
-        return cls(*interleaved(arguments), format)
-
-
-def _of_torch(text: str, operands: Sequence[Any], format: str | None, out: Any, dtype: Any) -> Any:
+def _of_torch(text: str, operands: Sequence[Any], **given: Any) -> Any:
+    """Return the einsum of torch tensors; raise EinsumError if an option is given that tensors do not support."""
     from autosparse.torch.autograd.einsum import einsum as of_tensors
 
-    given = {"format": None if format == "dense" else format, "out": out, "dtype": dtype}
     refused = [name for name, value in given.items() if value is not None]
     if refused:
         raise EinsumError.refused(
@@ -126,7 +93,24 @@ def _of_torch(text: str, operands: Sequence[Any], format: str | None, out: Any, 
             f"Given: {', '.join(f'{name}={given[name]!r:.80}' for name in refused)}.",
             hint="omit it, and convert operands or the result",
         )
+    if is_sum(text):
+        return _torch_sum(parse(text), operands, of_tensors)
     return of_tensors(read(text, list(map(shape_of, operands))), operands)
+
+
+def _torch_sum(expression: SumOfTerms, operands: Sequence[Any], of_tensors: Callable[..., Any]) -> Any:
+    """Return the sum of the einsums of a sum's terms, as a dense tensor."""
+    read(expression.as_product, list(map(shape_of, operands)))  # checks the number and the shapes of all operands
+    total, at = None, 0
+    for term in expression.terms:
+        given = operands[at : at + len(term.inputs)]
+        at += len(term.inputs)
+        own, inner = term.output(expression.output), term.text(expression.output)
+        value = of_tensors(read(inner, list(map(shape_of, given))), given)
+        value = value[tuple(slice(None) if index in own else None for index in expression.output)]
+        value = -value if term.sign == "-" else value
+        total = value if total is None else total + value
+    return total
 
 
 def _finished(result: Any, out: Any) -> Any:
@@ -143,7 +127,7 @@ def _finished(result: Any, out: Any) -> Any:
     return out
 
 
-def einsum_path(*arguments: Any, format: str | None = None) -> str:
+def einsum_path(*arguments: Any, format: str | None = None, semiring: str = PLUS_TIMES) -> str:
     """Describe how `einsum` computes these arguments: candidate programs by cost, then the chosen program's loops.
 
     >>> A = sps.eye_array(3, format="csr")
@@ -152,13 +136,16 @@ def einsum_path(*arguments: Any, format: str | None = None) -> str:
 
     """
     from autosparse.contraction.choice import choose, is_computable
-    from autosparse.contraction.operands import prepare
+    from autosparse.contraction.operands import Sparse, prepare
     from autosparse.contraction.path import is_short
     from autosparse.contraction.routes.triangles import triangles
 
-    request = EinsumRequest.of(arguments, format)
+    text, operands = interleaved(arguments)
+    if is_sum(text):
+        return _path_of_sum(text, operands, format, semiring)
+    request = EinsumRequest(text, operands, format, semiring)
     known, subscripts = request.signature, request.signature.subscripts
-    if not known.is_sparse:
+    if not known.is_contracted:
         return f"{subscripts}: numpy.einsum, no operand is sparse"
     begins = []
     if known.direct is not None and takes(known.direct, known.direct.arguments(request.operands)):
@@ -166,11 +153,13 @@ def einsum_path(*arguments: Any, format: str | None = None) -> str:
             return f"{subscripts}: {known.direct.route.says}"
         begins = [f"{subscripts}: {known.direct.route.says}, until calls justify compiling a kernel"]
     prepared = prepare(request.operands, subscripts, known.dtype)
-    halved = triangles(prepared, subscripts)
+    halved = triangles(prepared, subscripts) if semiring == PLUS_TIMES else None
     if halved is not None:
         prepared, subscripts = halved.operands, halved.subscripts
     if not is_short(prepared, subscripts.output):
         return f"{subscripts}: pairs of operands along a path, each an einsum of its own"
+    if not any(isinstance(operand, Sparse) for operand in prepared):
+        return f"{subscripts}: NumPy's {named(semiring).says}, no operand is sparse"
     if not is_computable(prepared):
         return "\n".join(begins or [f"{subscripts}: joins of two operands at a time"])
     choice = choose(prepared, subscripts, is_dense_output=known.format == "dense")
@@ -180,7 +169,19 @@ def einsum_path(*arguments: Any, format: str | None = None) -> str:
     return "\n".join([*begins, *lines, "runs:", *(f"  {line}" for line in loops(choice.plan))])
 
 
-def loops(plan: "EinsumPlan") -> list[str]:
+def _path_of_sum(text: str, operands: Sequence[Any], format: str | None, semiring: str) -> str:
+    """Describe how each term of a sum is computed, and how the terms are added."""
+    from autosparse.contraction.expressions.sums import SumRequest
+
+    request = SumRequest(text, operands, format, semiring)
+    lines = [f"{request.expression}: {request.how_added}"]
+    for term, given in request.terms:
+        inner = einsum_path(term.text(request.expression.output), *given, semiring=semiring)
+        lines += [f"  {line}" for line in inner.splitlines()]
+    return "\n".join(lines)
+
+
+def loops(plan: EinsumPlan) -> list[str]:
     """Return the C loops of a plan as lines, without declarations and helper functions."""
     from autosparse.contraction.lower.emit import emit
 

@@ -127,17 +127,6 @@ def few(operand: Operand, B: AnyArray, *, transposed: bool) -> AnyArray | None:
     return out if operand.small_product(B, out, transposed, flags) else None
 
 
-def once(operand: Operand, B: AnyArray, *, transposed: bool) -> AnyArray:
-    """Compute C = M @ B, or Mᵀ @ B, by the default kernel without a state, for a temporary operand. B is contiguous."""
-    rows, options = operand.validate(), get_options()
-    runtime_api.hold(options.isa, options.wait)
-    out = _empty(((rows.n_minor if transposed else rows.n_major), *B.shape[1:]), rows.dtype)
-    flags = runtime_api.FLAG_DETERMINISTIC if options.deterministic else 0
-    if code := _call(rows, B, out, transposed).by_default(options.threads or _lib.asp_max_threads(), flags):
-        raise MemoryError(f"not enough memory for the product (status {code})")
-    return out
-
-
 def _sampled_ns(operand: Operand, state: DispatchState, B: AnyArray, out: AnyArray) -> int | None:
     """Time a product by a sampling fast path (`fast_path.sampled_ns`, a module that tuning has loaded)."""
     if sys.is_finalizing():

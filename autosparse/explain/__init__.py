@@ -15,11 +15,13 @@ if TYPE_CHECKING:
 __all__ = ["Explanation", "explain", "explain_einsum"]
 
 
-def explain_einsum(*arguments: Any, format: str | None = None) -> ProgramExplanation:
-    """Explain ``einsum(*arguments, format=format)``: its programs by estimated cost, and the chosen one's loops as C.
+def explain_einsum(
+    *arguments: Any, format: str | None = None, semiring: str = "plus_times"
+) -> ProgramExplanation:  # fmt: skip
+    """Explain an `einsum` with these arguments: its programs by estimated cost, and the chosen one's loops as C.
 
     Nothing is compiled, run or remembered. The errors are those of `einsum`.
     """
     from autosparse.explain import programs
 
-    return programs.explain_einsum(*arguments, format=format)
+    return programs.explain_einsum(*arguments, format=format, semiring=semiring)

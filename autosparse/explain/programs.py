@@ -5,36 +5,69 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from scipy.sparse import issparse
+
 from autosparse.config import Effort
 from autosparse.contraction.choice import RankedPrograms, choose, is_computable
+from autosparse.contraction.expressions.request import EinsumRequest
+from autosparse.contraction.expressions.semirings import PLUS_TIMES, Semiring, named
+from autosparse.contraction.expressions.sums import SumRequest
+from autosparse.contraction.expressions.terms import is_sum
 from autosparse.contraction.lower.plan import EinsumPlan
 from autosparse.contraction.operands import Operand, Sparse, prepare
 from autosparse.contraction.path import is_short
 from autosparse.contraction.race import PROGRAM, candidate_of
 from autosparse.contraction.remembered import RememberedProgram, peek
-from autosparse.contraction.routes.existing import Route
+from autosparse.contraction.routes.existing import PRODUCT, Route, ours
 from autosparse.contraction.routes.paid import COMPILE_S, ExpressionCalls
 from autosparse.contraction.routes.triangles import triangles
 from autosparse.contraction.serving import account_of, takes
-from autosparse.contraction.subscripts import Subscripts
-from autosparse.contraction.surface import EinsumRequest, loops
+from autosparse.contraction.subscripts import Subscripts, interleaved
+from autosparse.contraction.surface import loops
 from autosparse.core.solver import Choice
 from autosparse.explain.candidates import candidates_section
 from autosparse.explain.program_explanation import ProgramExplanation
 from autosparse.explain.section import Section
+from autosparse.explain.sparse_products import solvers_of
 from autosparse.explain.units import seconds
 from autosparse.ops import EINSUM
 from autosparse.tuner.search.selection import Considered
 
 
-def explain_einsum(*arguments: Any, format: str | None = None) -> ProgramExplanation:
-    """Explain ``einsum(*arguments, format=format)``, with its errors; compile, run and remember nothing."""
-    request = EinsumRequest.of(arguments, format)
+def explain_einsum(*arguments: Any, format: str | None = None, semiring: str = PLUS_TIMES) -> ProgramExplanation:
+    """Explain an `einsum` with these arguments, with its errors; compile, run and remember nothing."""
+    text, operands = interleaved(arguments)
+    if is_sum(text):
+        return _of_sum(SumRequest(text, operands, format, semiring))
+    return _of_product(EinsumRequest(text, operands, format, semiring))
+
+
+def _of_sum(request: SumRequest) -> ProgramExplanation:
+    """Explain a sum: how terms are added, and each term."""
+    title = f"{EINSUM.name}: {request.expression}"
+    facts = [("computes", f"a sum of {len(request.expression.terms)} terms"), *_semiring(request.semiring)]
+    if request.is_sparse:
+        facts.append(
+            ("kernel", "terms without summed indices are fused into one, once calls have paid for compiling it")
+        )
+    sections = [_section(title, facts, request.how_added)]
+    for term, given in request.terms:
+        sections += _of_product(request.request(term, given, None)).sections
+    return ProgramExplanation(title, tuple(sections))
+
+
+def _semiring(semiring: Semiring) -> list[tuple[str, str]]:
+    return [] if semiring.is_ordinary else [("semiring", f"{semiring.name}: {semiring.says}")]
+
+
+def _of_product(request: EinsumRequest) -> ProgramExplanation:
+    """Explain an einsum of one term."""
     known = request.signature
     title = f"{EINSUM.name}: {known.subscripts}"
     extents = ", ".join(f"{index} < {extent}" for index, extent in known.subscripts.extents.items())
-    facts = [("computes", EINSUM.formula), ("indices", extents)]
-    if not known.is_sparse:
+    semiring = named(known.subscripts.semiring)
+    facts = [("computes", EINSUM.formula), *_semiring(semiring), ("indices", extents)]
+    if not known.is_contracted:
         return ProgramExplanation(title, (_section(title, facts, f"{EINSUM.library}: no operand is sparse"),))
     begun = "first calls are joins in NumPy"
     if known.direct is not None:
@@ -42,11 +75,14 @@ def explain_einsum(*arguments: Any, format: str | None = None) -> ProgramExplana
         if takes(known.direct, given):
             account = account_of(known.direct, given, known.subscripts)
             if not route.begins or not account.prefers_kernel:
-                return ProgramExplanation(title, (_section(title, facts + _calls(route, account), route.says),))
+                section = _section(title, facts + _calls(route, account), route.says)
+                return ProgramExplanation(title, (section, *_solvers(route, given)))
             begun = f"{route.says}, at first"
     prepared = prepare(request.operands, known.subscripts, known.dtype)
     subscripts = known.subscripts
-    halved = triangles(prepared, subscripts)
+    if not any(isinstance(operand, Sparse) for operand in prepared):
+        return ProgramExplanation(title, (_section(title, facts, f"NumPy, by blocks: the {semiring.says}"),))
+    halved = triangles(prepared, subscripts) if semiring.is_ordinary else None
     if halved is not None:
         prepared, subscripts = halved.operands, halved.subscripts
         facts += [("symmetric", "one matrix, equal to its transpose: six times the sum over its strict lower part")]
@@ -59,6 +95,14 @@ def explain_einsum(*arguments: Any, format: str | None = None) -> ProgramExplana
     if not is_computable(prepared):
         return ProgramExplanation(title, (_section(title, facts, "joins of two operands at a time in NumPy"),))
     return _of_programs(title, facts, subscripts, prepared, is_dense=known.format == "dense")
+
+
+def _solvers(route: Route, given: Sequence[Any]) -> list[Section]:
+    """Return the section on the solvers of a product of two sparse matrices."""
+    if route is not PRODUCT or not all(map(issparse, given)):
+        return []
+    solvers = solvers_of(*map(ours, given))
+    return [] if solvers is None else [solvers]
 
 
 def _calls(route: Route, account: ExpressionCalls) -> list[tuple[str, str]]:

@@ -17,7 +17,7 @@ import numpy as np
 from autosparse._native import python_objects, runtime_api
 from autosparse.config import get_options
 from autosparse.operands.array_views import pointer_to, structure_sample
-from autosparse.operands.native_rows import BUILTIN, NATIVE, NativeRows, check_bounds, plain_codes
+from autosparse.operands.native_rows import BUILTIN, NATIVE, NativeRows, check_bounds, plain_codes, stored_codes
 from autosparse.operands.watched import DATA, INDICES, INDPTR, NEVER, NONE_YET, UNHASHED, AnyArray, WatchedArrays
 
 if TYPE_CHECKING:
@@ -177,13 +177,14 @@ class Operand(WatchedArrays):
         # hashes.
         takes_prints = not self._checked and self._known_rows is not None and self._can_be_watched()
         codes = self._codes_and_prints() if takes_prints else self._codes()
-        if codes is None:
+        if codes is None or codes[0] not in runtime_api.DTYPE_CODES.values():
             self.small_product_ns = NOT_SMALL_NS
+        if codes is None:
             return NativeRows(self.n_major, self.n_minor)
         is_back = not self._exported or self._n_aliases() <= self._aliases_before
         rows = self._known_rows
         if rows is None or (rows.dtype_code, rows.index_code) != codes:
-            rows = NativeRows(self.n_major, self.n_minor, BUILTIN[self._arrays[DATA].dtype.char], codes)
+            rows = NativeRows(self.n_major, self.n_minor, BUILTIN.get(self._arrays[DATA].dtype.char), codes)
             rows.indptr, rows.indices, rows.data = map(self._point, (INDPTR, INDICES, DATA))
             self._known_rows = rows  # assigned once it is complete, because another thread may use it
         # While another object holds an exported array of the structure, it is checked at every product.
@@ -213,15 +214,14 @@ class Operand(WatchedArrays):
     def _codes(self) -> tuple[int, int] | None:
         """Return the codes of value and index dtype, after a bounds check; None if only SciPy can use the arrays."""
         indptr, indices, data = self._arrays
-        if self._flat or not isinstance(data, np.ndarray) or data.dtype.char not in NATIVE:
+        if self._flat or not isinstance(data, np.ndarray) or not runtime_api.is_there():
             return None
-        if not runtime_api.is_there():
-            return None
-        if python_objects.look is not None:
+        is_native = data.dtype.char in NATIVE
+        if python_objects.look is not None and is_native:
             code = python_objects.look(self._arrays, self.n_major, self.n_minor, self._checked)
             if code >= 0:
                 return code & 3, code >> 2
-        codes = plain_codes(indptr, indices, data)
+        codes = (plain_codes if is_native else stored_codes)(indptr, indices, data)
         if codes is not None:
             check_bounds(indptr, indices, data, (self.n_major, self.n_minor), checked=self._checked)
         return codes

@@ -16,13 +16,25 @@ _DTYPE_CODES: Final = {np.dtype(name).str: code for name, code in runtime_api.DT
 _INDEX_CODES: Final = {np.dtype(name).str: code for name, code in runtime_api.INDEX_CODES.items()}
 NATIVE: Final = frozenset("fdFD")
 """Characters of the dtypes that have kernels."""
+_STORED_CODES: Final = {
+    "|b1": 4, "|u1": 5, "<u2": 6, "<u4": 7, "<u8": 8, "|i1": 9, "<i2": 10, "<i4": 11, "<i8": 12, **_DTYPE_CODES,
+}  # fmt: skip
+"""Codes of the types that kernels of dtype pairs read (`pairs_api.h`), by `dtype.str`; others have a byte order of
+another machine."""
+_SIGNED_FROM: Final = 9
+_WORDS: Final = 4
+"""Difference of the codes of signed and unsigned integers of one size, which have the same sums and products."""
 BUILTIN: Final = {char: np.dtype(char) for char in NATIVE}
 """NumPy's own dtype objects: unpickled arrays have equal ones, but products compare dtypes by identity."""
 _CONTIGUOUS_ALIGNED: Final = 0x101  # NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED
 
 
 class NativeRows:
-    """Addresses, extents and dtype codes of an operand for C kernels. `dtype` None: no kernel, SciPy computes."""
+    """Addresses, extents and dtype codes of an operand for C kernels.
+
+    `dtype` is None where products of one dtype have no kernels. Kernels of dtype pairs may still read the values,
+    unless `dtype_code` is negative.
+    """
 
     __slots__ = ("data", "dtype", "dtype_code", "index_code", "indices", "indptr", "n_major", "n_minor")
 
@@ -81,6 +93,25 @@ def plain_codes(indptr: Any, indices: Any, data: Any) -> tuple[int, int] | None:
     if not (runtime_api.available and _is_plain(indptr, indices) and _is_row(data)):
         return None
     code = _DTYPE_CODES.get(data.dtype.str)
+    return None if code is None else (code, _INDEX_CODES[indices.dtype.str])
+
+
+def stored_code(dtype: np.dtype[Any]) -> int | None:
+    """Return the code under which kernels of dtype pairs read values of this dtype; None where they do not."""
+    return _STORED_CODES.get(dtype.str)
+
+
+def product_code(dtype: np.dtype[Any]) -> int | None:
+    """Return the code of products of this dtype: signed and unsigned integers have the same one."""
+    code = stored_code(dtype)
+    return code if code is None or code < _SIGNED_FROM else code - _WORDS
+
+
+def stored_codes(indptr: Any, indices: Any, data: Any) -> tuple[int, int] | None:
+    """Return the codes of the value and index dtypes if kernels of dtype pairs accept the arrays, else None."""
+    if not (_is_plain(indptr, indices) and _is_row(data)):
+        return None
+    code = stored_code(data.dtype)
     return None if code is None else (code, _INDEX_CODES[indices.dtype.str])
 
 

@@ -1,4 +1,4 @@
-"""SpGEMM: C[i,j] = sum_k A[i,k] * B[k,j], all three sparse, by Gustavson's algorithm. No kernels are generated yet."""
+"""SpGEMM: C[i,j] = sum_k A[i,k] * B[k,j], all three sparse, row by row. No kernels are generated yet."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from autosparse.core.plan import Plan
 from autosparse.operands.csf import MAX_ORDER
 from autosparse.operands.csr import INDICES, INDPTR, Operand
 from autosparse.operands.unfolding import AnyOperand, Unfolding
-from autosparse.ops import OPS
+from autosparse.ops import OPS, names
 from autosparse.ops.base import REAL
 from autosparse.tuning import planner
 
@@ -24,6 +24,11 @@ def unserved_plan(operand: AnyOperand, operation: str) -> Plan:
     if is_plain:
         return planner.default_plan(
             f"the default kernel computes {operand.dtype}: others are generated for real values"
+        )
+    if row.name == names.MATMUL and (operand.rows or operand.validate()).dtype_code >= 0:
+        return planner.default_plan(
+            f"the default kernel of dtype pairs computes {operand.dtype}, large products on all threads: others are "
+            "generated for real values"
         )
     why = _why_unfit(operand, row.dtypes)
     return planner.default_plan(f"{reference} computes this product: {why}", served_by=reference)

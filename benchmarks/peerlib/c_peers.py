@@ -20,6 +20,8 @@ import numpy as np
 
 from peerlib.case import Case, Prepared, UnavailableError
 
+SCALAR: Final = ("-fno-tree-vectorize",)
+"""Compiler option for loops without vector instructions."""
 COMPILERS: Final = {".c": "cc", ".cpp": "g++"}
 C_TYPES: Final = {"float32": "float", "float64": "double"}
 REORDER: Final = (
@@ -60,8 +62,9 @@ def _build_folder() -> Path:
 def own_library(name: str, dtype: str, extra: tuple[str, ...] = ()) -> ctypes.CDLL:
     """Return the library of the file `name` beside this one, compiled for values of `dtype` with options `extra`."""
     source = Path(__file__).with_name(name)
+    name = "_".join([source.stem, dtype, *("".join(filter(str.isalnum, one)) for one in extra)])
     extra = (f"-DREAL={C_TYPES[dtype]}", *extra)
-    return ctypes.CDLL(str(compile_shared(source, _build_folder(), name=f"{source.stem}_{dtype}", extra=extra)))
+    return ctypes.CDLL(str(compile_shared(source, _build_folder(), name=name, extra=extra)))
 
 
 def address(array: np.ndarray) -> ctypes.c_void_p:
@@ -77,12 +80,12 @@ def call_c(case: Case, source: str, function: str, given: list[Any], *, extra: t
     return Prepared(_filler(call, [*arguments, ctypes.c_int(case.threads)], case.out))
 
 
-def _own(case: Case, function: str) -> Prepared:
+def _own(case: Case, function: str, *, extra: tuple[str, ...] = ()) -> Prepared:
     A = case.A
     given = [A.shape[0], A.indptr, A.indices, A.data, case.B, case.out]
     if not case.operation.is_vector:
         given.append(case.operation.n_dense_cols)
-    return call_c(case, "csr_openmp.c", function, given)
+    return call_c(case, "csr_openmp.c", function, given, extra=extra)
 
 
 def _filler(call: Any, arguments: list[Any], out: np.ndarray) -> Callable[[], np.ndarray]:
@@ -96,6 +99,11 @@ def _filler(call: Any, arguments: list[Any], out: np.ndarray) -> Callable[[], np
 def openmp_plain(case: Case) -> Prepared:
     """Prepare CSR with a dynamic loop over rows; rows of C stay in memory."""
     return _own(case, "plain_spmv" if case.operation.is_vector else "plain_spmm")
+
+
+def openmp_scalar(case: Case) -> Prepared:
+    """Prepare the plain loop without vector instructions, which is faster for a few columns."""
+    return _own(case, "plain_spmv" if case.operation.is_vector else "plain_spmm", extra=SCALAR)
 
 
 def openmp_tiled(case: Case) -> Prepared:

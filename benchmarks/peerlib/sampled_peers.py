@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from peerlib.c_peers import call_c
+from peerlib.c_peers import SCALAR, call_c
 from peerlib.case import Case, Prepared
 from peerlib.python_peers import torch_matrix
 
@@ -67,11 +67,16 @@ def numba_sampled(case: Case) -> Prepared:
     return Prepared(run)
 
 
-def openmp_sampled(case: Case) -> Prepared:
+def openmp_sampled(case: Case, *, extra: tuple[str, ...] = ()) -> Prepared:
     """Prepare a dynamic loop over rows with one dot product per entry, vectorised by the compiler."""
     A, (X, Y_rows) = case.A, case.B
     arrays = [A.indptr, A.indices, A.data, X, Y_rows, case.out]
-    return call_c(case, "sddmm_openmp.c", "plain_sddmm", [A.shape[0], *arrays, X.shape[1]])
+    return call_c(case, "sddmm_openmp.c", "plain_sddmm", [A.shape[0], *arrays, X.shape[1]], extra=extra)
+
+
+def openmp_scalar(case: Case) -> Prepared:
+    """Prepare the same loop without vector instructions, which is faster for a few columns."""
+    return openmp_sampled(case, extra=SCALAR)
 
 
 def openmp_four(case: Case) -> Prepared:

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import autosparse
-from autosparse.arrays.products import MANY
+from autosparse.dispatch.pairs import MIN_WORK
 from autosparse.errors import ShapeError, StructureError
 
 CLASSES = ("csr_array", "csc_array", "csr_matrix", "csc_matrix")
@@ -293,8 +293,8 @@ def test_large_products_of_two_dtypes_are_those_of_scipy(left, right, fmt):
         assert found.flags.c_contiguous
         np.testing.assert_array_equal(found, expected)
     np.testing.assert_array_equal(A.data, before)
-    assert plain.nnz * 10 >= MANY
+    assert plain.nnz * 10 >= MIN_WORK
     A.indices[3] = 10**6
-    if expected.dtype.char in "fdFD":
+    if "longdouble" not in (left, right):
         with pytest.raises(StructureError):
             A @ B

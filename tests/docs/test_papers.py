@@ -5,13 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
-
 from autosparse import cli
 
 REPOSITORY = Path(__file__).parents[2]
 PAGE = REPOSITORY / "docs" / "papers.md"
-pytestmark = pytest.mark.skipif(not PAGE.exists(), reason="the documentation is not here")
 REACH = {"default", "option", "command"}
 
 

@@ -121,12 +121,12 @@ def test_symmetric_storage_requires_rows_in_order() -> None:
         assert SuperSchedule.from_json(made.to_json()) == made
 
 
-def test_symmetric_storage_is_a_candidate_only_for_symmetric_patterns() -> None:
+def test_no_search_proposes_symmetric_storage() -> None:
     pattern, _ = symmetric(40)
     assert seems_symmetric(pattern)
     lower = sp.csr_array(np.tril(np.ones((40, 40))))
     assert not seems_symmetric(Pattern(40, 40, lower.indptr, lower.indices))
-    outline = space.Outline("matmul", 16, (), 1 << 20, is_streaming=True, is_symmetric=True)
-    found = space._space(outline, _native.supports, False)
-    assert any(one.format.symmetric for one in found)
+    found = space._space(space.Outline("matmul", 16, (), 1 << 20, is_streaming=True), _native.supports, True)
+    assert found
+    assert not any(one.format.symmetric for one in found)
     assert spaces.space_signature("matmul")

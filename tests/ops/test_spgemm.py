@@ -10,9 +10,12 @@ import numpy as np
 import pytest
 import scipy.sparse as sps
 from autosparse._native import runtime_api
-from hypothesis import given
+from autosparse._native.kernels import spgemm
+from autosparse._native.kernels.spgemm import SOLVERS, CompressedRows
+from hypothesis import given, settings
 
 import autosparse
+from autosparse.explain import explain_einsum
 from tests.native.hooks import on_several_threads
 
 pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the C runtime was not built")
@@ -226,3 +229,82 @@ def test_any_number_of_threads_can_be_allowed() -> None:
     A = autosparse.csr(sps.eye_array(50, format="csr"))
     with autosparse.options(threads=4096):
         assert (A @ A).nnz == 50
+
+
+def rows_of(A: Any) -> CompressedRows:
+    return CompressedRows(A.indptr, A.indices, A.data)
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    seed=st.integers(0, 2**31),
+    shape=st.tuples(st.integers(0, 25), st.integers(1, 25), st.integers(1, 40)),
+    densities=st.tuples(*[st.sampled_from((0.0, 0.03, 0.2, 0.9))] * 2),
+    dtype=st.sampled_from(DTYPES),
+    index=st.sampled_from(("int32", "int64")),
+    is_sorted=st.booleans(),
+)
+def test_every_solver_gives_scipys_entries_in_scipys_order(
+    seed: int, shape: Any, densities: Any, dtype: str, index: str, is_sorted: bool
+) -> None:
+    m, k, n = shape
+    rng = np.random.default_rng(seed)
+    A, B = raw_csr(rng, (m, k), densities[0], dtype, index), raw_csr(rng, (k, n), densities[1], dtype, index)
+    A.indices, A.indptr = A.indices.astype(index), A.indptr.astype(index)
+    B.indices, B.indptr = B.indices.astype(index), B.indptr.astype(index)
+    if is_sorted:  # with duplicates, which a merge adds up in their order
+        for start, stop in itertools.pairwise(B.indptr):
+            B.indices[start:stop].sort()
+    wanted = A @ B
+    for solver in SOLVERS:
+        got = spgemm.multiply(rows_of(A), rows_of(B), n_cols=n, threads=2, solver=solver)
+        np.testing.assert_array_equal(got.indptr, wanted.indptr)
+        np.testing.assert_array_equal(got.indices, wanted.indices)
+        np.testing.assert_array_equal(got.data, wanted.data)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_solvers_agree_on_rounding_long_rows_and_single_entries(solver: str) -> None:
+    rng = np.random.default_rng(4)
+    B = sps.random_array((300, 20_000), density=0.05, rng=rng, format="csr")
+    A = sps.random_array((60, 300), density=0.3, rng=rng, format="csr")
+    D = sps.csr_array(sps.diags_array(rng.standard_normal(300)))
+    for left in (A, D, sps.csr_array((60, 300))):
+        got = spgemm.multiply(rows_of(left), rows_of(B), n_cols=B.shape[1], threads=2, solver=solver)
+        wanted = left @ B
+        np.testing.assert_array_equal(got.indices, wanted.indices)
+        np.testing.assert_array_equal(got.data, wanted.data)
+
+
+def test_few_rows_of_a_wide_matrix_and_hashed_columns_of_equal_low_bits() -> None:
+    rng = np.random.default_rng(6)
+    columns = np.sort(rng.choice(2**11, (50, 8)), axis=1) * 1024
+    B = sps.csr_array((rng.standard_normal(400), columns.ravel(), np.arange(0, 401, 8)), shape=(50, 2**21))
+    A = sps.random_array((20, 50), density=0.3, rng=rng, format="csr")
+    assert_identical(autosparse.csr_array(A) @ B, A @ B)
+
+
+def test_costs_count_every_row_and_multiplication_once() -> None:
+    rng = np.random.default_rng(8)
+    A, B = (sps.random_array((200, 200), density=0.02, rng=rng, format="csr") for _ in range(2))
+    by_class, *alone = spgemm.costs(rows_of(A), rows_of(B), n_cols=200)
+    lengths = np.diff(B.indptr)
+    work = np.array([lengths[A.indices[start:stop]].sum() for start, stop in itertools.pairwise(A.indptr)])
+    assert (by_class.n_rows, by_class.n_products) == ((work > 0).sum(), work.sum())
+    assert sum(one.n_rows for one in alone) == by_class.n_rows
+    assert sum(one.n_products for one in alone) == by_class.n_products
+    assert by_class.alone_s <= min(one.alone_s for one in alone) * (1 + 1e-12)
+    copies = next(one for one in alone if one.solver == "heap")
+    assert copies.n_rows >= ((np.diff(A.indptr) == 1) & (work > 0)).sum()  # B is sorted: rows of one entry are copied
+
+
+def test_explanations_of_sparse_products_list_the_solvers() -> None:
+    A = sps.random_array((30, 30), density=0.2, rng=np.random.default_rng(0), format="csr")
+    ours = autosparse.csr_array(A)
+    for text in map(str, (ours.explain(A), autosparse.csc_array(A).explain(ours), explain_einsum("ij,jk->ik", A, A))):
+        for solver in SOLVERS:
+            assert any(line.strip().startswith(solver) for line in text.splitlines())
+    assert "SciPy" in str(ours.astype("int8").explain(A.astype("int8")))
+    assert "<table" in ours.explain(A)._repr_html_()
+    with pytest.raises(ValueError, match="dimension mismatch"):
+        ours.explain(A[:7])

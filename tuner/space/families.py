@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import numpy as np
-from autosparse.tuner.features.statistics import seems_symmetric
 from autosparse.tuner.space.template import Supports
 
 from autosparse.core.formats import Format
@@ -80,7 +79,10 @@ ORDERED_FAMILIES: Final[Mapping[str, FormatFamily]] = {
 """Families with rows ordered so that consecutive rows share columns, for B larger than the L2 cache."""
 
 SYMMETRIC_FAMILY: Final = FormatFamily("symmetric", "i1:U,k1:C", ("symmetric=1",), ("i1", "j1", "k1"), "i1", ({},))
-"""Storage of the lower triangle only, for SpMV with a symmetric A much larger than the L2 cache."""
+"""Storage of the lower triangle only, for SpMV with a symmetric A. Models have codes for it, and no search proposes it.
+
+Sliced formats are faster on the same matrices (docs/design/tuning-policy.md).
+"""
 
 PREFETCH: Final = (0, 4, 8, 16)
 SLOT_PREFETCH: Final = (0, 16, 32, 64)
@@ -93,7 +95,7 @@ MAX_TILE_VECTORS: Final = 16
 MAX_BLOCK_VECTORS: Final = 24
 """Maximum number of vector registers for the rows of a block together where there are 32 registers."""
 FAR_CACHES: Final = 8
-"""Operand size, in L2 caches, above which symmetric storage and longer prefetch distances of rows of B are tried."""
+"""Size of B, in L2 caches, above which longer prefetch distances of its rows are tried."""
 READY_AHEAD: Final = (0, 4, 8, L2_AHEAD, 64)
 """Prefetch distances of the runtime's precompiled kernels; 0: that of the default kernel."""
 MAX_NARROW: Final = 1 << 16
@@ -110,7 +112,6 @@ class Outline:
     tiles: tuple[int, ...]  # column tiles, widest first; empty for SpMV
     n_inner: int  # columns of op(A), rounded up to the next threshold of the space
     is_streaming: bool  # B is larger than the L2 cache
-    is_symmetric: bool = False  # A seems symmetric and is much larger than the L2 cache
     is_ready: bool = False
     """The runtime has kernels that prefetch and reorder for this problem: B is large, indices have 32 bits."""
     has_many_registers: bool = False  # 32 registers instead of 16
@@ -126,15 +127,10 @@ class Outline:
         B_bytes = n_inner * problem.n_dense_cols * item
         is_streaming = B_bytes > problem.target.l2_bytes and not problem.transposed
         lanes = max(1, problem.target.vector_bytes // item)
-        is_symmetric = (
-            problem.n_dense_cols == 1
-            and problem.operand_bytes > FAR_CACHES * problem.target.l2_bytes
-            and seems_symmetric(problem.matrix)
-        )
         most = above[0] if above else 2 * steps[-1]
         is_ready = is_streaming and problem.pattern.index_dtype == "int32"
         return cls(
-            problem.operation, lanes, tiles(problem), most, is_streaming, is_symmetric, is_ready,
+            problem.operation, lanes, tiles(problem), most, is_streaming, is_ready,
             has_many_registers=ISAS[problem.target.isa].n_registers >= 32,
             ahead=L2_AHEAD if B_bytes > FAR_CACHES * problem.target.l2_bytes else 4,
         )  # fmt: skip
@@ -200,10 +196,6 @@ def _space(outline: Outline, supports: Supports, is_whole: bool) -> tuple[SuperS
 
 def _members(outline: Outline, *, is_whole: bool) -> Iterator[SuperSchedule]:
     ordered: Mapping[str, FormatFamily] = ORDERED_FAMILIES if outline.is_streaming and outline.tiles else {}
-    if outline.is_symmetric:
-        for bits in _index_bits(SYMMETRIC_FAMILY, {}, 0, outline.n_inner):
-            for unroll in (1, 2, 4) if is_whole else (1, 4):
-                yield member(outline.operation, SYMMETRIC_FAMILY, {}, index_bits=bits, unroll=unroll)
     if ordered and outline.is_ready:
         yield from _ready(outline, is_whole=is_whole)
     for family, row in (*FAMILIES.items(), *ordered.items()):
@@ -273,7 +265,5 @@ def space_signature() -> str:
     axes = (
         PREFETCH, SLOT_PREFETCH, UNROLL, TILES, CHUNKS, MAX_TILE_VECTORS, MAX_BLOCK_VECTORS, FAR_CACHES, READY_AHEAD,
     )  # fmt: skip
-    text = repr(
-        (SCHEDULE_VERSION, sorted(map(str, (*FAMILIES.values(), *ORDERED_FAMILIES.values(), SYMMETRIC_FAMILY))), *axes)
-    )
+    text = repr((SCHEDULE_VERSION, sorted(map(str, (*FAMILIES.values(), *ORDERED_FAMILIES.values()))), *axes))
     return hashlib.blake2b(text.encode(), digest_size=4).hexdigest()

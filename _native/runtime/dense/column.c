@@ -68,7 +68,9 @@ int asp_column_in(asp_column *out, const void *column, int64_t n, int64_t stride
     const char *from = column;
     char *to = out->elements;
     const int64_t step = stride * element_bytes;
-    if (element_bytes == 4)
+    if (element_bytes < 4)
+        for (int64_t i = 0; i < n; i++, from += step) memcpy(to + element_bytes * i, from, (size_t)element_bytes);
+    else if (element_bytes == 4)
         for (int64_t i = 0; i < n; i++, from += step) memcpy(to + 4 * i, from, 4);
     else if (element_bytes == 8)
         for (int64_t i = 0; i < n; i++, from += step) memcpy(to + 8 * i, from, 8);

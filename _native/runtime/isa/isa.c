@@ -1,5 +1,6 @@
 /* Choice of the instruction set: detected once, optionally lowered by asp_force_isa. */
 #include "kernels.h"
+#include "integers.h"
 
 #include "matmul_api.h"
 
@@ -48,6 +49,7 @@ int asp_isa_within(int64_t bytes)
 
 const asp_kernels *asp_kernels_for(int dtype, int itype, int64_t row_bytes)
 {
+    if (dtype > ASP_C128) return asp_integers_for(dtype, itype);
     static const asp_kernels(*const tables[])[2] = ASP_ISA_TABLE(asp_kernels);
     /* Rows that fill at most half of the widest vectors run faster with vectors of half the width: a masked 64-byte
      * load mostly touches two cache lines. */

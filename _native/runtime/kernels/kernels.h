@@ -29,6 +29,9 @@ typedef struct {
     int64_t rows[LONG_ROWS_MAX];
 } asp_long_rows;
 
+/* A function that converts n values to another type. */
+typedef void (*asp_widen)(void *restrict to, const void *restrict from, int64_t n);
+
 /* Operands of a product C (+)= A B. */
 typedef struct {
     int64_t n_rows, n_cols, nnz, n_vecs;
@@ -44,6 +47,9 @@ typedef struct {
     int has_identical_rows;        /* spmm only: enough rows are identical to search for them (identical_rows.h) */
     int64_t long_row_length; /* longer rows are left out and recorded in `long_rows` */
     asp_long_rows *long_rows;
+    int is_pair;                      /* a product of integers, or of two value types (pairs/) */
+    int stored_bytes, element_bytes;  /* bytes of a stored value, and of an element of B and C, if widen is set */
+    asp_widen widen;                  /* converts stored values; NULL: they have the type of the product */
 } asp_args;
 
 /* Record a row that a kernel leaves out. Called concurrently. */
@@ -65,6 +71,9 @@ typedef struct {
     void (*extent)(const void *indices, int64_t n, int64_t *low, int64_t *high);
 } asp_kernels;
 
+/* Maximum number of vectors of a tile of identical rows with a partial last vector. */
+enum { MAX_IDENTICAL_MASKED = 8 };
+
 /* Tables by [dtype][itype]. */
 #define ASP_DECLARE(x, isa) extern const asp_kernels x##_##isa[4][2];
 ASP_EACH_ISA(ASP_DECLARE, asp_kernels)
@@ -75,8 +84,15 @@ const asp_kernels *asp_kernels_for(int dtype, int itype, int64_t row_bytes);
 /* Variant of `scatter` for one dense column with unit strides, the same for every instruction set; [dtype][itype]. */
 extern const asp_kernel asp_scatter_vector[4][2];
 
-/* Return the bytes of one element. */
-ASP_INLINE int64_t asp_element_bytes(int dtype) { return dtype == ASP_F32 ? 4 : dtype == ASP_C128 ? 16 : 8; }
+/* Return the kernel of C[i, :] = A[i] B for rows of B of so few bytes that tiles are slow, or NULL: use tiles. */
+asp_kernel asp_narrow_kernel(int dtype, int itype, int64_t n_vecs);
+
+/* Return the bytes of one element of any type that values may be stored in. */
+ASP_INLINE int64_t asp_element_bytes(int dtype)
+{
+    static const int8_t bytes[] = {4, 8, 8, 16, 1, 1, 2, 4, 8, 1, 2, 4, 8};
+    return bytes[dtype];
+}
 
 /* Return the first row i with indptr[i] - indptr[0] + i >= weight: rows and nonzeros count alike. */
 ASP_INLINE int64_t asp_row_at(int itype, const void *indptr, int64_t n_rows, int64_t weight)

@@ -10,9 +10,11 @@
 
 #include "kernel_api.h"
 #include "matmul_api.h"
+#include "pairs_api.h"
 #include "panels.h"
 #include "pool_api.h"
 #include "ready.h"
+#include "widen.h"
 
 /* Minimum duration of a range; shorter ones cost more to distribute than they gain. */
 enum { RANGE_NS = 4000 };
@@ -59,7 +61,7 @@ static void rows_task(void *context, int64_t begin, int64_t end)
     const asp_args *args = &job->args;
     const int64_t first = first_row(job, begin), last = first_row(job, end);
     if (first >= last) return;
-    job->kernel(args, first, last);
+    asp_run_rows(args, job->kernel, job->itype, first, last);
 }
 
 /* Pool task: sum the segments [begin, end); each is a one-row matrix for the kernel. */
@@ -85,7 +87,7 @@ static void segments_task(void *context, int64_t begin, int64_t end)
         one.ldc = args->n_vecs;
         one.accumulate = one.stream = 0;
         one.long_row_length = INT64_MAX;
-        job->kernel(&one, 0, 1);
+        asp_run_rows(&one, job->kernel, job->itype, 0, 1);
     }
 }
 
@@ -98,14 +100,26 @@ static void segments_task(void *context, int64_t begin, int64_t end)
             for (int64_t w = 0; w < width; w++) c[w] += p[w];                            \
     } while (0)
 
+/* Add the sums of one long row of integers to C. */
+static void add_integer_partials(const product *job, int64_t long_row, int64_t row)
+{
+    const asp_args *args = &job->args;
+    const int64_t bytes = asp_element_bytes(job->dtype), width = args->n_vecs * bytes;
+    char *c = (char *)args->C + row * args->ldc * bytes;
+    if (!args->accumulate) memset(c, 0, (size_t)width);
+    for (int64_t s = job->first_segment[long_row]; s < job->first_segment[long_row + 1]; s++)
+        asp_add_integers(job->dtype, c, job->partial + s * width, args->n_vecs);
+}
+
 /* Add the sums of the segments to C in order. */
 static void add_partials(const product *job)
 {
     const asp_args *args = &job->args;
-    const int64_t words = job->dtype >= ASP_C64 ? 2 : 1, width = args->n_vecs * words;
+    const int64_t words = asp_words(job->dtype), width = args->n_vecs * words;
     for (int64_t long_row = 0; long_row < job->n_long_rows; long_row++) {
         const int64_t row = args->long_rows->rows[long_row];
-        if (job->dtype == ASP_F32 || job->dtype == ASP_C64) ADD_PARTIALS(float);
+        if (job->dtype > ASP_C128) add_integer_partials(job, long_row, row);
+        else if (job->dtype == ASP_F32 || job->dtype == ASP_C64) ADD_PARTIALS(float);
         else ADD_PARTIALS(double);
     }
 }
@@ -260,10 +274,11 @@ static int product_of(int dtype, int itype, asp_args args, int n_threads)
     const int64_t element_bytes = asp_element_bytes(dtype), n_rows = args.n_rows, n_cols = args.n_cols;
     const asp_kernels *kernels = asp_kernels_for(dtype, itype, args.n_vecs * element_bytes);
     const int is_wide = args.n_vecs > 1 || args.places != NULL;
-    job.kernel = is_wide ? kernels->spmm : asp_gathers() ? kernels->spmv : kernels->spmv_by_loads;
     job.args.nnz = asp_index_at(itype, args.indptr, n_rows);
-    job.total = n_rows + job.args.nnz - asp_index_at(itype, args.indptr, 0);
     job.args.has_identical_rows = args.n_vecs > 1 && asp_has_identical_rows(itype, n_rows, args.indptr, args.indices);
+    const asp_kernel narrow = asp_narrow_kernel(dtype, itype, args.n_vecs);
+    job.kernel = narrow ? narrow : is_wide ? kernels->spmm : asp_gathers() ? kernels->spmv : kernels->spmv_by_loads;
+    job.total = n_rows + job.args.nnz - asp_index_at(itype, args.indptr, 0);
     if (is_wide) return multiply_panels(&job, n_threads);
     asp_column x = {NULL, NULL}, y = {NULL, NULL};
     int status = asp_column_in(&x, args.B, n_cols, args.ldb, element_bytes);
@@ -281,12 +296,24 @@ int asp_csr_mm(int dtype, int itype, int64_t n_rows, int64_t n_cols, const void 
                const void *data, const void *B, int64_t ldb, void *C, int64_t ldc, int64_t n_vecs, int n_threads,
                int flags)
 {
-    if (dtype < 0 || dtype > ASP_C128 || itype < 0 || itype > ASP_I64) return ASP_BAD_CODE;
+    if (dtype < 0 || dtype > ASP_C128) return ASP_BAD_CODE;
+    return asp_csr_mm_widened(dtype, dtype, itype, n_rows, n_cols, indptr, indices, data, B, ldb, C, ldc, n_vecs,
+                              n_threads, flags);
+}
+
+int asp_csr_mm_widened(int stored, int dtype, int itype, int64_t n_rows, int64_t n_cols, const void *indptr,
+                       const void *indices, const void *data, const void *B, int64_t ldb, void *C, int64_t ldc,
+                       int64_t n_vecs, int n_threads, int flags)
+{
+    asp_widen widen;
+    if (!asp_find_widening(stored, dtype, &widen) || itype < 0 || itype > ASP_I64) return ASP_BAD_CODE;
     if (n_rows < 0 || n_cols < 0 || n_vecs < 0) return ASP_BAD_SIZE;
     if (n_rows == 0 || n_vecs == 0) return ASP_OK;
     const asp_args args = {.n_rows = n_rows, .n_cols = n_cols, .n_vecs = n_vecs, .indptr = indptr, .indices = indices,
-                           .data = data, .B = B, .C = C, .ldb = ldb, .ldc = ldc,
-                           .accumulate = flags & ASP_FLAG_ACCUMULATE};
+                           .data = data, .B = B, .C = C, .ldb = ldb, .ldc = ldc, .widen = widen,
+                           .stored_bytes = (int)asp_element_bytes(stored),
+                           .element_bytes = (int)asp_element_bytes(dtype),
+                           .is_pair = stored != dtype || dtype > ASP_C128, .accumulate = flags & ASP_FLAG_ACCUMULATE};
     return product_of(dtype, itype, args, n_threads);
 }
 

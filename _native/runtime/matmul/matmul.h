@@ -26,6 +26,9 @@ int asp_prefetches_early(void);
  * number of entries per row must be below `most_entries`, and small if the processor runs far ahead itself. */
 int asp_prefetches_to_l2(int64_t nnz, int64_t n_rows, int64_t most_entries);
 
+/* Return the reals of a value of a floating-point type. */
+ASP_INLINE int64_t asp_words(int dtype) { return dtype == ASP_C64 || dtype == ASP_C128 ? 2 : 1; }
+
 /* One dense column with any stride as contiguous elements: the original, or a copy (`owned`) that the caller frees. */
 typedef struct {
     char *elements;

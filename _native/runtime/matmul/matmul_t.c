@@ -14,8 +14,10 @@
 
 #include "hooks.h"
 #include "matmul_api.h"
+#include "pairs_api.h"
 #include "pool_api.h"
 #include "structure_api.h"
+#include "widen.h"
 
 enum { WAY_TRANSPOSE = 0, WAY_PARTS = 1, WAY_COLUMNS = 2, WAY_TILES = 3 };
 enum { LINE_BYTES = 64 };
@@ -34,6 +36,7 @@ enum { PREFETCH_AHEAD = 8 };                   /* prefetch distance of rows of C
 typedef struct {
     asp_args args;
     const asp_kernels *kernels;
+    void (*extent)(const void *indices, int64_t n, int64_t *low, int64_t *high);
     int dtype, itype;
     int64_t total, element_bytes;
     int64_t n_tiles, cuts[CUTS_MAX + 1]; /* boundaries of the dense columns of each tile */
@@ -76,7 +79,7 @@ static void columns_task(void *context, int64_t begin, int64_t end)
     for (int64_t tile = begin; tile < end; tile++) {
         const asp_args part = tile_of(job, tile);
         clear(&part, job->element_bytes);
-        job->kernels->scatter(&part, 0, part.n_rows);
+        asp_run_scatter(&part, job->kernels->scatter, job->itype, 0, part.n_rows);
     }
 }
 
@@ -101,7 +104,7 @@ static void tiles_task(void *context, int64_t begin, int64_t end)
         if (part.accumulate)
             for (int64_t i = 0; i < part.n_cols; i++) memcpy(own + i * own_step, C + i * step, (size_t)bytes);
         clear(&part, job->element_bytes);
-        job->kernels->scatter(&part, 0, part.n_rows);
+        asp_run_scatter(&part, job->kernels->scatter, job->itype, 0, part.n_rows);
         for (int64_t i = 0; i < part.n_cols; i++) memcpy(C + i * step, own + i * own_step, (size_t)bytes);
     }
 }
@@ -120,7 +123,7 @@ static void find_touched(const product *job, int64_t first, int64_t last, int64_
     const int64_t from = asp_index_at(job->itype, job->args.indptr, first);
     const int64_t to = asp_index_at(job->itype, job->args.indptr, last);
     *low = 0, *high = -1;
-    if (from < to) job->kernels->extent((const char *)job->args.indices + from * index_bytes, to - from, low, high);
+    if (from < to) job->extent((const char *)job->args.indices + from * index_bytes, to - from, low, high);
     ++*high;
 }
 
@@ -137,8 +140,8 @@ static void clear_touched(product *job, int64_t p, int64_t first, int64_t last)
 static void parts_task(void *context, int64_t begin, int64_t end)
 {
     product *job = context;
-    const asp_kernel scatter =
-        job->args.n_vecs == 1 ? asp_scatter_vector[job->dtype][job->itype] : job->kernels->scatter;
+    const int is_float_column = job->args.n_vecs == 1 && job->dtype <= ASP_C128;
+    const asp_kernel scatter = is_float_column ? asp_scatter_vector[job->dtype][job->itype] : job->kernels->scatter;
     for (int64_t p = begin; p < end; p++) {
         asp_args part = job->args;
         if (p > 0) {
@@ -149,41 +152,11 @@ static void parts_task(void *context, int64_t begin, int64_t end)
         const int64_t first = part_begin(job, p, job->n_parts), last = part_begin(job, p + 1, job->n_parts);
         if (p > 0) clear_touched(job, p, first, last);
         else clear(&part, job->element_bytes);
-        scatter(&part, first, last);
+        asp_run_scatter(&part, scatter, job->itype, first, last);
     }
 }
 
-#define FIRST(p) asp_max(begin, job->touched[(p) + 1].low)
-#define LAST(p) asp_min(end, job->touched[(p) + 1].high)
-#define ADD_SUMS(R)                                                                     \
-    for (int64_t p = 0; p + 1 < job->n_parts; p++)                                      \
-        for (int64_t i = FIRST(p), stop = LAST(p); i < stop; i++) {                     \
-            R *restrict c = (R *)args->C + i * args->ldc * words;                       \
-            const R *restrict s = (const R *)(job->sums + p * job->sums_bytes) + i * width; \
-            for (int64_t w = 0; w < width; w++) c[w] += s[w];                           \
-        }
-#define ADD_SUMS_FLAT(R)                                                                \
-    for (int64_t p = 0; p + 1 < job->n_parts; p++) {                                    \
-        R *restrict c = (R *)args->C;                                                   \
-        const R *restrict s = (const R *)(job->sums + p * job->sums_bytes);             \
-        for (int64_t w = FIRST(p) * width, stop = LAST(p) * width; w < stop; w++) c[w] += s[w]; \
-    }
-
-/* Pool task: add the sums of the other parts to C[begin:end], in their order. */
-static void add_task(void *context, int64_t begin, int64_t end)
-{
-    const product *job = context;
-    const asp_args *args = &job->args;
-    const int64_t words = job->dtype >= ASP_C64 ? 2 : 1, width = args->n_vecs * words;
-    const int single = job->dtype == ASP_F32 || job->dtype == ASP_C64;
-    if (args->ldc == args->n_vecs) {
-        if (single) ADD_SUMS_FLAT(float)
-        else ADD_SUMS_FLAT(double)
-    } else {
-        if (single) ADD_SUMS(float)
-        else ADD_SUMS(double)
-    }
-}
+#include "add_sums_body.h"
 
 /* Estimated nanoseconds per nonzero, per byte of its row of C, and per byte of private sums that are cleared and
  * added. */
@@ -329,14 +302,14 @@ static int way_of(product *job, int n_threads, int flags)
     const int64_t row_bytes = args->n_vecs * job->element_bytes, result_bytes = asp_own_bytes(args->n_cols * row_bytes);
     const int wish = ASP_FORCED(forced_way);
     const int is_cut = cut_columns(job, n_threads);
-    if (wish >= 0) return wish == WAY_COLUMNS && !is_cut ? WAY_TILES : wish;
+    if (wish > WAY_TRANSPOSE || (wish == WAY_TRANSPOSE && !args->is_pair)) return wish == WAY_COLUMNS && !is_cut ? WAY_TILES : wish;
     if (row_bytes < SPLIT_FROM_BYTES) return WAY_PARTS;
-    if (worth_transposing(args, row_bytes)) return WAY_TRANSPOSE;
+    if (!args->is_pair && worth_transposing(args, row_bytes)) return WAY_TRANSPOSE;
     const int64_t n_parts = parts_for(job, n_threads, flags);
     const int may_choose = is_cut && job->n_tiles > 1 && !(flags & ASP_FLAG_DETERMINISTIC);
     if (n_parts > 1 && (n_parts - 1) * result_bytes <= OWN_MAX_BYTES && !(may_choose && columns_are_faster(job, n_parts)))
         return WAY_PARTS;
-    if (result_bytes > OWN_MAX_BYTES && (!is_cut || flags & ASP_FLAG_DETERMINISTIC)) return WAY_TRANSPOSE;
+    if (!args->is_pair && result_bytes > OWN_MAX_BYTES && (!is_cut || flags & ASP_FLAG_DETERMINISTIC)) return WAY_TRANSPOSE;
     return is_cut ? WAY_COLUMNS : WAY_TILES; /* the order of each sum is the same */
 }
 
@@ -373,16 +346,27 @@ int asp_csr_t_mm(int dtype, int itype, int64_t n_rows, int64_t n_cols, const voi
                  const void *data, const void *B, int64_t ldb, void *C, int64_t ldc, int64_t n_vecs, int n_threads,
                  int flags)
 {
-    if (dtype < 0 || dtype > ASP_C128 || itype < 0 || itype > ASP_I64) return ASP_BAD_CODE;
+    if (dtype < 0 || dtype > ASP_C128) return ASP_BAD_CODE;
+    return asp_csr_t_mm_widened(dtype, dtype, itype, n_rows, n_cols, indptr, indices, data, B, ldb, C, ldc, n_vecs,
+                                n_threads, flags);
+}
+
+int asp_csr_t_mm_widened(int stored, int dtype, int itype, int64_t n_rows, int64_t n_cols, const void *indptr,
+                         const void *indices, const void *data, const void *B, int64_t ldb, void *C, int64_t ldc,
+                         int64_t n_vecs, int n_threads, int flags)
+{
+    asp_widen widen;
+    if (!asp_find_widening(stored, dtype, &widen) || itype < 0 || itype > ASP_I64) return ASP_BAD_CODE;
     if (n_rows < 0 || n_cols < 0 || n_vecs < 0) return ASP_BAD_SIZE;
     if (n_cols == 0 || n_vecs == 0) return ASP_OK;
     product job = {.kernels = asp_kernels_for(dtype, itype, n_vecs * asp_element_bytes(dtype)),
-                   .dtype = dtype, .itype = itype,
+                   .extent = asp_kernels_for(ASP_F32, itype, 0)->extent, .dtype = dtype, .itype = itype,
                    .element_bytes = asp_element_bytes(dtype)};
     asp_args *args = &job.args;
     *args = (asp_args){.n_rows = n_rows, .n_cols = n_cols, .n_vecs = n_vecs, .indptr = indptr, .indices = indices,
-                       .data = data, .B = B, .C = C, .ldb = ldb, .ldc = ldc,
-                       .accumulate = flags & ASP_FLAG_ACCUMULATE};
+                       .data = data, .B = B, .C = C, .ldb = ldb, .ldc = ldc, .widen = widen,
+                       .stored_bytes = (int)asp_element_bytes(stored), .element_bytes = (int)job.element_bytes,
+                       .is_pair = stored != dtype || dtype > ASP_C128, .accumulate = flags & ASP_FLAG_ACCUMULATE};
     args->nnz = asp_index_at(itype, indptr, n_rows);
     job.total = n_rows + args->nnz - asp_index_at(itype, indptr, 0);
     if (n_vecs == 1) return multiply_column(&job, B, ldb, C, ldc, n_threads, flags);

@@ -4,6 +4,7 @@
 #include "graph_common.h"
 
 #include <stdatomic.h>
+#include ASP_INTRINSICS
 
 #include "csf_api.h"
 #include "pool_api.h"
@@ -41,11 +42,12 @@ static int64_t at(const csf_task *t, const void *array, int64_t p) { return asp_
 
 static int type_of(const csf_task *t) { return t->item_bytes == 4 ? ASP_F32 : ASP_F64; }
 
-/* Return the widest instruction set whose vectors the columns fill. */
+/* Return the widest instruction set whose vectors the columns fill. Kernels with 32-byte vectors mask fewer columns; the portable
+ * ones compute them one by one. */
 static int isa_of(const csf_task *t)
 {
     const int64_t bytes = t->rank * t->item_bytes;
-    return asp_isa_within(bytes);
+    return asp_isa_within(asp_max(bytes, 32));
 }
 
 /* Task: compute the rows [begin, end) of level 0, and clear rows without entries. */

@@ -8,7 +8,39 @@ typedef struct {
     /* Prefetching applies to leaves before `soon`, and to nodes before nodes_soon. */
     int64_t ld[ASP_MAX_MODES], ahead, soon;
     int64_t nodes_soon[ASP_MAX_MODES];
+    int64_t tail; /* column of the last vector; it may overlap the one before, and ends with the last column */
+#if VBYTES == 32
+    VINT mask; /* lanes of the only vector that are columns */
+#endif
 } NAME(tensor);
+
+/* GET and PUT: load or store vector v of V at p. The last one begins at t->tail. With 32-byte vectors an only vector is masked. */
+#if VBYTES == 32 && IS_FLOAT
+#define GET_MASKED(p) ((VEC)_mm256_maskload_ps(p, (__m256i)t->mask))
+#define PUT_MASKED(p, x) _mm256_maskstore_ps(p, (__m256i)t->mask, (__m256)(x))
+#elif VBYTES == 32
+#define GET_MASKED(p) ((VEC)_mm256_maskload_pd(p, (__m256i)t->mask))
+#define PUT_MASKED(p, x) _mm256_maskstore_pd(p, (__m256i)t->mask, (__m256d)(x))
+#else
+#define GET_MASKED(p) LOAD(p)
+#define PUT_MASKED(p, x) STORE(p, x)
+#endif
+#define VECTOR(p, v, V) ((p) + ((v) == (V) - 1 ? t->tail : (v) * W))
+#define GET(p, v, V) (VBYTES == 32 && (V) == 1 ? GET_MASKED(p) : LOAD(VECTOR(p, v, V)))
+#define PUT(p, v, V, x)                                  \
+    do {                                                 \
+        if (VBYTES == 32 && (V) == 1) PUT_MASKED(p, x);  \
+        else STORE(VECTOR(p, v, V), x);                  \
+    } while (0)
+
+/* Set where the last of V vectors from `column` on begins, and which of its lanes are columns. */
+ASP_INLINE void NAME(end_at)(NAME(tensor) *t, const csf_task *task, int V, int64_t column)
+{
+    t->tail = asp_min((V - 1) * W, task->rank - W - column);
+#if VBYTES == 32
+    for (int lane = 0; lane < W; ++lane) t->mask[lane] = lane < task->rank ? -1 : 0;
+#endif
+}
 
 /* Return the tensor with n levels, with factors from `column` on. */
 ASP_TILE NAME(tensor) NAME(tensor_of)(const csf_task *task, const int64_t n, int64_t column)
@@ -49,14 +81,14 @@ static ASP_NOINLINE void NAME(describe)(const csf_task *task, int64_t column, NA
                 __builtin_prefetch(FACTOR(last, p + t->ahead + 1));                                      \
             }                                                                                            \
             ASP_UNROLL for (int v = 0; v < V; ++v) {                                                     \
-                even[v] += t->values[p] * LOAD(a + v * W);                                               \
-                odd[v] += t->values[p + 1] * LOAD(b + v * W);                                            \
+                even[v] += t->values[p] * GET(a, v, V);                                               \
+                odd[v] += t->values[p + 1] * GET(b, v, V);                                            \
             }                                                                                            \
         }                                                                                                \
         if (p < end) {                                                                                   \
             const R *a = FACTOR(last, p);                                                                \
             if (p < t->soon) __builtin_prefetch(FACTOR(last, p + t->ahead));                             \
-            ASP_UNROLL for (int v = 0; v < V; ++v) even[v] += t->values[p] * LOAD(a + v * W);            \
+            ASP_UNROLL for (int v = 0; v < V; ++v) even[v] += t->values[p] * GET(a, v, V);            \
         }                                                                                                \
         ASP_UNROLL for (int v = 0; v < V; ++v) sum[v] = even[v] + odd[v];                                \
     }
@@ -74,7 +106,7 @@ static ASP_NOINLINE void NAME(describe)(const csf_task *task, int64_t column, NA
             const R *row = FACTOR(d, p);                                                                 \
             if (p < t->nodes_soon[d]) __builtin_prefetch(FACTOR(d, p + NODES_AHEAD));                    \
             BELOW(V, t->ptr[d][p], t->ptr[d][p + 1]);                                                    \
-            ASP_UNROLL for (int v = 0; v < V; ++v) total[v] += LOAD(row + v * W) * below[v];             \
+            ASP_UNROLL for (int v = 0; v < V; ++v) total[v] += GET(row, v, V) * below[v];             \
         }                                                                                                \
         ASP_UNROLL for (int v = 0; v < V; ++v) sum[v] = total[v];                                        \
     }
@@ -95,10 +127,10 @@ static ASP_NOINLINE void NAME(describe)(const csf_task *task, int64_t column, NA
             const R *first = FACTOR(1, p);                                                               \
             if (p < t->soon)                                                                             \
                 for (int64_t d = 1; d < n; ++d) __builtin_prefetch(FACTOR(d, p + t->ahead));             \
-            ASP_UNROLL for (int v = 0; v < V; ++v) x[v] = t->values[p] * LOAD(first + v * W);            \
+            ASP_UNROLL for (int v = 0; v < V; ++v) x[v] = t->values[p] * GET(first, v, V);            \
             for (int64_t d = 2; d < n; ++d) {                                                            \
                 const R *row = FACTOR(d, p);                                                             \
-                ASP_UNROLL for (int v = 0; v < V; ++v) x[v] *= LOAD(row + v * W);                        \
+                ASP_UNROLL for (int v = 0; v < V; ++v) x[v] *= GET(row, v, V);                        \
             }                                                                                            \
             ASP_UNROLL for (int v = 0; v < V; ++v) total[v] += x[v];                                     \
         }                                                                                                \
@@ -124,6 +156,7 @@ static ASP_NOINLINE void NAME(describe)(const csf_task *task, int64_t column, NA
         NAME(tensor) here;                                                                               \
         const NAME(tensor) *t = &here;                                                                   \
         BUILD;                                                                                           \
+        NAME(end_at)(&here, task, V, column);                                                            \
         const int64_t ldm = task->ldm;                                                                   \
         R *M = (R *)task->M + column;                                                                    \
         int64_t next = begin ? (int64_t)t->ids[0][begin - 1] + 1 : 0;                                    \
@@ -131,10 +164,10 @@ static ASP_NOINLINE void NAME(describe)(const csf_task *task, int64_t column, NA
             const int64_t i = t->ids[0][row], p = t->ptr[0][row], stop = t->ptr[0][row + 1];             \
             VEC sum[V];                                                                                  \
             for (; next < i; ++next)                                                                     \
-                ASP_UNROLL for (int v = 0; v < V; ++v) STORE(M + next * ldm + v * W, (VEC){0});          \
+                ASP_UNROLL for (int v = 0; v < V; ++v) PUT(M + next * ldm, v, V, (VEC){0});          \
             next = i + 1;                                                                                \
             SUM;                                                                                         \
-            ASP_UNROLL for (int v = 0; v < V; ++v) STORE(M + i * ldm + v * W, sum[v]);                   \
+            ASP_UNROLL for (int v = 0; v < V; ++v) PUT(M + i * ldm, v, V, sum[v]);                   \
         }                                                                                                \
     }
 
@@ -179,20 +212,25 @@ static ASP_NOINLINE void NAME(describe)(const csf_task *task, int64_t column, NA
 #define PART(V)                                                                                          \
     static ASP_NOINLINE void NAME(part##V)(const csf_task *task, int64_t column, int64_t p, int64_t end, R *to) \
     {                                                                                                    \
-        NAME(tensor) t;                                                                                  \
+        NAME(tensor) here;                                                                               \
+        const NAME(tensor) *t = &here;                                                                   \
         VEC sum[V];                                                                                      \
-        NAME(describe)(task, column, &t);                                                                \
-        NAME(children##V)(&t, task->csf->n_modes, task->csf->is_flat, p, end, sum);                      \
-        ASP_UNROLL for (int v = 0; v < V; ++v) STORE(to + column + v * W, sum[v]);                       \
+        NAME(describe)(task, column, &here);                                                             \
+        NAME(end_at)(&here, task, V, column);                                                            \
+        NAME(children##V)(t, task->csf->n_modes, task->csf->is_flat, p, end, sum);                      \
+        ASP_UNROLL for (int v = 0; v < V; ++v) PUT(to + column, v, V, sum[v]);                       \
     }
 WALKS(1)
 WALKS(2)
+WALKS(3)
 WALKS(4)
 WALKS_KNOWN(1)
 WALKS_KNOWN(2)
+WALKS_KNOWN(3)
 WALKS_KNOWN(4)
 PART(1)
 PART(2)
+PART(3)
 PART(4)
 #undef LEAVES
 #undef LEVEL
@@ -249,20 +287,21 @@ static void NAME(few_rows)(const csf_task *task, int64_t begin, int64_t end)
 
 #endif
 
-/* Run WORK(V, column) for all columns, with as many vectors at a time as possible. Columns beyond whole vectors are
- * computed by a vector that ends with the last column; values that are computed twice come out the same. */
-#define EACH_COLUMN(WORK)                                 \
-    int64_t j = 0;                                        \
-    for (; j + 4 * W <= task->rank; j += 4 * W) WORK(4, j); \
-    if (j + 2 * W <= task->rank) {                        \
-        WORK(2, j);                                       \
-        j += 2 * W;                                       \
-    }                                                     \
-    if (j + W <= task->rank) {                            \
-        WORK(1, j);                                       \
-        j += W;                                           \
-    }                                                     \
-    if (j < task->rank) WORK(1, task->rank - W)
+/* Run WORK(V, column) for all columns in as few passes as possible, with nearly equal numbers of vectors. The last
+ * vector ends with the last column; values that are computed twice come out the same. */
+#define EACH_COLUMN(WORK)                                                                                \
+    int64_t j = 0;                                                                                       \
+    for (int64_t left = (task->rank + W - 1) / W, passes = (left + 3) / 4; passes > 0; --passes) {       \
+        const int64_t n_vectors = (left + passes - 1) / passes;                                          \
+        switch (n_vectors) {                                                                             \
+        case 1: WORK(1, j); break;                                                                       \
+        case 2: WORK(2, j); break;                                                                       \
+        case 3: WORK(3, j); break;                                                                       \
+        default: WORK(4, j);                                                                             \
+        }                                                                                                \
+        left -= n_vectors;                                                                               \
+        j += n_vectors * W;                                                                              \
+    }
 
 /* Compute to[0..rank), the contribution of the children [p, end) of one row. */
 static void NAME(csf_part)(const csf_task *task, int64_t p, int64_t end, void *to)
@@ -296,3 +335,8 @@ static void NAME(csf_rows)(const csf_task *task, int64_t begin, int64_t end)
 }
 #undef EACH_COLUMN
 #undef FACTOR
+#undef GET
+#undef PUT
+#undef GET_MASKED
+#undef PUT_MASKED
+#undef VECTOR

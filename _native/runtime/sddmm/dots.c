@@ -4,6 +4,7 @@
  * are looked up and prefetched. Groups of four share their row of X where the sparse row is long enough.
  */
 #include "graph_common.h"
+#include "sddmm.h"
 
 /* Entries per block; sizes of Y that count as cache-resident and as streaming, bytes. */
 enum { BLOCK = 32, RESIDENT_BYTES = 1 << 20, STREAMING_BYTES = 1 << 25 };
@@ -145,6 +146,10 @@ void g_dots_at(const g_sddmm *s, int64_t row, int64_t p, int64_t end)
     if (p >= end) return;
     if (g_dots_by_row(s, isa)) {
         g_dots_of_rows(s, isa, row, p, end);
+        return;
+    }
+    if (g_dots_by_any(s, isa)) {
+        g_dots_of_any(s, isa, row, p, end);
         return;
     }
     if (s->rows) {

@@ -2,6 +2,7 @@
  * stays in registers, and no addresses are stored as in dots.c, which can cost as much as the products. */
 #include "graph_common.h"
 #include "matmul.h"
+#include "sddmm.h"
 #include "identical_rows.h"
 
 #include ASP_INTRINSICS
@@ -22,14 +23,7 @@ enum {
     CONTENDED_ENTRIES = 24      /* mean entries per row from which rows of Y are reused soon */
 };
 
-/* Prefetching: `bytes` of the rows of Y that are `entries` ahead, into the L2 cache if `to_l2`; unless 0, the row of
- * X that is `rows` ahead, into the L2 cache. */
-typedef struct {
-    int64_t bytes, entries, rows, to_l2;
-} g_ahead;
-
-/* Choose the prefetching for these operands. */
-static g_ahead g_rows_ahead(const g_sddmm *s)
+g_ahead g_rows_ahead(const g_sddmm *s)
 {
     const int64_t row = s->K * (s->dtype == ASP_F32 ? 4 : 8), all = s->n_cols * row;
     if (s->ahead > 0) {

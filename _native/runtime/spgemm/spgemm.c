@@ -1,4 +1,5 @@
-/* Sparse times sparse matrix by Gustavson's row algorithm, in one numeric pass on several threads.
+/* Sparse times sparse matrix by rows, in one numeric pass on several threads. Three ways to accumulate a row compete
+ * (spgemm_costs.c); they give the same entries in the same order.
  *
  * SciPy computes the sizes of all rows in a first pass, which takes a third of the product's time. Here each thread
  * appends rows to chunks of its own memory, and rows are copied to their final positions when all sizes are known.
@@ -90,17 +91,34 @@ int sg_reserve_sums(const sg_job *job, sg_space *space, int64_t n)
     return space->sums != NULL;
 }
 
+int sg_reserve_merged(sg_space *space, size_t n)
+{
+    if (n <= space->merged_bytes) return 1;
+    free(space->merged); /* earlier rows need nothing of it */
+    space->merged_bytes = 2 * n;
+    space->merged = malloc(space->merged_bytes);
+    if (!space->merged) space->merged_bytes = 0;
+    return space->merged != NULL;
+}
+
 static size_t cells_bytes(const sg_job *job) { return ((size_t)job->n_cols + 1) * job->kind->cell_bytes; }
 static size_t touched_bytes(const sg_job *job) { return ((size_t)job->n_cols + 1) * job->index_bytes; }
+
+int sg_reserve_cells(const sg_job *job, sg_space *space)
+{
+    if (space->cells) return 1;
+    space->cells = take_pages(cells_bytes(job));
+    if (!space->cells) return 0;
+    memset(space->cells, 0, cells_bytes(job)); /* stamps start at 0, which is no row's stamp */
+    return 1;
+}
 
 /* Create the workspace of one more thread; NULL without memory. */
 static sg_space *new_space(sg_job *job)
 {
     sg_space *space = &job->spaces[atomic_fetch_add(&job->n_spaces, 1)];
-    space->cells = take_pages(cells_bytes(job));
     space->touched = take_pages(touched_bytes(job));
-    if (!space->cells || !space->touched || !new_chunk(job, space, 0)) return NULL;
-    memset(space->cells, 0, cells_bytes(job)); /* stamps start at 0, which is no row's stamp */
+    if (!space->touched || !new_chunk(job, space, 0)) return NULL;
     return space;
 }
 
@@ -127,8 +145,8 @@ static void give_space(sg_job *job, sg_space *space)
 static void drop_work(const sg_job *job, sg_space *space)
 {
     give_pages(space->cells, cells_bytes(job)), give_pages(space->touched, touched_bytes(job));
-    free(space->sums);
-    space->cells = space->touched = space->sums = NULL;
+    free(space->sums), free(space->table), free(space->merged);
+    space->cells = space->touched = space->sums = space->table = NULL, space->merged = NULL;
 }
 
 /* -- rows ---------------------------------------------------------------------------------------------------------- */
@@ -191,9 +209,11 @@ static int run(sg_job *job)
 {
     job->row_nnz = take_pages((size_t)job->n_rows * job->index_bytes);
     job->b_same = calloc((size_t)job->n_inner + 1, sizeof *job->b_same);
+    job->b_order = calloc((size_t)job->n_inner + 1, sizeof *job->b_order);
     job->spaces = calloc((size_t)job->n_threads, sizeof *job->spaces);
     job->spare = calloc((size_t)job->n_threads, sizeof *job->spare);
-    if (!job->row_nnz || !job->b_same || !job->spaces || !job->spare) return 0;
+    if (!job->row_nnz || !job->b_same || !job->b_order || !job->spaces || !job->spare) return 0;
+    sg_estimate(job);
     const int64_t n_items = job->n_rows + job->a_nnz;
     const double per_item = 1 + (double)job->b_nnz / (double)asp_max(job->n_inner, 1);
     job->far = (double)job->b_nnz * (double)(job->index_bytes + job->kind->value_bytes) > CACHED_BYTES;
@@ -217,15 +237,16 @@ void asp_spgemm_drop(void *handle)
         free(space->segments);
     }
     give_pages(job->row_nnz, (size_t)job->n_rows * job->index_bytes);
-    free((void *)job->b_same), free(job->spaces), free(job->spare), free(job->segments), free(job);
+    free((void *)job->b_same), free((void *)job->b_order), free(job->spaces), free(job->spare), free(job->segments), free(job);
 }
 
 void *asp_spgemm_begin(int dtype, int itype, const int64_t *shape, const void *Ap, const void *Aj, const void *Ax,
-                       const void *Bp, const void *Bj, const void *Bx, int n_threads, int64_t *nnz)
+                       const void *Bp, const void *Bj, const void *Bx, int n_threads, int solver, int64_t *nnz)
 {
-    if (dtype < 0 || dtype > 3 || itype < 0 || itype > 1) return NULL;
+    if (dtype < 0 || dtype > 3 || itype < 0 || itype > 1 || solver < 0 || solver >= SG_N_SOLVERS) return NULL;
     sg_job *job = calloc(1, sizeof *job);
     if (!job) return NULL;
+    job->solver = solver;
     job->itype = itype, job->n_threads = n_threads > 0 ? n_threads : asp_max_threads();
     job->n_threads = (int)asp_min(job->n_threads, THREADS_MAX);
     job->kind = &sg_kinds[dtype][itype], job->index_bytes = itype == ASP_I32 ? 4 : 8;

@@ -17,10 +17,23 @@ typedef struct {
     sg_chunk *chunk;
 } sg_segment;
 
-/* Workspace of one thread. Only `cells` must be zero at the start. */
+/* Ways to accumulate a row of the product; all give the same entries in the same order. */
+enum {
+    SG_BY_CLASS = 0, /* the cheapest of the others for each row */
+    SG_DENSE = 1,    /* one accumulator per column (Gustavson) */
+    SG_HASH = 2,     /* accumulators in a hash table of the row's columns */
+    SG_HEAP = 3,     /* rows of B merged by a heap; rows of B that are not sorted are hashed */
+    SG_N_SOLVERS = 4
+};
+
+/* Workspace of one thread. Only `cells` must be zero, and columns in `table` -1, at the start. */
 typedef struct {
-    void *cells;   /* n_cols + 1 accumulator cells, indexed by column */
-    void *touched; /* n_cols + 1 column indices: columns of the current row in the order of their first product */
+    void *cells;   /* n_cols + 1 accumulator cells, indexed by column; NULL before the first row that needs them */
+    void *touched; /* n_cols + 1 indices: columns of the current row in the order of their first product, or their slots */
+    void *table;   /* n_slots hashed accumulators */
+    int64_t n_slots;
+    char *merged; /* merged_bytes for rows that are merged: heap, columns, sums */
+    size_t merged_bytes;
     void *sums;    /* max_sums groups of SG_LANES sums, for rows that are computed together */
     int64_t max_sums;
     sg_chunk *chunks; /* newest first */
@@ -38,6 +51,7 @@ typedef int (*sg_rows_fn)(const sg_job *job, sg_space *space, int64_t row, int64
 typedef struct {
     sg_rows_fn rows;
     size_t value_bytes, cell_bytes;
+    size_t slot_bytes; /* of a hashed accumulator */
 } sg_kind;
 
 enum { SG_LANES = 4 };              /* maximum number of rows of A that are computed together */
@@ -47,13 +61,17 @@ enum { SG_SEGMENT_ENTRIES = 1 << 16 }; /* size from which a segment is closed: t
 struct sg_job {
     int itype, n_threads;
     int far; /* whether rows of B are prefetched */
+    int solver; /* SG_BY_CLASS, or the accumulator of all rows */
+    double dense_ns; /* estimated time per multiplication with one accumulator per column */
+    int is_cached;   /* whether that is the cheapest for every row of A that has more than one entry */
     const sg_kind *kind;
     size_t index_bytes;
     int64_t n_rows, n_inner, n_cols, a_nnz, b_nnz;
     const void *Ap, *Aj, *Ax, *Bp, *Bj, *Bx;
     void *row_nnz;            /* entries per row of the product; n_rows elements of the index type */
-    /* n_inner flags SG_*: row of B has the same columns as the row before; filled on demand */
-    _Atomic uint8_t *b_same;
+    /* n_inner flags each, filled on demand: row of B has the same columns as the row before; the order of
+     * its columns */
+    _Atomic uint8_t *b_same, *b_order;
     sg_space *spaces;         /* n_threads workspaces */
     _Atomic int n_spaces;
     _Atomic(sg_space *) *spare; /* n_threads slots with workspaces that no thread is using */
@@ -66,12 +84,25 @@ struct sg_job {
 
 extern const sg_kind sg_kinds[4][2]; /* [dtype][itype] */
 
-/* Values of `b_same`; SG_UNKNOWN means not compared yet. */
+/* Values of `b_same` and `b_order`; SG_UNKNOWN means not compared yet. */
 enum { SG_UNKNOWN = 0, SG_SAME = 1, SG_OTHER = 2 };
+/* SG_REPEATED: sorted, with equal columns beside each other. SG_DESCENDING: not sorted. */
+enum { SG_ASCENDING = 1, SG_DESCENDING = 2, SG_REPEATED = 3 };
 
 /* Return the segment to which row `row` is appended, in a chunk with room for n entries; NULL without memory. */
 sg_segment *sg_open(const sg_job *job, sg_space *space, int64_t row, int64_t n);
 /* Ensure room for n groups of sums; return 0 without memory. */
 int sg_reserve_sums(const sg_job *job, sg_space *space, int64_t n);
+/* Create the accumulators of all columns; return 0 without memory. */
+int sg_reserve_cells(const sg_job *job, sg_space *space);
+/* Ensure n bytes of `merged`; return 0 without memory. */
+int sg_reserve_merged(sg_space *space, size_t n);
+/* Estimate the costs that all rows share. */
+void sg_estimate(sg_job *job);
+/* Return the estimated nanoseconds of a row with `length` entries of A and `work` multiplications. `is_copy` says whether
+ * it is a multiple of one row of B whose columns ascend. */
+double sg_cost(const sg_job *job, int solver, int64_t length, int64_t work, int is_copy);
+/* Return the cheapest accumulator for such a row. */
+int sg_choose(const sg_job *job, int64_t length, int64_t work, int is_copy);
 
 #endif

@@ -1,9 +1,15 @@
 /* Compute C = A B for CSR matrices A (n_rows x n_inner) and B (n_inner x n_cols); shape = (n_rows, n_inner, n_cols).
  * itype is the index type of all four index arrays. Returns a job that holds the product, or NULL without memory or
- * for an unknown code; *nnz receives its number of entries. The entries are those of SciPy's csr_matmat, in the same
+ * for an unknown code; `solver` is the way to accumulate rows (0: by classes of rows, 1: an accumulator per column, 2:
+ * a hash table, 3: a heap), which changes nothing but time and memory; *nnz receives its number of entries. The entries are those of SciPy's csr_matmat, in the same
  * order and with the same sums. */
 void *asp_spgemm_begin(int dtype, int itype, const int64_t *shape, const void *Ap, const void *Aj, const void *Ax,
-                       const void *Bp, const void *Bj, const void *Bx, int n_threads, int64_t *nnz);
+                       const void *Bp, const void *Bj, const void *Bx, int n_threads, int solver, int64_t *nnz);
+/* Estimate the costs of the product of two such patterns. counts has a pair (rows, multiplications) for all rows that
+ * are not empty and for those that each of the three ways serves by class; ns has the estimated nanoseconds on one thread
+ * by class and by each way alone. Returns ASP_OK, or ASP_BAD_CODE for an unknown code. */
+int asp_spgemm_costs(int dtype, int itype, const int64_t *shape, const void *Ap, const void *Aj, const void *Bp,
+                     const void *Bj, int64_t *counts, double *ns);
 /* Copy the product out with index type out_itype and free the job. Cp has n_rows + 1 elements, Cj and Cx have nnz.
  * Returns ASP_OK, or ASP_BAD_CODE for an index type narrower than the operands'. */
 int asp_spgemm_finish(void *job, int out_itype, void *Cp, void *Cj, void *Cx);

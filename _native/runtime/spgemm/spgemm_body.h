@@ -4,6 +4,7 @@
 
 #define SG_CELL ASP_GLUE(sg, cell, SG_D, SG_ITAG)
 #define SG_FN(F) ASP_GLUE(sg, F, SG_D, SG_ITAG)
+#define SG_SLOT ASP_GLUE(sg, slot, SG_D, SG_ITAG)
 
 /* Accumulator of one column. */
 typedef struct {
@@ -156,9 +157,165 @@ static int64_t SG_FN(together)(const sg_job *job, sg_space *space, int64_t i, in
     return n;
 }
 
+/* Accumulator of one column in a hash table; column -1 where there is none. */
+typedef struct {
+    SG_T sum;
+    SG_I column;
+} SG_SLOT;
+
+/* Return the number of multiplications of row i of the product. */
+ASP_INLINE int64_t SG_FN(work)(const sg_job *job, int64_t i)
+{
+    const SG_I *Ap = job->Ap, *Aj = job->Aj, *Bp = job->Bp;
+    int64_t work = 0;
+    for (int64_t p = Ap[i]; p < Ap[i + 1]; ++p) work += Bp[Aj[p] + 1] - Bp[Aj[p]];
+    return work;
+}
+
+/* Variant of `single` with a hash table of at least twice as many slots as the row can have columns. The slots of its
+ * columns are in space->touched. Returns -1 without memory. */
+static int64_t SG_FN(hashed)(const sg_job *job, sg_space *space, int64_t i, int64_t work)
+{
+    const SG_I *Ap = job->Ap, *Aj = job->Aj, *Bp = job->Bp, *Bj = job->Bj;
+    const SG_T *Ax = job->Ax, *Bx = job->Bx, zero = SG_ZERO;
+    int shift = 60; /* of 2^4 slots */
+    while (((int64_t)1 << (64 - shift)) < 2 * asp_min(work, job->n_cols)) --shift;
+    const int64_t n_slots = (int64_t)1 << (64 - shift);
+    if (n_slots > space->n_slots) {
+        free(space->table);
+        space->table = malloc((size_t)n_slots * sizeof(SG_SLOT));
+        space->n_slots = space->table ? n_slots : 0;
+        if (!space->table) return -1;
+        for (int64_t s = 0; s < n_slots; ++s) ((SG_SLOT *)space->table)[s].column = -1;
+    }
+    SG_SLOT *restrict slots = space->table;
+    SG_I *restrict touched = space->touched;
+    int64_t n = 0;
+    for (int64_t p = Ap[i]; p < Ap[i + 1]; ++p) {
+        if (job->far) SG_FN(fetch)(job, p);
+        const SG_T a = Ax[p];
+        const int64_t b_end = Bp[Aj[p] + 1];
+        for (int64_t q = Bp[Aj[p]]; q < b_end; ++q) {
+            const SG_I column = Bj[q];
+            int64_t at = (int64_t)(((uint64_t)column * 0x9E3779B97F4A7C15u) >> shift);
+            while (slots[at].column != column && slots[at].column != -1) at = (at + 1) & (n_slots - 1);
+            if (slots[at].column == column) {
+                slots[at].sum = SG_MULADD(slots[at].sum, a, Bx[q]);
+            } else {
+                slots[at].column = column;
+                slots[at].sum = SG_MULADD(zero, a, Bx[q]);
+                touched[n++] = (SG_I)at;
+            }
+        }
+    }
+    return n;
+}
+
+/* Return the order of the columns of row k of B. */
+ASP_INLINE int SG_FN(order)(const sg_job *job, int64_t k)
+{
+    const uint8_t known = atomic_load_explicit(job->b_order + k, memory_order_relaxed);
+    if (known != SG_UNKNOWN) return known;
+    const SG_I *Bp = job->Bp, *Bj = job->Bj;
+    uint8_t order = SG_ASCENDING;
+    for (int64_t q = Bp[k] + 1; q < Bp[k + 1]; ++q) {
+        if (Bj[q] < Bj[q - 1]) order = SG_DESCENDING;
+        else if (Bj[q] == Bj[q - 1] && order == SG_ASCENDING) order = SG_REPEATED;
+    }
+    atomic_store_explicit(job->b_order + k, order, memory_order_relaxed);
+    return order;
+}
+
+/* Return whether all rows of B that row i of A reads are sorted. */
+static int SG_FN(are_sorted)(const sg_job *job, int64_t i)
+{
+    const SG_I *Ap = job->Ap, *Aj = job->Aj;
+    for (int64_t p = Ap[i]; p < Ap[i + 1]; ++p)
+        if (SG_FN(order)(job, Aj[p]) == SG_DESCENDING) return 0;
+    return 1;
+}
+
+/* Place of a row of B in the heap of a merge: its current column, and its number among the entries of the row of A. */
+typedef struct {
+    SG_I column, list;
+} SG_FN(head);
+
+/* Arrays of a merged row, all in space->merged. */
+typedef struct {
+    SG_FN(head) *heap;
+    int64_t *next, *first; /* per list: position of the next entry of B; number of columns that it touches first */
+    SG_I *columns, *owner; /* per column, ascending: the column, and the list that touches it first */
+    SG_T *sums;
+} SG_FN(merged);
+
+ASP_INLINE int SG_FN(precedes)(SG_FN(head) a, SG_FN(head) b)
+{
+    return a.column < b.column || (a.column == b.column && a.list < b.list);
+}
+
+/* Move the heap's root down to its place among n heads. */
+ASP_INLINE void SG_FN(sift)(SG_FN(head) *heap, int64_t n, int64_t at)
+{
+    const SG_FN(head) moved = heap[at];
+    for (int64_t child; (child = 2 * at + 1) < n; at = child) {
+        child += child + 1 < n && SG_FN(precedes)(heap[child + 1], heap[child]);
+        if (!SG_FN(precedes)(heap[child], moved)) break;
+        heap[at] = heap[child];
+    }
+    heap[at] = moved;
+}
+
+/* Variant of `single` that merges sorted rows of B by a heap. Equal columns leave the heap in the order of the entries
+ * of A, so that sums are added in the same order. Returns the number of columns, in space->touched by their positions
+ * in m, or -1 without memory. */
+static int64_t SG_FN(merge)(const sg_job *job, sg_space *space, int64_t i, int64_t work, SG_FN(merged) *m)
+{
+    const SG_I *Ap = job->Ap, *Aj = (const SG_I *)job->Aj + Ap[i], *Bp = job->Bp, *Bj = job->Bj;
+    const SG_T *Ax = (const SG_T *)job->Ax + Ap[i], *Bx = job->Bx, zero = SG_ZERO;
+    const int64_t n_lists = Ap[i + 1] - Ap[i], most = asp_min(work, job->n_cols);
+    const size_t per_list = sizeof *m->heap + 2 * sizeof(int64_t), per_column = sizeof(SG_T) + 2 * sizeof(SG_I);
+    if (!sg_reserve_merged(space, (size_t)(n_lists + 1) * per_list + (size_t)(most + 1) * per_column + 64)) return -1;
+    m->sums = (SG_T *)space->merged;
+    m->next = (int64_t *)(m->sums + (most + 1) + (most & 1)); /* keeps positions aligned */
+    m->first = m->next + n_lists;
+    m->heap = (SG_FN(head) *)(m->first + n_lists + 1);
+    m->columns = (SG_I *)(m->heap + n_lists);
+    m->owner = m->columns + most;
+    SG_I *touched = space->touched;
+    int64_t n_heap = 0, n = 0;
+    for (int64_t list = 0; list < n_lists; ++list) {
+        m->next[list] = Bp[Aj[list]], m->first[list] = 0;
+        if (m->next[list] < Bp[Aj[list] + 1]) m->heap[n_heap++] = (SG_FN(head)){Bj[m->next[list]], (SG_I)list};
+    }
+    for (int64_t at = n_heap / 2; at-- > 0;) SG_FN(sift)(m->heap, n_heap, at);
+    while (n_heap) {
+        const SG_FN(head) least = m->heap[0];
+        const int64_t q = m->next[least.list]++;
+        if (n && m->columns[n - 1] == least.column) {
+            m->sums[n - 1] = SG_MULADD(m->sums[n - 1], Ax[least.list], Bx[q]);
+        } else {
+            m->columns[n] = least.column, m->owner[n] = least.list;
+            m->sums[n] = SG_MULADD(zero, Ax[least.list], Bx[q]);
+            ++m->first[least.list], ++n;
+        }
+        if (q + 1 < Bp[Aj[least.list] + 1]) m->heap[0].column = Bj[q + 1];
+        else m->heap[0] = m->heap[--n_heap];
+        SG_FN(sift)(m->heap, n_heap, 0);
+    }
+    /* SciPy's order: by the list that touches a column first, then by column. */
+    int64_t before = 0;
+    for (int64_t list = 0; list < n_lists; ++list) {
+        const int64_t own = m->first[list];
+        m->first[list] = before;
+        before += own;
+    }
+    for (int64_t s = 0; s < n; ++s) touched[m->first[m->owner[s]]++] = (SG_I)s;
+    return n;
+}
+
 /* Write row I of the product. SciPy's order is the reverse order of first products. Sums that are exactly zero are not
  * stored; nan is. */
-#define SG_EMIT(I, SUM)                                              \
+#define SG_EMIT(I, COLUMN, SUM)                                      \
     do {                                                             \
         if (n > space->room || segment->n >= SG_SEGMENT_ENTRIES) {   \
             if (!(segment = sg_open(job, space, (I), n))) return 0;  \
@@ -168,7 +325,7 @@ static int64_t SG_FN(together)(const sg_job *job, sg_space *space, int64_t i, in
         int64_t kept = 0;                                            \
         for (int64_t s = n; s-- > 0;) {                              \
             const SG_T sum = (SUM);                                  \
-            Cj[kept] = touched[s];                                   \
+            Cj[kept] = (COLUMN);                                     \
             Cx[kept] = sum;                                          \
             kept += SG_NONZERO(sum);                                 \
         }                                                            \
@@ -183,23 +340,53 @@ static int64_t SG_FN(together)(const sg_job *job, sg_space *space, int64_t i, in
 /* Compute the rows [row, row_end); return 0 without memory. */
 static int SG_FN(rows)(const sg_job *job, sg_space *space, int64_t row, int64_t row_end)
 {
-    const SG_CELL *cells = space->cells;
-    const SG_I *touched = space->touched;
+    const SG_I *Ap = job->Ap, *Aj = job->Aj, *Bp = job->Bp, *Bj = job->Bj, *touched = space->touched;
+    const SG_T *Ax = job->Ax, *Bx = job->Bx, zero = SG_ZERO;
     SG_T (*sums)[SG_LANES];
     SG_I *row_nnz = job->row_nnz;
     sg_segment *segment = sg_open(job, space, row, 0);
     int is_dense = 0;
     if (!segment) return 0;
     for (int64_t i = row; i < row_end;) {
-        const int n_lanes = SG_FN(group)(job, i, row_end);
-        if (n_lanes == 1) {
+        const int n_lanes = job->solver <= SG_DENSE ? SG_FN(group)(job, i, row_end) : 1;
+        const int64_t length = Ap[i + 1] - Ap[i];
+        int solver = job->solver;
+        if (n_lanes > 1 || (solver == SG_BY_CLASS && job->is_cached && length != 1)) solver = SG_DENSE;
+        if (solver != SG_DENSE) {
+            const int64_t work = SG_FN(work)(job, i);
+            const int is_copy = length == 1 && SG_FN(order)(job, Aj[Ap[i]]) == SG_ASCENDING;
+            if (solver == SG_BY_CLASS) solver = sg_choose(job, length, work, is_copy);
+            if (solver == SG_HEAP && !SG_FN(are_sorted)(job, i)) solver = SG_HASH;
+            if (solver == SG_HASH) {
+                const int64_t n = SG_FN(hashed)(job, space, i, work);
+                if (n < 0) return 0;
+                SG_SLOT *slots = space->table;
+                SG_EMIT(i, slots[touched[s]].column, slots[touched[s]].sum);
+                for (int64_t s = 0; s < n; ++s) slots[touched[s]].column = -1;
+            } else if (solver == SG_HEAP && is_copy) {
+                /* A multiple of one row of B: nothing is merged. */
+                if (job->far) SG_FN(fetch)(job, Ap[i]);
+                const SG_I *from = Bj + Bp[Aj[Ap[i]]];
+                const SG_T *values = Bx + Bp[Aj[Ap[i]]], a = Ax[Ap[i]];
+                const int64_t n = work;
+                SG_EMIT(i, from[s], SG_MULADD(zero, a, values[s]));
+            } else if (solver == SG_HEAP) {
+                SG_FN(merged) m;
+                const int64_t n = SG_FN(merge)(job, space, i, work, &m);
+                if (n < 0) return 0;
+                SG_EMIT(i, m.columns[touched[s]], m.sums[touched[s]]);
+            }
+        }
+        if (solver == SG_DENSE && !sg_reserve_cells(job, space)) return 0;
+        const SG_CELL *cells = space->cells;
+        if (solver == SG_DENSE && n_lanes == 1) {
             const int64_t n = SG_FN(single)(job, space, i, &is_dense);
-            SG_EMIT(i, cells[touched[s]].sum);
-        } else {
+            SG_EMIT(i, touched[s], cells[touched[s]].sum);
+        } else if (n_lanes > 1) {
             const int64_t n = SG_FN(together)(job, space, i, n_lanes);
             if (n < 0) return 0;
             sums = space->sums;
-            for (int lane = 0; lane < n_lanes; ++lane) SG_EMIT(i + lane, sums[s][lane]);
+            for (int lane = 0; lane < n_lanes; ++lane) SG_EMIT(i + lane, touched[s], sums[s][lane]);
         }
         i += n_lanes;
     }
@@ -209,3 +396,4 @@ static int SG_FN(rows)(const sg_job *job, sg_space *space, int64_t row, int64_t 
 #undef SG_EMIT
 #undef SG_FN
 #undef SG_CELL
+#undef SG_SLOT

@@ -47,6 +47,6 @@ ASP_INLINE sg_c128 sg_muladd_c128(sg_c128 s, sg_c128 a, sg_c128 b)
 #define SG_D c128
 #include "spgemm_each.h"
 
-#define SG_KIND(N, T) {sg_rows_##N, sizeof(T), sizeof(sg_cell_##N)}
+#define SG_KIND(N, T) {sg_rows_##N, sizeof(T), sizeof(sg_cell_##N), sizeof(sg_slot_##N)}
 #define SG_KINDS(D, T) {SG_KIND(D##_i32, T), SG_KIND(D##_i64, T)}
 const sg_kind sg_kinds[4][2] = {SG_KINDS(f32, float), SG_KINDS(f64, double), SG_KINDS(c64, sg_c64), SG_KINDS(c128, sg_c128)};

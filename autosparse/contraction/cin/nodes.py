@@ -33,7 +33,7 @@ class TensorAccess:
 
 @dataclass(frozen=True, slots=True)
 class OperatorCall:
-    """Operator ``*`` or ``+`` applied to `args`."""
+    """Operator ``*`` or ``+`` applied to `args`, or ``-`` (negation) to one."""
 
     op: str
     args: tuple[Expression, ...]
@@ -42,6 +42,8 @@ class OperatorCall:
         parts = [
             f"({arg})" if isinstance(arg, OperatorCall) and arg.op == "+" != self.op else str(arg) for arg in self.args
         ]
+        if self.op == "-":
+            return f"-{parts[0]}"
         return f" {self.op} ".join(parts)
 
 

@@ -6,6 +6,7 @@ from typing import Final
 
 HELPERS: Final = r"""
 #include <complex.h>
+#include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,7 +63,7 @@ static inline int push(asp_out *out, const X *at, W value)
   if (n) {
     int same = 1;
     for (int m = 0; m < N_MODES; m++) same &= out->crd[m][n - 1] == at[m];
-    if (same) { out->val[n - 1] += value; return 0; }
+    if (same) { out->val[n - 1] = plus(out->val[n - 1], value); return 0; }
   }
   if (n == out->capacity && grow(out, 1)) return 1;
   for (int m = 0; m < N_MODES; m++) out->crd[m][n] = at[m];
@@ -92,7 +93,7 @@ static inline void space_add(asp_space *w, X i, W value)
   const int is_new = w->stamp[i] != w->turn; /* no branch: it would be mispredicted every other time */
   w->list[w->n] = i;
   w->n += is_new;
-  w->value[i] = (is_new ? (W)0 : w->value[i]) + value;
+  w->value[i] = plus(is_new ? (W)ZERO : w->value[i], value);
   w->stamp[i] = w->turn;
 }
 
@@ -245,7 +246,7 @@ static int table_grow(asp_table *w)
 static inline int table_add(asp_table *w, int64_t key, W value)
 {
   int64_t at = table_slot(w, key);
-  if (w->slot[at]) { w->value[w->slot[at] - 1] += value; return 0; }
+  if (w->slot[at]) { w->value[w->slot[at] - 1] = plus(w->value[w->slot[at] - 1], value); return 0; }
   if (w->n == w->capacity) {
     if (table_grow(w)) return 1;
     at = table_slot(w, key);

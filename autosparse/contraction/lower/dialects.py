@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
+from autosparse.contraction.expressions.semirings import PLUS_TIMES, SEMIRINGS, Semiring
+
 
 class Dialect:
     """Emitter of lines in one language, indented by the number of open blocks."""
 
     has_marks: ClassVar[bool] = False
 
-    def __init__(self) -> None:
+    def __init__(self, semiring: Semiring = SEMIRINGS[PLUS_TIMES]) -> None:
+        self.semiring = semiring
         self.lines: list[str] = []
         self.depth = 1
 
@@ -45,6 +48,13 @@ class CText(Dialect):
     def add(self, name: str, value: str) -> None:
         """Emit ``name += value``."""
         self.line(f"{name} += {value};")
+
+    def accumulate(self, name: str, value: str) -> None:
+        """Emit ``name = name ⊕ value``."""
+        if self.semiring.is_ordinary:
+            self.add(name, value)
+        else:
+            self.set(name, f"plus({name}, {value})")
 
     def step(self, names: Sequence[str]) -> None:
         """Emit code that increments each of the variables `names` by one."""
@@ -112,8 +122,8 @@ class CText(Dialect):
         return f"(const int64_t[]){{{', '.join(items)}}}"
 
     def zero(self) -> str:
-        """Return the expression of zero."""
-        return "(W)0"
+        """Return the expression of the semiring's zero."""
+        return "(W)ZERO" if self.semiring.zero else "(W)0"
 
     def wide(self, expression: str) -> str:
         """Return an index expression converted to 64 bits."""
@@ -134,6 +144,13 @@ class PythonText(Dialect):
     def add(self, name: str, value: str) -> None:
         """Emit ``name += value``."""
         self.line(f"{name} += {value}")
+
+    def accumulate(self, name: str, value: str) -> None:
+        """Emit ``name = name ⊕ value``."""
+        if self.semiring.is_ordinary:
+            self.add(name, value)
+        else:
+            self.set(name, f"plus({name}, {value})")
 
     def step(self, names: Sequence[str]) -> None:
         """Emit code that increments each of the variables `names` by one."""
@@ -204,7 +221,7 @@ class PythonText(Dialect):
         return self.tuple(items)
 
     def zero(self) -> str:
-        """Return the expression of zero."""
+        """Return the expression of the semiring's zero."""
         return "zero[0]"
 
     def wide(self, expression: str) -> str:

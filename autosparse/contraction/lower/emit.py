@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from typing import Final
 
+import numpy as np
+
+from autosparse.contraction.expressions.semirings import PLUS_TIMES, SEMIRINGS
 from autosparse.contraction.lower.c_parts import RUN
 from autosparse.contraction.lower.c_text import FLUSH, HELPERS, MARKS, TABLE
 from autosparse.contraction.lower.dialects import CText, PythonText
@@ -19,7 +22,7 @@ from autosparse.contraction.lower.unions import UnionEmitter
 C_TYPES: Final = {
     "float64": "double", "float32": "float", "complex128": "double _Complex", "complex64": "float _Complex",
     "int64": "int64_t", "int32": "int32_t", "int16": "int16_t", "int8": "int8_t",
-    "uint64": "uint64_t", "uint32": "uint32_t", "uint16": "uint16_t", "uint8": "uint8_t",
+    "uint64": "uint64_t", "uint32": "uint32_t", "uint16": "uint16_t", "uint8": "uint8_t", "bool": "uint8_t",
 }  # fmt: skip
 """C type of each value dtype that kernels compute in."""
 SUMS: Final = {"float32": "float64", "complex64": "complex128"}
@@ -29,16 +32,24 @@ In single precision, sequential sums of ten million terms may keep only two corr
 """
 
 
+def sums_dtype(plan: EinsumPlan, dtype: str) -> str:
+    """Return the dtype in which a kernel with values of `dtype` accumulates results."""
+    return SUMS.get(dtype, dtype) if plan.semiring == PLUS_TIMES else dtype
+
+
 def emit(plan: EinsumPlan, *, dtype: str, index_bits: int) -> str:
     """Return the C source of `plan` for values of type `dtype` and indices of `index_bits` bits."""
-    text = CText()
+    semiring = SEMIRINGS[plan.semiring]
+    text = CText(semiring)
     emitter = _emitter(plan, text)
     loops = emitter.body()
     tables = [name for name in plan.spaces if plan.workspace_kind(name) == "table"]
     most = max([1, *(len(plan.spaces[name].indices) for name in tables)])
     head = f"/* {plan.program} */\n#define N_MODES {max(1, len(plan.output.indices))}\n#define MAX_RANK {most}\n"
-    types = f"typedef {C_TYPES[dtype]} V;\ntypedef {C_TYPES[SUMS.get(dtype, dtype)]} W; /* of sums */\n"
+    types = f"typedef {C_TYPES[dtype]} V;\ntypedef {C_TYPES[sums_dtype(plan, dtype)]} W; /* of sums */\n"
     types += f"typedef int{index_bits}_t X;\n"
+    types += f"#define ZERO ({_c_number(semiring.zero)})\n"
+    types += f"static inline W plus(W a, W b) {{ return {semiring.c_sum}; }}\n"
     parts = [head, HELPERS.replace("TYPES", types), TABLE if tables else "", MARKS if emitter.marked else ""]
     parts.append(FLUSH if plan.output_kind == "row" else "")
     declared = "".join(f"  asp_{kind} {name} = {{0}};\n" for kind, name in emitter.objects)
@@ -51,8 +62,13 @@ def emit(plan: EinsumPlan, *, dtype: str, index_bits: int) -> str:
 
 def emit_python(plan: EinsumPlan) -> str:
     """Return the Python source of `plan`: a function ``part`` that calls the helpers of `python_helpers`."""
-    loops = _emitter(plan, PythonText()).body()
+    loops = _emitter(plan, PythonText(SEMIRINGS[plan.semiring])).body()
     return f"def part(args, extents, lo, hi, out, result, zero):\n{loops}\n  return out\n"
+
+
+def _c_number(value: float) -> str:
+    """Return the C text of a semiring's zero."""
+    return f"{'-' if value < 0 else ''}INFINITY" if np.isinf(value) else str(int(value))
 
 
 def _emitter(plan: EinsumPlan, text: CText | PythonText) -> ProductEmitter:

@@ -18,8 +18,9 @@ from autosparse._native.c.build import FLAGS, ISA_FLAGS, Compilations, Compiler
 from autosparse._native.kernels import dumping
 from autosparse._native.memory import empty_output
 from autosparse.cache.stores import open_store
+from autosparse.contraction.expressions.semirings import SEMIRINGS
 from autosparse.contraction.kinds import AnyArray
-from autosparse.contraction.lower.emit import SUMS, emit
+from autosparse.contraction.lower.emit import emit, sums_dtype
 from autosparse.contraction.lower.levels import levels, pointers, transposed
 from autosparse.contraction.lower.ordered_entries import EntryLevels
 from autosparse.contraction.lower.plan import EinsumPlan
@@ -223,12 +224,12 @@ class Run:
     def _run_dense(self, addresses: list[int], outs: Any) -> AnyArray:
         plan = self._program.plan
         is_shared = self._n_parts == 1 or getattr(plan.program, "indices")[0] in plan.output.indices  # noqa: B009
-        value = self._program.value
-        sums = np.dtype(SUMS.get(value.name, value.name))
-        results = np.zeros((1 if is_shared else self._n_parts, *self._shape), sums)
+        value, semiring = self._program.value, SEMIRINGS[plan.semiring]
+        sums = np.dtype(sums_dtype(plan, value.name))
+        results = semiring.filled((1 if is_shared else self._n_parts, *self._shape), sums)
         self._call(addresses, outs, results, 0 if is_shared else results[0].size)
         for other in results[1:]:
-            results[0] += other
+            semiring.add(results[:1], other, out=results[:1])  # a scalar result is no array
         whole: AnyArray = results[0].astype(value, copy=False)
         return whole
 
@@ -258,7 +259,7 @@ class Run:
             pattern, minor, values = transposed(by_column, (n_cols, n_rows))
             return Sparse(indices, None, values, self._shape, sorted_by=indices, rows=(pattern, minor))
         if not is_sorted:
-            return distinct(indices, coords.astype(np.int64), values, self._shape)
+            return distinct(indices, coords.astype(np.int64), values, self._shape, SEMIRINGS[plan.semiring])
         return Sparse(indices, coords, values, self._shape, sorted_by=indices)
 
 

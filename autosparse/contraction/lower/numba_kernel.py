@@ -10,15 +10,16 @@ from typing import Any, Final
 
 import numpy as np
 
+from autosparse.contraction.expressions.semirings import SEMIRINGS
 from autosparse.contraction.kinds import AnyArray
 from autosparse.contraction.lower import python_helpers
-from autosparse.contraction.lower.emit import SUMS, emit_python
+from autosparse.contraction.lower.emit import emit_python, sums_dtype
 from autosparse.contraction.lower.levels import levels
 from autosparse.contraction.lower.plan import EinsumPlan
 from autosparse.contraction.operands import Dense, Operand, Sparse, distinct
 
 HELPERS: Final = (
-    "out_new", "push", "flush", "space_new", "space_has", "space_add", "space_clear", "space_sort", "table_new",
+    "plus", "out_new", "push", "flush", "space_new", "space_has", "space_add", "space_clear", "space_sort", "table_new",
     "table_clear", "table_slot", "table_find", "table_add", "table_freeze", "find_from", "find", "gallop",
 )  # fmt: skip
 NONE: Final = np.zeros(0, np.int64)
@@ -39,10 +40,10 @@ def run(
     arguments = _arguments(plan, operands)
     shape = tuple(extents[index] for index in plan.output.indices)
     is_dense = plan.output_kind == "dense"
-    sums = np.dtype(SUMS.get(dtype.name, dtype.name))
-    result = np.zeros(int(np.prod(shape)) if is_dense else 1, sums)
-    zero = np.zeros(1, sums)
-    names, part = _part(emit_python(plan), is_compiled=is_compiled)
+    sums, semiring = np.dtype(sums_dtype(plan, dtype.name)), SEMIRINGS[plan.semiring]
+    result = semiring.filled((int(np.prod(shape)) if is_dense else 1,), sums)
+    zero = semiring.filled((1,), sums)
+    names, part = _part(emit_python(plan), semiring.python_sum, is_compiled=is_compiled)
     outer = getattr(plan.program, "indices", ("",))[0]
     sizes = tuple(extents[index] for index in plan.indices)
     out = names["out_new"](max(1, len(shape)), zero)
@@ -50,7 +51,8 @@ def run(
     if is_dense:
         return result.reshape(shape).astype(dtype, copy=False)
     n = int(out.n[0])
-    return distinct("".join(plan.output.indices), out.crd[:, :n], out.val[:n].astype(dtype, copy=False), shape)
+    values = out.val[:n].astype(dtype, copy=False)
+    return distinct("".join(plan.output.indices), out.crd[:, :n], values, shape, semiring)
 
 
 def _arguments(plan: EinsumPlan, operands: dict[str, Operand]) -> tuple[AnyArray, ...]:
@@ -73,9 +75,12 @@ def _arguments(plan: EinsumPlan, operands: dict[str, Operand]) -> tuple[AnyArray
 
 
 @functools.lru_cache(maxsize=64)
-def _part(source: str, *, is_compiled: bool) -> tuple[dict[str, Any], Callable[..., Any]]:
-    """Return the helpers by name and the kernel that `source` defines, compiled by numba if `is_compiled`."""
-    names: dict[str, Any] = _compiled_helpers() if is_compiled else {n: getattr(python_helpers, n) for n in HELPERS}
+def _part(source: str, python_sum: str, *, is_compiled: bool) -> tuple[dict[str, Any], Callable[..., Any]]:
+    """Return the helpers by name and the kernel that `source` defines, compiled by numba if `is_compiled`.
+
+    `python_sum` is the expression of ``a ⊕ b``.
+    """
+    names = _helpers(python_sum, is_compiled=is_compiled)
     scope = dict(names)
     exec(compile(source, "<einsum>", "exec"), scope)  # noqa: S102  # our own emitter's text
     part = scope["part"]
@@ -87,13 +92,16 @@ def _part(source: str, *, is_compiled: bool) -> tuple[dict[str, Any], Callable[.
 
 
 @functools.cache
-def _compiled_helpers() -> dict[str, Any]:
-    """Return the helpers compiled by numba, each after those that it calls."""
-    import numba
-
-    scope: dict[str, Any] = {"np": np, "MAX_DENSE_SLOTS": python_helpers.MAX_DENSE_SLOTS}
-    scope |= {name: getattr(python_helpers, name) for name in ("Space", "Table", "Out")}
+def _helpers(python_sum: str, *, is_compiled: bool) -> dict[str, Any]:
+    """Return the helpers, each after those that it calls, compiled by numba if `is_compiled`."""
+    scope: dict[str, Any] = vars(python_helpers).copy()
     for name in HELPERS:
-        exec(inspect.getsource(getattr(python_helpers, name)), scope)  # noqa: S102  # the module's own text
-        scope[name] = numba.njit(scope[name])
+        text = inspect.getsource(getattr(python_helpers, name))
+        if name == "plus":
+            text = f"def plus(a, b):\n    return {python_sum}\n"
+        exec(text, scope)  # noqa: S102  # the module's own text
+        if is_compiled:
+            import numba
+
+            scope[name] = numba.njit(scope[name])
     return {name: scope[name] for name in HELPERS}

@@ -41,6 +41,7 @@ class EinsumPlan:
     indices: str  # in the order in which extents are passed
     dense_levels: frozenset[str]  # sparse inputs whose first level is dense
     are_large: frozenset[str] = field(default=frozenset())  # indices whose extent exceeds `MAX_DENSE_PLACES`
+    semiring: str = "plus_times"
     has_marks: bool = True  # False: intersections are merges only, as the paper's compiler emits them
 
     @cached_property

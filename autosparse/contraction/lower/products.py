@@ -315,27 +315,27 @@ class ProductEmitter:
     def _assign(self, node: Assign) -> None:
         value = self._product(node)
         if self._accumulated:
-            self.text.add("acc", value)
+            self.text.accumulate("acc", value)
             self.text.set("hit", "1")
         else:
             self._store(node.lhs, value)
 
     def _product(self, node: Assign) -> str:
-        return " * ".join(self._value(access) for access in reads(node.rhs))
+        return f" {self.text.semiring.operator} ".join(self._value(access) for access in reads(node.rhs))
 
     def _store(self, lhs: TensorAccess, value: str) -> None:
         text = self.text
         if lhs.tensor in self.spaces:
             kind = self.plan.workspace_kind(lhs.tensor)
             if kind == "scalar":
-                text.add(lhs.tensor, value)
+                text.accumulate(lhs.tensor, value)
                 text.set(f"{lhs.tensor}_any", "1")
             elif kind == "space":
                 text.call("space_add", lhs.tensor, lhs.indices[0], value)
             else:
                 text.update("table_add", lhs.tensor, self._key(lhs.tensor), value)
         elif self.plan.output_kind == "dense":
-            text.add(f"result[{self._linear(lhs)}]", value)
+            text.accumulate(f"result[{self._linear(lhs)}]", value)
         elif self.plan.output_kind == "row":
             text.call("space_add", "row", self.plan.output_order[-1], value)
         else:

@@ -45,6 +45,11 @@ class Out(NamedTuple):
     n: AnyArray
 
 
+def plus(a: Any, b: Any) -> Any:
+    """Return ``a ⊕ b``; kernels of other semirings than the ordinary one have a function of this name of their own."""
+    return a + b
+
+
 def out_new(n_modes: int, zero: AnyArray) -> Out:
     """Return an empty output."""
     return Out(np.empty((n_modes, 16), np.int64), np.empty(16, zero.dtype), np.zeros(1, np.int64))
@@ -58,7 +63,7 @@ def push(out: Out, at: tuple[int, ...], value: Any) -> Out:
         for m in range(len(at)):
             same = same and out.crd[m, n - 1] == at[m]
         if same:
-            out.val[n - 1] += value
+            out.val[n - 1] = plus(out.val[n - 1], value)
             return out
     if n == out.val.size:
         crd = np.empty((out.crd.shape[0], 2 * n), np.int64)
@@ -113,7 +118,7 @@ def space_has(w: Space, i: int) -> bool:
 def space_add(w: Space, i: int, value: Any) -> None:
     """Compute ``w[i] += value``."""
     if w.bits[i]:
-        w.value[i] += value
+        w.value[i] = plus(w.value[i], value)
     else:
         w.bits[i] = 1
         w.value[i] = value
@@ -169,7 +174,7 @@ def table_add(w: Table, key: int, value: Any) -> Table:
     """Add to the entry with `key`, creating it if necessary; return the table, a larger one if it had to grow."""
     at = table_slot(w, key)
     if w.slot[at]:
-        w.value[w.slot[at] - 1] += value
+        w.value[w.slot[at] - 1] = plus(w.value[w.slot[at] - 1], value)
         return w
     n = w.n[0]
     if n == w.key.size:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 from autosparse.contraction.cin.nodes import Assign, Expression, Loop, OperatorCall, Statement, TensorAccess, Where
 from autosparse.contraction.lower.dialects import CText, PythonText
 from autosparse.contraction.lower.plan import EinsumPlan
@@ -101,6 +103,8 @@ class UnionEmitter(ProductEmitter):
         if isinstance(node, TensorAccess):
             return flags.get(node.tensor, True)
         parts = [self._alive(arg, flags) for arg in node.args]
+        if node.op == "-":
+            return parts[0]
         decided = node.op == "+"  # one present part makes a sum nonzero, one absent part a product zero
         if any(part is decided for part in parts):
             return decided
@@ -120,7 +124,16 @@ class UnionEmitter(ProductEmitter):
 
     def _expression(self, node: Expression) -> str:
         if isinstance(node, OperatorCall):
-            return "(" + f" {node.op} ".join(map(self._expression, node.args)) + ")"
+            return self._applied(node.op, [self._expression(arg) for arg in node.args])
         flag = self._flags.get(node.tensor, True)
         value = self._value(node)
         return self.text.select(flag, value, self.text.zero()) if isinstance(flag, str) else value
+
+    def _applied(self, op: str, values: list[str]) -> str:
+        """Return the text of ⊗ (``*``), ⊕ (``+``) or the negation (``-``) of the texts `values`."""
+        semiring = self.text.semiring
+        if op == "-":
+            return f"(-{values[0]})"
+        if op == "*" or semiring.is_ordinary:
+            return "(" + f" {semiring.operator if op == '*' else op} ".join(values) + ")"
+        return functools.reduce(lambda left, right: f"plus({left}, {right})", values)

@@ -11,6 +11,7 @@ from typing import Final
 
 import numpy as np
 
+from autosparse.contraction.expressions.semirings import Semiring, named
 from autosparse.contraction.kinds import AnyArray
 from autosparse.contraction.lower.ordered_entries import keys
 from autosparse.contraction.operands import Dense, Operand, Sparse, distinct
@@ -29,6 +30,7 @@ def contract(operands: Sequence[Operand], subscripts: Subscripts, *, most_pairs:
 
     Raise TooManyPairsError if all joins together would multiply more than `most_pairs` pairs of entries.
     """
+    semiring = named(subscripts.semiring)
     left = list(operands)
     is_last_dense = all(isinstance(operand, Dense) for operand in left)
     first = left[_smallest(left)] if is_last_dense else min(_sparse(left), key=lambda one: one.nnz)
@@ -40,9 +42,9 @@ def contract(operands: Sequence[Operand], subscripts: Subscripts, *, most_pairs:
         left.remove(other)
         needed = subscripts.output + "".join(operand.indices for operand in left)
         if isinstance(other, Dense) and set(other.indices) <= set(result.indices):
-            result = scaled(result, other)
+            result = scaled(result, other, semiring)
             continue
-        found = Join(result, as_sparse(other), needed)
+        found = Join(result, as_sparse(other), needed, semiring)
         most_pairs -= found.n_pairs
         if most_pairs < 0:
             raise TooManyPairsError
@@ -54,7 +56,8 @@ def summed(operand: Sparse, subscripts: Subscripts) -> Sparse:
     """Return `operand` summed over the indices that the output lacks, with the others in the output's order."""
     modes = [operand.indices.index(index) for index in subscripts.output if index in operand.indices]
     kept = "".join(index for index in subscripts.output if index in operand.indices)
-    return distinct(kept, operand.coords[modes], operand.values, tuple(operand.shape[mode] for mode in modes))
+    shape = tuple(operand.shape[mode] for mode in modes)
+    return distinct(kept, operand.coords[modes], operand.values, shape, named(subscripts.semiring))
 
 
 def as_sparse(operand: Operand) -> Sparse:
@@ -66,18 +69,18 @@ def as_sparse(operand: Operand) -> Sparse:
     return Sparse(operand.indices, coords, array.reshape(-1), array.shape, sorted_by=operand.indices)
 
 
-def scaled(entries: Sparse, factor: Dense) -> Sparse:
+def scaled(entries: Sparse, factor: Dense, semiring: Semiring) -> Sparse:
     """Return sparse entries multiplied by the dense operand `factor`, whose indices must all be among theirs."""
     at = tuple(entries.coords[entries.indices.index(index)] for index in factor.indices)
-    values = entries.values * (factor.array[at] if at else factor.array)
+    values = semiring.multiply(entries.values, factor.array[at] if at else factor.array)
     return Sparse(entries.indices, entries.coords, values, entries.shape, sorted_by=entries.sorted_by)
 
 
 class Join:
     """Products of the entries of two operands that agree in shared indices, summed over indices not in `needed`."""
 
-    def __init__(self, left: Sparse, right: Sparse, needed: str) -> None:
-        self._left, self._right = left, right
+    def __init__(self, left: Sparse, right: Sparse, needed: str, semiring: Semiring) -> None:
+        self._left, self._right, self._semiring = left, right, semiring
         shared = [index for index in left.indices if index in right.indices]
         extents = [left.shape[left.indices.index(index)] for index in shared]
         both = np.concatenate(
@@ -133,12 +136,13 @@ class Join:
             is_left, mode = self._kept[index]
             rows.append(self._left.coords[mode][of_left] if is_left else self._right.coords[mode][of_right])
         coords = np.stack(rows) if rows else np.zeros((0, of_left.size), dtype=np.int64)
-        return distinct(self._indices, coords, self._left.values[of_left] * self._right.values[of_right], self._shape)
+        values = self._semiring.multiply(self._left.values[of_left], self._right.values[of_right])
+        return distinct(self._indices, coords, values, self._shape, self._semiring)
 
     def _merged(self, found: Sparse, waiting: list[tuple[AnyArray, AnyArray]]) -> Sparse:
         parts = [(found.coords, found.values), *waiting]
         coords, values = (np.concatenate(one, axis=-1) for one in zip(*parts, strict=True))
-        return distinct(self._indices, coords, values, self._shape)
+        return distinct(self._indices, coords, values, self._shape, self._semiring)
 
 
 def _sparse(operands: Sequence[Operand]) -> list[Sparse]:

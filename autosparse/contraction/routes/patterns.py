@@ -17,7 +17,7 @@ from autosparse.contraction.subscripts import Subscripts
 
 MAX_KEYS: Final = 256
 """Maximum number of keys kept in a process."""
-VERSION: Final = 4
+VERSION: Final = 5
 """Version of the candidates and kernels, part of every key. Increasing it invalidates all earlier choices."""
 
 _keys: Final[OrderedDict[tuple[object, ...], str]] = OrderedDict()
@@ -28,7 +28,7 @@ def key_of(operands: Sequence[Operand], subscripts: Subscripts, *, is_dense_outp
     """Return a digest of everything that the choice depends on: subscripts, extents, dtypes, threads and patterns."""
     threads = config.get_options().threads or runtime_api.max_threads()
     facts: list[object] = [subscripts.inputs, subscripts.output, tuple(sorted(subscripts.extents.items()))]
-    facts += [is_dense_output, threads, VERSION]
+    facts += [subscripts.semiring, is_dense_output, threads, VERSION]
     hashes: dict[tuple[int, int], object] = {}
     for operand in operands:
         if isinstance(operand, Sparse):

@@ -1,0 +1,17 @@
+/* Kernels of integer products, by [dtype - ASP_BOOL][itype]. They have no `extent`. */
+#ifndef ASP_INTEGERS_H
+#define ASP_INTEGERS_H
+
+#include "kernels.h"
+
+/* Number of products that SpMV adds up before it looks at the ends of rows; less than LONG_ROW_MIN. */
+enum { SUMS = 1024 };
+
+#define ASP_DECLARE(x, isa) extern const asp_kernels x##_##isa[5][2];
+ASP_EACH_ISA(ASP_DECLARE, asp_integers)
+#undef ASP_DECLARE
+
+/* Return the kernels of the instruction set in use for an integer type or bool (`dtype` 4 to 8). */
+const asp_kernels *asp_integers_for(int dtype, int itype);
+
+#endif

@@ -1,0 +1,61 @@
+/* The kernel of two_columns.c for one index type I; INDICES loads eight indices under a mask. */
+#define NNAME_(a, b) a##_##b
+#define NNAME__(a, b) NNAME_(a, b)
+#define NNAME(x) NNAME__(x, ITAG)
+
+/* Add the products of n <= ENTRIES values and rows of B to `wide`. */
+ASP_INLINE __m512 NNAME(gathered)(const int gathers, const float *data, const I *indices, int64_t n, const float *B,
+                                  int32_t ldb, __m512 wide)
+{
+    const __m512i each = _mm512_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7);
+    const __mmask8 entries = (__mmask8)((1u << n) - 1);
+    const __m256i at = _mm256_mullo_epi32(INDICES(entries, indices), _mm256_set1_epi32(ldb));
+    const __m512 values = _mm512_castps256_ps512(_mm256_maskz_loadu_ps(entries, data));
+    const __m512 rows = _mm512_castpd_ps(asp_rows_of(gathers, entries, at, B));
+    return _mm512_fmadd_ps(_mm512_permutexvar_ps(each, values), rows, wide);
+}
+
+/* Return the sum of the rows in `wide`, in the two low lanes. */
+ASP_INLINE __m128 NNAME(folded)(__m512 wide)
+{
+    const __m256 half = _mm256_add_ps(_mm512_castps512_ps256(wide), _mm512_extractf32x8_ps(wide, 1));
+    const __m128 quarter = _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
+    return _mm_add_ps(quarter, _mm_movehl_ps(quarter, quarter));
+}
+
+ASP_INLINE void NNAME(rows)(const int gathers, const asp_args *args, int64_t begin, int64_t end)
+{
+    const I *indptr = args->indptr, *indices = args->indices;
+    const float *data = args->data, *B = args->B;
+    float *C = args->C;
+    const int64_t ldc = args->ldc, long_row = args->long_row_length;
+    const int32_t ldb = (int32_t)args->ldb, *const places = args->places;
+    const int accumulate = args->accumulate;
+    for (int64_t i = begin; i < end; i++) {
+        int64_t k = indptr[i];
+        const int64_t stop = indptr[i + 1];
+        double *const c = (double *)(C + (places ? places[i] : i) * ldc); /* two columns */
+        if (stop - k > long_row) {
+            asp_note_long_row(args, i);
+            continue;
+        }
+        __m512 wide = _mm512_setzero_ps();
+        for (; k + ENTRIES < stop; k += ENTRIES)
+            wide = NNAME(gathered)(gathers, data + k, indices + k, ENTRIES, B, ldb, wide);
+        wide = NNAME(gathered)(gathers, data + k, indices + k, stop - k, B, ldb, wide);
+        __m128 total = NNAME(folded)(wide);
+        if (accumulate) total = _mm_add_ps(_mm_castpd_ps(_mm_load_sd(c)), total);
+        _mm_store_sd(c, _mm_castps_pd(total));
+    }
+}
+
+static void NNAME(two_columns)(const asp_args *args, int64_t begin, int64_t end)
+{
+    const int are_in_reach = args->n_cols * args->ldb <= INT32_MAX; /* offsets of 32 bits reach all rows of B */
+    if (!are_in_reach) asp_kernels_for(ASP_F32, sizeof(I) == 8, INT64_MAX)->spmm(args, begin, end);
+    else if (asp_gathers()) NNAME(rows)(1, args, begin, end);
+    else NNAME(rows)(0, args, begin, end);
+}
+#undef NNAME_
+#undef NNAME__
+#undef NNAME

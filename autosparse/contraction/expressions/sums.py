@@ -1,0 +1,92 @@
+"""Request of a sum of einsum terms: checked terms and operands, and the sum as a dense array."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from autosparse.contraction import results
+from autosparse.contraction.expressions.request import EinsumRequest
+from autosparse.contraction.expressions.semirings import named
+from autosparse.contraction.expressions.terms import Term, parse
+from autosparse.contraction.kinds import AnyArray, as_array, cast, is_sparse
+from autosparse.contraction.subscripts import Subscripts, read
+from autosparse.errors import EinsumError, InputTypeError
+
+
+class SumRequest:
+    """Checked sum of terms with its operands in their common dtype, and the format of its result."""
+
+    def __init__(self, text: str, given: Sequence[Any], format: str | None, semiring: str) -> None:
+        """Check text, operands and semiring; raise EinsumError, a ValueError, if they do not fit together."""
+        self.expression, self.semiring = parse(text), named(semiring)
+        operands = tuple(map(as_array, given))
+        shapes = [tuple(one.shape) for one in operands]
+        whole = read(self.expression.as_product, shapes)
+        self.subscripts = Subscripts(whole.inputs, whole.output, whole.extents, self.semiring.name)
+        common = np.result_type(*(one.dtype for one in operands))
+        self.dtype = self.semiring.dtype(common)
+        self._check_signs()
+        self.operands = tuple(one if one.dtype == common else cast(one, common, "unsafe") for one in operands)
+        covering = [self._covers(*each) for each in self.terms]
+        if format is None:
+            output = whole.output
+            format = results.default_format(output, set(output) if all(covering) else set(), self.dtype)
+        results.check_format(format, len(whole.output), self.dtype)
+        self.format = format
+        self.is_sparse = all(covering) and format != "dense"
+
+    def _check_signs(self) -> None:
+        if all(term.sign == "+" for term in self.expression.terms):
+            return
+        if not self.semiring.is_ordinary:
+            raise EinsumError.refused(
+                f"semiring {self.semiring.name!r} has no differences", f"Terms: {self.expression}.", hint="'+' only"
+            )
+        if self.dtype.kind == "b":
+            raise InputTypeError.refused(
+                "numpy boolean subtract, the `-` operator, is not supported", given="boolean operands", hint="integers"
+            )
+
+    @property
+    def how_added(self) -> str:
+        """Text that says how the terms are added."""
+        n = len(self.expression.terms)
+        return f"the union of the entries of {n} terms" if self.is_sparse else f"{n} dense arrays, added by NumPy"
+
+    @property
+    def terms(self) -> list[tuple[Term, tuple[Any, ...]]]:
+        """Terms, each with its operands."""
+        found, at = [], 0
+        for term in self.expression.terms:
+            found.append((term, self.operands[at : at + len(term.inputs)]))
+            at += len(term.inputs)
+        return found
+
+    def _covers(self, term: Term, operands: Sequence[Any]) -> bool:
+        """Return whether sparse operands of the term have each index of the output, in its full extent."""
+        shape = self.subscripts.extents
+        pairs = [
+            (index, extent)
+            for letters, one in zip(term.inputs, operands, strict=True) if is_sparse(one)
+            for index, extent in zip(letters, one.shape, strict=True)
+        ]  # fmt: skip
+        return {index for index, extent in pairs if extent == shape[index]} >= set(self.expression.output)
+
+    def request(self, term: Term, operands: Sequence[Any], format: str | None) -> EinsumRequest:
+        """Return the einsum of one term, whose output are the indices of the whole output that it has."""
+        return EinsumRequest(term.text(self.expression.output), operands, format, self.semiring.name)
+
+    def dense(self) -> AnyArray:
+        """Return the sum as an array; terms without an index of the output are repeated along it."""
+        output, how = self.expression.output, self.semiring
+        total = how.filled(self.subscripts.shape, self.dtype)
+        for term, operands in self.terms:
+            value = np.asarray(self.request(term, operands, "dense").result())
+            own = term.output(output)
+            value = np.expand_dims(value, tuple(mode for mode, index in enumerate(output) if index not in own))
+            combine = np.subtract if term.sign == "-" else how.add
+            combine(total, value.astype(self.dtype, copy=False), out=total)
+        return total
