@@ -7,6 +7,7 @@
 #   make docs                 the site in build/docs/html
 #   make wheels               dist/: source distribution and manylinux wheel, tried where there is no compiler
 #   make test-downstream      tests of other packages with our matrices (25 minutes)
+#   make test-arm             tests on aarch64, under qemu-user
 #   make test-oldest          the tests with the oldest SciPy and NumPy that are supported
 
 PYTHON ?= python3
@@ -27,10 +28,10 @@ RUNTIME := $(wildcard _native/runtime/*/*.c _native/runtime/*/*.h _native/runtim
   $(wildcard _native/torch_extension/*.cpp _native/torch_extension/*.h _native/torch_extension/build_extension.py)
 LINTERS := 'ruff==0.17.*' 'mypy>=1.14' 'check-jsonschema==0.39.*' 'zizmor==1.32.*' 'pre-commit-hooks==6.*'
 
-.PHONY: help demo dev test chaos test-full test-oldest test-nightly test-wheel bench transfer lint types wheel wheels docs clean
+.PHONY: help demo dev test chaos test-full test-arm arm-root test-oldest test-nightly test-wheel bench transfer lint types wheel wheels docs clean
 
 help:
-	@sed -n '2,11s/^# //p' Makefile
+	@sed -n '2,12s/^# //p' Makefile
 
 # --- environments -----------------------------------------------------------------------------------------------
 $(VENV)/.made: tools/make_venv.sh
@@ -99,6 +100,16 @@ chaos: $(VENV)/.runtime
 
 test-full: $(VENV)/.runtime
 	@$(run_tests) --full $(PYTEST_ARGS)
+
+# An arm64 Python under qemu-user in $(BUILD)/arm (tools/arm_root.sh), then tests with it; `make test` runs a sample where
+# it is there. Whole folders take hours under emulation: PYTEST_ARGS chooses.
+ARM_TESTS := tests/native tests/ops tests/arrays tests/dispatch
+arm-root: $(VENV)/.runtime
+	@sh tools/arm_root.sh "$(PY)" $(BUILD)/arm
+
+test-arm: arm-root
+	@cd $(BUILD)/arm/tree && AUTOSPARSE_CC=aarch64-linux-gnu-gcc AUTOSPARSE_CACHE_DIR="$$(mktemp -d)" \
+	  ../venv/bin/python -m pytest -q -p no:cacheprovider $(or $(PYTEST_ARGS),$(ARM_TESTS))
 
 test-oldest:
 	@$(MAKE) --no-print-directory test VENV="$(VENV)-oldest" PINS="'scipy==1.13.*' 'numpy==1.26.*'" PYTHON="$(PYTHON)"

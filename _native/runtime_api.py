@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosparse import config
+from autosparse.isa import isa_of_level, isas_of
 from autosparse.notices import FallbackWarning, warn_once
 
 
@@ -56,7 +57,8 @@ _CODE_OF_INDEX: Final = {np.dtype(name): code for name, code in INDEX_CODES.item
 FLAG_ACCUMULATE: Final = 1  # C += A B
 FLAG_DETERMINISTIC: Final = 2  # one summation order for any number of threads
 
-ISA_LEVELS: Final = {"baseline": 0, "avx2": 1, "avx512": 2}
+ISA_LEVELS: Final = {row.name: row.level for row in isas_of()}
+"""Numbers that the runtime uses for the instruction sets of this processor family."""
 
 
 def is_there() -> bool:
@@ -123,8 +125,7 @@ def path() -> str:
 
 def best_isa() -> str:
     """Return the highest instruction set of this CPU for which the runtime, which must be `available`, has kernels."""
-    level: int = lib.asp_best_isa()
-    return next(name for name, one in ISA_LEVELS.items() if one == level)
+    return isa_of_level(lib.asp_best_isa()).name
 
 
 _held_isa: str | None = None
@@ -136,13 +137,14 @@ WAITS: Final = ("auto", "active", "passive")
 def hold(isa: str | None, wait: str) -> None:
     """Set the runtime's process-wide state: the instruction set, and how the pool's threads wait.
 
-    `isa` is the highest instruction set of the precompiled kernels; None means that of the CPU. `wait` is the setting
+    `isa` is the highest instruction set of the precompiled kernels; None, or a set of another processor family, means
+    that of the CPU. `wait` is the setting
     of that name. Concurrent products of other threads stay correct.
     """
     global _held_isa, _held_wait
     if isa != _held_isa:
         _held_isa = isa
-        lib.asp_force_isa(-1 if isa is None else ISA_LEVELS[isa])
+        lib.asp_force_isa(ISA_LEVELS.get(isa, -1) if isa else -1)
     if wait != _held_wait:
         _held_wait = wait
         lib.asp_pool_wait(WAITS.index(wait))

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from autosparse.errors import OptionError
+from autosparse.isa import ISAS, IsaName
 
 
 class Effort(str, Enum):
@@ -101,7 +102,7 @@ if TYPE_CHECKING:
         models: str | os.PathLike[str] | None
         model: str
         compiler: str | None
-        isa: Literal["baseline", "avx2", "avx512"] | None
+        isa: IsaName | None
         wait: Literal["auto", "active", "passive"]
 
 
@@ -163,7 +164,6 @@ def _path(value: Any) -> Path:
 
 
 STORAGE_NAMES: Final = ("bfloat16", "float16")
-ISA_NAMES: Final = ("baseline", "avx2", "avx512")
 
 SETTINGS: Final[Mapping[str, Setting]] = {
     row.name: row
@@ -211,7 +211,7 @@ SETTINGS: Final[Mapping[str, Setting]] = {
                 "Cost model: boosted trees, WACO's network (trees where no network is shipped), or statistics alone."),
         Setting("compiler", "AUTOSPARSE_CC", str, "a C compiler command, or numba",
                 "Compiler for generated kernels (default: cc, gcc, clang, ziglang's, then numba)."),
-        Setting("isa", "AUTOSPARSE_ISA", _one_of(*ISA_NAMES), "baseline, avx2 or avx512",
+        Setting("isa", "AUTOSPARSE_ISA", _one_of(*ISAS), " or ".join((", ".join([*ISAS][:-1]), [*ISAS][-1])),
                 "Highest instruction set to use (default: the highest that the processor has)."),
         Setting("wait", "AUTOSPARSE_WAIT", _one_of("auto", "active", "passive"), "auto, active or passive",
                 "Wait of the pool's threads for the next product. active: awake for up to 1 ms; passive: asleep at "

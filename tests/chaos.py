@@ -76,10 +76,11 @@ def begin(seed: int) -> str:
     os.environ["OMP_NUM_THREADS"] = str(facts["n_cores"])
     clock = ChaoticClock(seed)
     time.perf_counter, time.perf_counter_ns = clock.s, clock.ns
-    from autosparse.core.target import VECTOR_BYTES, Target
+    from autosparse.core.target import Target
+    from autosparse.isa import ISAS
 
     host = Target.host()
-    isa = min(facts["isa"], host.isa, key=VECTOR_BYTES.__getitem__)
+    isa = min(facts["isa"], host.isa, key=lambda name: ISAS[name].level)
     pretended = replace(machine(name), isa=isa, machine=host.machine)
     Target.host = staticmethod(lambda: pretended)  # type: ignore[assignment, method-assign]
     return name

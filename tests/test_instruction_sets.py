@@ -19,19 +19,19 @@ from autosparse.contraction import remembered
 from autosparse.contraction.lower import kernel as einsum_kernel
 from autosparse.core import target
 from autosparse.core.target import VECTOR_BYTES, Target
+from autosparse.isa import ISAS, best_isa, isas_of
 
 pytestmark = pytest.mark.skipif(not runtime_api.available, reason="needs the C runtime")
-EVERYTHING = {"avx2", "fma", "bmi1", "bmi2", "avx512f", "avx512vl", "avx512bw", "avx512dq"}
+EVERYTHING = set().union(*(row.cpu_flags for row in ISAS.values()))
 
 
 def test_the_runtime_says_what_the_processor_has_not_proc_cpuinfo(monkeypatch: pytest.MonkeyPatch) -> None:
     """An emulator shows the CPU flags of its host in /proc/cpuinfo, so the runtime's own detection must count."""
-    for level, name in enumerate(("baseline", "avx2", "avx512")):
+    for name in ISAS:
         monkeypatch.setattr(runtime_api, "best_isa", lambda name=name: name)
         for flags in (set(), EVERYTHING):
             monkeypatch.setattr(target, "_cpu_info", lambda flags=flags: {"flags": " ".join(flags)})
             assert Target.host.__wrapped__(Target).isa == name
-        assert VECTOR_BYTES[name] == 16 << level
 
 
 def test_the_runtime_and_the_target_agree_here() -> None:
@@ -40,9 +40,29 @@ def test_the_runtime_and_the_target_agree_here() -> None:
 
 def test_a_machine_is_held_to_a_lower_instruction_set_and_never_to_a_higher() -> None:
     host = Target.host()
-    for isa, width in VECTOR_BYTES.items():
-        assert host.held_to(isa).vector_bytes == min(width, host.vector_bytes)
+    for row in isas_of():
+        assert ISAS[host.held_to(row.name).isa].level == min(row.level, ISAS[host.isa].level)
+    for row in ISAS.values():
+        assert row.exists_on(host.machine) or host.held_to(row.name) is host
     assert host.held_to(None) is host
+
+
+@pytest.mark.parametrize("machine", ["x86_64", "aarch64", "riscv64"])
+def test_levels_count_the_sets_of_a_family_from_the_one_that_every_processor_has(machine: str) -> None:
+    rows = isas_of(machine)
+    assert [row.level for row in rows] == list(range(len(rows)))
+    assert [row.vector_bytes for row in rows] == sorted(row.vector_bytes for row in rows)
+    assert best_isa((), machine).cpu_flags == frozenset()
+    assert best_isa(EVERYTHING, machine) is rows[-1]
+
+
+def test_the_rows_agree_with_the_runtime() -> None:
+    """The runtime's levels must have the rows' vector widths; any further one must be refused."""
+    for row in isas_of():
+        assert runtime_api.lib.asp_force_isa(row.level) == min(row.level, runtime_api.lib.asp_best_isa())
+        if row.level <= runtime_api.lib.asp_best_isa():
+            assert runtime_api.lib.asp_vector_bytes() == row.vector_bytes
+    assert runtime_api.lib.asp_force_isa(-1) == runtime_api.lib.asp_best_isa()
 
 
 @pytest.mark.parametrize("isa", VECTOR_BYTES)
@@ -77,9 +97,9 @@ def test_doctor_reports_the_setting(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_compiler_flags_match_the_cpu_features_that_the_runtime_tests() -> None:
     """Every -m flag of an instruction set must be a CPU feature that `asp_best_isa` tests."""
-    source = Path(config.__file__).parents[1] / "_native" / "runtime" / "threads" / "isa.c"
+    source = Path(config.__file__).parents[1] / "_native" / "runtime" / "isa" / "isa.h"
     if not source.is_file():
-        pytest.skip("needs the sources: isa.c")
+        pytest.skip("needs the sources: isa.h")
     asked = set(re.findall(r'__builtin_cpu_supports\("(\w+)"\)', source.read_text()))
     wanted = {flag.removeprefix("-m") for flags in ISA_FLAGS.values() for flag in flags if "=" not in flag}
     assert wanted <= asked

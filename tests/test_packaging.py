@@ -117,7 +117,7 @@ def test_cibuildwheel_builds_the_declared_versions_and_tests_existing_files():
     named = [text.rpartition(" ")[2] for text in project["classifiers"] if "Python :: 3." in text]
     assert wheels["build"] == [f"cp{version.replace('.', '')}-*" for version in named]
     assert project["requires-python"] == f">={named[0]}", "a wheel for each version of Python"
-    assert wheels["archs"] == ["x86_64"]
+    assert wheels["archs"] == ["x86_64", "aarch64"]
     words = wheels["test-command"].split()
     assert words[:3] == ["python", "-m", "pytest"]
     paths = [*wheels["test-sources"], *(word for word in words[3:] if not word.startswith("-"))]

@@ -16,7 +16,7 @@ from collections import Counter
 LIBRARY = re.compile(r"(autosparse|_native|tuner|cache)/.*\.(py|c|h)$")
 ELSE = "everything else"
 RULES = (
-    ("text of the kernels compiled at installation, generated", r"runtime/shipped/shipped_avx"),
+    ("text of the kernels compiled at installation, generated", r"runtime/shipped/shipped_(\w+_f\d\d_|list)"),
     ("kernels compiled at installation, without their text", r"runtime/shipped/|kernels/shipped\.py"),
     ("GPU kernels: Triton, CUDA tensors, their space and model", r"autosparse/(gpu|cuda)/|_native/triton/|tuner/gpu/"),
     ("Dask", r"autosparse/dask/"),

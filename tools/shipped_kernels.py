@@ -18,16 +18,14 @@ from pathlib import Path
 
 from autosparse._native.c.emit import emit
 from autosparse._native.ir.spec import KernelSpec
-from autosparse._native.kernels.shipped import HIGH_SLICE, ISAS, specs
+from autosparse._native.kernels.shipped import HIGH_SLICE, SHIPPED_ISAS, specs
+
+from autosparse.isa import ISAS
 
 FOLDER = Path(__file__).resolve().parent.parent / "_native" / "runtime" / "shipped"
-TARGETS = {
-    "avx2": "avx2,fma,bmi,bmi2,popcnt",
-    "avx512": "avx512f,avx512vl,avx512dq,avx512bw,avx2,fma,bmi,bmi2,popcnt",
-}
 OWN = re.compile(r"\b(task_context|(?<!asp_task )task|asp_kernel|(?:gather|scatter|four|two)_\w+)\b")
 
-HEAD = """/* Generated kernels for x86-64 with {what}, written by tools/shipped_kernels.py: do not edit. */
+HEAD = """/* Generated kernels for {what}, written by tools/shipped_kernels.py: do not edit. */
 #include "common.h"
 #include "shipped.h"
 
@@ -71,7 +69,7 @@ def tables(isa: str) -> Iterator[tuple[str, list[KernelSpec]]]:
 def sources() -> dict[str, str]:
     """Return the text of every file by its name."""
     found: dict[str, str] = {}
-    for isa in ISAS:
+    for isa in SHIPPED_ISAS:
         files = {name: source(group) for name, group in tables(isa)}
         for name, (text, rows) in files.items():
             narrow, value = name.replace("_i64", ""), "_".join(name.split("_")[:2])
@@ -85,11 +83,18 @@ def sources() -> dict[str, str]:
             includes = "".join(f'#include "shipped_{file}.h"\n' for file in (f"{value}_common", f"{narrow}_body"))
             position = f"#define POSITION {'int32_t' if name == narrow else 'int64_t'}\n"
             table = f"\nconst asp_shipped asp_shipped_{name}[] = {{\n{''.join(rows)}    {{NULL, NULL}},\n}};\n"
-            head = HEAD.format(
-                what={"avx2": "AVX2 and FMA", "avx512": "AVX-512 (F, VL, DQ, BW)"}[isa], target=TARGETS[isa]
-            )
+            head = HEAD.format(what=ISAS[isa].title, target=",".join(ISAS[isa].features))
             found[f"shipped_{name}.c"] = head + position + includes + table + TAIL
-    return found
+    return {**found, "shipped_list.h": table_list()}
+
+
+def table_list() -> str:
+    """Return the header that lists the tables of each instruction set."""
+    names = {isa: [name for name, _ in tables(isa)] if ISAS[isa].is_shipped else [] for isa in ISAS}
+    text = "/* Tables of generated kernels by instruction set, written by tools/shipped_kernels.py: do not edit. */\n"
+    for isa, its in names.items():
+        text += " \\\n    ".join([f"#define ASP_SHIPPED_{isa}(X)", *(f"X({name})" for name in its)]) + "\n"
+    return f"{text}enum {{ ASP_SHIPPED_TABLES = {max(map(len, names.values()))} }};\n"
 
 
 def source(group: Iterable[KernelSpec]) -> tuple[list[str], list[str]]:

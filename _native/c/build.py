@@ -23,20 +23,14 @@ from typing import Final
 from autosparse import config, forking
 from autosparse.core.values import dataclass, field
 from autosparse.errors import BuildError
+from autosparse.isa import ISAS
 
 COMPILE_LIMIT_S: Final = 60.0
 FLAGS: Final = ("-O2", "-std=gnu11", "-fPIC", "-shared", "-fno-math-errno", "-ffp-contract=fast", "-w")
-ISA_FLAGS: Final = {
-    "baseline": (),
-    "avx2": ("-mavx2", "-mfma", "-mbmi", "-mbmi2", "-mpopcnt"),
-    "avx512": (
-        *("-mavx2", "-mfma", "-mbmi", "-mbmi2", "-mpopcnt"),
-        *("-mavx512f", "-mavx512vl", "-mavx512bw", "-mavx512dq", "-mprefer-vector-width=512"),
-    ),
-}
+ISA_FLAGS: Final = {name: row.flags for name, row in ISAS.items()}
 """Compiler flags of each instruction set (gcc and clang)."""
 HEADERS: Final = Path(__file__).parent / "include"
-"""Headers that precede the compiler's own: an immintrin.h with only the intrinsics that kernels use."""
+"""Headers that precede the compiler's own: intrinsics of x86-64 that kernels use, and no others."""
 COMPILERS: Final = ("cc", "gcc", "clang")
 
 

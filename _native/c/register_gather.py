@@ -11,7 +11,7 @@ from typing import Final
 from autosparse._native.ir.spec import KernelSpec
 
 REGISTER_GATHERS: Final = frozenset({("float32", 16), ("float32", 8), ("float64", 8), ("float64", 4)})
-"""Value types and lanes with an in-register gather: one register of AVX-512 or AVX2."""
+"""Value types and lanes with an in-register gather: one register of 64 or 32 bytes."""
 
 _PLACES: Final = {
     16: """\

@@ -17,6 +17,10 @@ from autosparse._native.ir.block import lanes_of
 from autosparse._native.ir.spec import KernelSpec, expression_of
 from autosparse._native.ir.writer import Writer
 
+from autosparse.isa import ISAS
+
+MIN_REGISTERS: Final = 32
+"""Number of vector registers that hold a row of X, the sums and a vector of Y."""
 LOOPS: Final = ("i1", "k1", "j1", "j0")
 MAX_VECTORS: Final = 16
 """Maximum number of vectors of a row of X: with more, these, the sums and a mask exceed the register file."""
@@ -32,7 +36,9 @@ def whole_rows(spec: KernelSpec) -> int:
     """Return the number of vectors of a row if rows of X can stay in registers in these loops, else 0."""
     one = spec.schedule
     levels = ",".join(map(str, one.format.levels))
-    if spec.isa != "avx512" or not expression_of(one).sampled or one.loop_order != LOOPS or one.parallel != "i1":
+    if ISAS[spec.isa].n_registers < MIN_REGISTERS or spec.max_lanes not in spec.masked_lanes:
+        return 0
+    if not expression_of(one).sampled or one.loop_order != LOOPS or one.parallel != "i1":
         return 0
     tile, lanes = one.dense_split("j"), spec.max_lanes
     if levels not in ("i1:U,k1:C", "i1:C,k1:C") or tile % lanes or lanes_of(tile, lanes) != lanes:

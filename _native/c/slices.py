@@ -234,7 +234,7 @@ _GATHER: Final = {
     return (f64x4)_mm256_i32gather_pd(B, wide, 8);""",
     },
 }
-"""Bodies of gathers by value type and lanes (AVX-512, AVX2), then by bits of a column."""
+"""Bodies of gathers by value type and lanes (registers of 64 and 32 bytes), then by bits of a column."""
 _SCATTER: Final = {
     ("float32", 16): """\
     const __m512i rows = _mm512_loadu_si512(row);

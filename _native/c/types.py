@@ -10,6 +10,7 @@ from autosparse._native.ir.spec import KernelSpec
 
 from autosparse.core.expression import IndexExpression
 from autosparse.core.formats import DICTIONARY
+from autosparse.isa import ISAS
 
 C_VALUES: Final = {"float32": "float", "float64": "double"}
 C_STORED: Final = "uint16_t"
@@ -284,9 +285,7 @@ static inline void store_head_{name}({value} *p, {name} v, head_{name} m)
 
 
 def gather_helpers(spec: KernelSpec, lanes: int) -> str:
-    """Return the gather of ``B[crd[0]], B[crd[1]], ...``; for full AVX-512 registers, a masked product of the first n
-    lanes.
-    """
+    """Return the gather of ``B[crd[0]], B[crd[1]], ...``; with masks, a product of the first n lanes."""
     value, name, crd = C_VALUES[spec.dtype], vector_type(spec, lanes), C_INDICES[spec.coordinate_bits]
     if not masked_gather(spec, lanes):
         lanes_text = ", ".join(f"B[crd[{lane}]]" for lane in range(lanes))
@@ -296,9 +295,9 @@ def gather_helpers(spec: KernelSpec, lanes: int) -> str:
             text = f"    return ({name}){lookup(spec, lanes, bits, 'crd')};"
             return f"#include <immintrin.h>\n{four_helper(spec, bits)}{head}\n{{\n{text}\n}}\n"
         return f"{head}\n{{\n    return ({name}){{{lanes_text}}};\n}}\n"
-    text, fours = _AVX512_GATHER[spec.dtype, spec.coordinate_bits], ""
+    text, fours = _MASKED_GATHER[spec.dtype, spec.coordinate_bits], ""
     if has_lookup(spec, lanes):
-        text, fours = _avx512_lookup(spec, lanes), four_helper(spec, spec.coordinate_bits)
+        text, fours = _masked_lookup(spec, lanes), four_helper(spec, spec.coordinate_bits)
     if spec.schedule.format.values:
         text = text.replace("_mm512_maskz_loadu_ps(m, vals)", _WIDENED_GATHER)
     return f"""\
@@ -312,7 +311,7 @@ static inline {name} product_{name}(const {stored_type(spec)} *vals, const {crd}
 """
 
 
-def _avx512_lookup(spec: KernelSpec, lanes: int) -> str:
+def _masked_lookup(spec: KernelSpec, lanes: int) -> str:
     """Return the body of products with one load per element; lanes beyond the last element use index 0."""
     bits, crd = spec.coordinate_bits, C_INDICES[spec.coordinate_bits]
     vector, letter = ("__m512", "s") if spec.dtype == "float32" else ("__m512d", "d")
@@ -331,11 +330,15 @@ def _avx512_lookup(spec: KernelSpec, lanes: int) -> str:
 
 def masked_gather(spec: KernelSpec, lanes: int) -> bool:
     """Return whether a fiber's incomplete last step can be gathered by the same vectors, with masked lanes."""
-    return spec.isa == "avx512" and lanes == spec.max_lanes and (spec.dtype, spec.coordinate_bits) in _AVX512_GATHER
+    return (
+        ISAS[spec.isa].has_masked_gather
+        and lanes == spec.max_lanes
+        and (spec.dtype, spec.coordinate_bits) in _MASKED_GATHER
+    )
 
 
 _WIDENED_GATHER: Final = "(__m512)widen_f32x16((u16x16)_mm256_maskz_loadu_epi16(m, vals))"
-_AVX512_GATHER: Final = {
+_MASKED_GATHER: Final = {
     ("float32", 32): """\
     const __m512i at = _mm512_maskz_loadu_epi32(m, crd);
     const __m512 b = _mm512_mask_i32gather_ps(_mm512_setzero_ps(), m, at, B, 4);

@@ -11,10 +11,10 @@ from typing import Final
 from autosparse.core.expression import IndexExpression
 from autosparse.core.formats import LevelKind
 from autosparse.core.schedule import RUN_TIME, SuperSchedule
-from autosparse.core.target import VECTOR_BYTES
 from autosparse.core.values import dataclass
 from autosparse.errors import ScheduleError
 from autosparse.forking import computed_once
+from autosparse.isa import ISAS
 from autosparse.ops import OPS
 
 VALUE_BYTES: Final[Mapping[str, int]] = {"float32": 4, "float64": 8}
@@ -97,13 +97,12 @@ class KernelSpec:
     @property
     def max_lanes(self) -> int:
         """Number of values in one vector register."""
-        return VECTOR_BYTES[self.isa] // self.value_bytes
+        return ISAS[self.isa].vector_bytes // self.value_bytes
 
     @property
     def masked_lanes(self) -> frozenset[int]:
         """Vector lengths whose first n lanes can be loaded and stored without accessing the other lanes' memory."""
-        widths = {"avx512": (64, 32), "avx2": (32,)}.get(self.isa, ())
-        return frozenset(size // self.value_bytes for size in widths)
+        return frozenset(size // self.value_bytes for size in ISAS[self.isa].masked_bytes)
 
     @property
     def coordinate_bits(self) -> int:

@@ -19,17 +19,17 @@ from autosparse._native.kernels.kernel import CompiledKernel
 from autosparse import config
 from autosparse.core.formats import DICTIONARY, Format
 from autosparse.core.schedule import SuperSchedule
-from autosparse.core.target import VECTOR_BYTES
+from autosparse.isa import ISAS
 from autosparse.ops import names
 
-ISAS: Final = ("avx2", "avx512")
+SHIPPED_ISAS: Final = tuple(row.name for row in ISAS.values() if row.is_shipped)
 SLICE_UNROLL: Final = 2
 SLICE_PREFETCH: Final = 32
 HIGH_SLICE: Final = 32
 """Rows of slices with dictionary-encoded values that are higher than a vector.
 
 They take 0.7 to 0.8 of the time of vector-high slices on five-point grids of 100,000 and 288,000 entries (Xeon,
-AVX-512, float64).
+64-byte registers, float64).
 """
 
 HIGH_SLICES: Final = SuperSchedule(
@@ -43,8 +43,8 @@ def specs(isa: str) -> Iterator[KernelSpec]:
     """Yield the specs of an instruction set's shipped kernels, in the order of its source."""
     # SciPy's sparse arrays keep 64-bit indices if they are created from such arrays.
     for (dtype, value_bytes), index_dtype in itertools.product(VALUE_BYTES.items(), INDEX_BYTES):
-        lanes = VECTOR_BYTES[isa] // value_bytes
-        numbers = ("", f" | values={DICTIONARY}")[: 1 + (isa == "avx512")]
+        lanes = ISAS[isa].vector_bytes // value_bytes
+        numbers = ("", f" | values={DICTIONARY}")[: 1 + ISAS[isa].has_table_permutation]
         for rows, values in itertools.product(("", " | sigma=512"), numbers):  # one kernel for every sigma
             slices = SuperSchedule(
                 operation=names.MATMUL, format=Format.parse(f"i1:U,k1:D,i0:U | i={lanes}{rows}{values} | bits=16"),

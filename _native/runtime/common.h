@@ -10,11 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#if defined(__unix__) || defined(__APPLE__)
-#define ASP_HAVE_THREADS 1
-#else
-#define ASP_HAVE_THREADS 0
-#endif
+#include "platform.h"
 
 /* 1 where one library can hold functions for several x86 instruction sets. This needs per-function target attributes,
  * which gcc and clang have. */
@@ -23,6 +19,14 @@
 #else
 #define ASP_X86 0
 #endif
+/* 1 on 64-bit ARM. */
+#if defined(__aarch64__) && defined(__GNUC__)
+#define ASP_ARM 1
+#else
+#define ASP_ARM 0
+#endif
+
+#include "isa.h"
 
 #define ASP_INLINE static inline __attribute__((always_inline, unused))
 #define ASP_NOINLINE __attribute__((noinline))
@@ -52,6 +56,10 @@
 #if ASP_X86
 #define ASP_PIN(x) __asm__("" : "+r"(x))
 #define ASP_PIN_VECTOR(x) __asm__("" : "+v"(x))
+#define ASP_PIN_MEMORY(x) __asm__("" : : "r"(&(x)))
+#elif ASP_ARM
+#define ASP_PIN(x) __asm__("" : "+r"(x))
+#define ASP_PIN_VECTOR(x) __asm__("" : "+w"(x))
 #define ASP_PIN_MEMORY(x) __asm__("" : : "r"(&(x)))
 #else
 #define ASP_PIN(x) ((void)0)
@@ -142,10 +150,10 @@ ASP_INLINE int64_t asp_own_bytes(int64_t bytes)
 {
     return asp_max(1, (bytes + ASP_OWN_BYTES - 1) / ASP_OWN_BYTES) * ASP_OWN_BYTES;
 }
-/* Return n_threads blocks of asp_own_bytes(bytes) bytes each, uninitialised, or NULL. Release them by free(). */
+/* Return n_threads blocks of asp_own_bytes(bytes) bytes each, uninitialised, or NULL. Release them by asp_free_aligned(). */
 ASP_INLINE void *asp_take_own(int64_t n_threads, int64_t bytes)
 {
-    return aligned_alloc(ASP_OWN_BYTES, (size_t)(n_threads * asp_own_bytes(bytes)));
+    return asp_take_aligned(ASP_OWN_BYTES, (size_t)(n_threads * asp_own_bytes(bytes)));
 }
 
 #endif

@@ -1,7 +1,7 @@
 """Dictionary encoding of values (CSR-VI; Kourtis, Goumas, Koziris 2008): each value is stored as a one-byte index into
 a table.
 
-The table has TABLE entries, so that two AVX-512 registers hold it and decoding takes one permutation. Values are
+The table has TABLE entries, so that two 64-byte registers hold it and decoding takes one permutation. Values are
 distinguished by their bits, so products use exactly the user's values. Entry 0 is zero, the value of padding.
 """
 

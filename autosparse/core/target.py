@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from autosparse.core.values import dataclass
+from autosparse.isa import ISAS, best_isa, isas_of
 
-VECTOR_BYTES: Final = {"baseline": 16, "avx2": 32, "avx512": 64}
-"""Width of one vector register in bytes, by instruction set."""
+VECTOR_BYTES: Final = {row.name: row.vector_bytes for row in isas_of()}
+"""Width of one vector register in bytes, by instruction set of this processor family."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,8 +26,8 @@ class Target:
     """Cores, instruction set and caches (bytes) of one machine, on which the speed of a plan depends."""
 
     cpu: str  # model name as the system reports it
-    machine: str  # "x86_64", "aarch64", ...
-    isa: str  # highest usable instruction set, a key of VECTOR_BYTES
+    machine: str  # `platform.machine()`: the processor family
+    isa: str  # highest usable instruction set, a key of ISAS
     n_cores: int  # usable by this process (affinity, cgroup)
     l1_bytes: int
     l2_bytes: int
@@ -35,7 +36,7 @@ class Target:
     @property
     def vector_bytes(self) -> int:
         """Width of one vector register in bytes."""
-        return VECTOR_BYTES[self.isa]
+        return ISAS[self.isa].vector_bytes
 
     @property
     def fills_last_cache_late(self) -> bool:
@@ -54,8 +55,11 @@ class Target:
         return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
     def held_to(self, isa: str | None) -> Target:
-        """Return this machine restricted to instruction sets up to `isa` (None: no restriction)."""
-        if isa is None or VECTOR_BYTES[isa] >= self.vector_bytes:
+        """Return this machine restricted to instruction sets up to `isa`.
+
+        None, or a set of another processor family, is no restriction.
+        """
+        if isa is None or not ISAS[isa].exists_on(self.machine) or ISAS[isa].level >= ISAS[self.isa].level:
             return self
         return dataclasses.replace(self, isa=isa)
 
@@ -68,7 +72,7 @@ class Target:
             # platform.processor() starts a process: call it only where /proc has no model name.
             cpu=info.get("model name") or platform.processor() or platform.machine() or "unknown",
             machine=platform.machine(),
-            isa=_isa_of_runtime() or _isa(set(info.get("flags", "").split())),
+            isa=_isa_of_runtime() or best_isa(info.get("flags", "").split()).name,
             n_cores=_usable_cores(),
             l1_bytes=_cache_bytes(1, 32 << 10),
             l2_bytes=_cache_bytes(2, 1 << 20),
@@ -103,13 +107,6 @@ def _isa_of_runtime() -> str | None:
     from autosparse._native import runtime_api
 
     return runtime_api.best_isa() if runtime_api.available else None
-
-
-def _isa(flags: set[str]) -> str:
-    """Return the instruction set from the flags of /proc/cpuinfo."""
-    if {"avx512f", "avx512vl", "avx512bw", "avx512dq"} <= flags:
-        return "avx512"
-    return "avx2" if {"avx2", "fma"} <= flags else "baseline"
 
 
 def _usable_cores() -> int:

@@ -10,6 +10,7 @@ from autosparse.core.formats import DICTIONARY
 from autosparse.core.problem import Problem
 from autosparse.core.target import Target
 from autosparse.dispatch.state import DispatchState
+from autosparse.isa import ISAS
 from autosparse.operands.csr import Operand
 from autosparse.ops import OPS
 
@@ -32,14 +33,14 @@ def storage_of(operand: AnyOperand, state: DispatchState, target: Target) -> str
     """Return how A's values may be stored: "", a rounded type, or `DICTIONARY` (dictionary-encoded, CSR-VI).
 
     The option `storage` allows rounding, for operations with float32. Dictionary encoding is for products with one
-    vector on AVX-512: they are bound by reading values, and a small table is one permutation instruction.
+    vector, which are bound by reading values, where one permutation of registers reads a small table.
     """
     abilities = OPS[state.operation].abilities
     if state.options.storage and "storage" in abilities and state.dtype.name == "float32":
         return state.options.storage
     from autosparse._native.storage.dictionary import has_few_kinds
 
-    can_number = state.n_dense_cols == 1 and "slices" in abilities and target.isa == "avx512"
+    can_number = state.n_dense_cols == 1 and "slices" in abilities and ISAS[target.isa].has_table_permutation
     is_own = isinstance(operand, Operand) and operand.dtype == state.dtype
     return DICTIONARY if can_number and is_own and has_few_kinds(operand.data[: operand.nnz]) else ""
 

@@ -170,3 +170,13 @@ def test_pauses_are_measured_in_fresh_processes(tmp_path: Path) -> None:
     assert [one["between"] for one in found] == ["80", "dot"]
     assert all(one["tight_us"] > 0 and one["paused_us"] > 0 and one["n"] > 0 for one in found)
     assert text.count("\n| ") == 3
+
+
+@pytest.mark.full
+def test_threads_are_measured_one_number_after_the_other(tmp_path: Path) -> None:
+    out = tmp_path / "out.jsonl"
+    text = run_script("many_cores.py", "--quick", "--smallest", "--threads", "1,2", "--json", out)
+    assert text.startswith("| matrix | operation | threads |")
+    found = json.loads(out.read_text())
+    assert {one["threads"] for one in found} == {1, 2}
+    assert all(one["median_s"]["autosparse-out"] > 0 for one in found)

@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse as sp
 from autosparse._native import runtime_api
 from autosparse._native.kernels import implementations
-from autosparse._native.kernels.shipped import ISAS, shipped_kernel, specs
+from autosparse._native.kernels.shipped import SHIPPED_ISAS, shipped_kernel, specs
 from autosparse._native.storage.packing import reason_unfit
 
 from autosparse import _native, config
@@ -19,7 +19,7 @@ from tests.house.sources import IN_CHECKOUT, REPOSITORY
 from tests.native.runtime_cases import isas, needs_runtime
 
 pytestmark = needs_runtime
-SPECS = [spec for isa in isas() if isa in ISAS for spec in specs(isa)]
+SPECS = [spec for isa in isas() if isa in SHIPPED_ISAS for spec in specs(isa)]
 needs_vectors = pytest.mark.skipif(not SPECS, reason="no avx2 here")
 
 

@@ -11,6 +11,8 @@ from autosparse._native.inference.waconet import ConvolutionWeights, pooled_mean
 from autosparse.tuner.research.generators.base import generate
 from autosparse.tuner.research.generators.coordinates import Coordinates
 
+from autosparse.isa import ISAS, isas_of
+
 CHANNELS = 32
 
 
@@ -60,10 +62,10 @@ PATTERNS = {
 }
 
 
-@pytest.fixture(params=["baseline", "avx2", "avx512"])
+@pytest.fixture(params=[row.name for row in isas_of()])
 def isa(request):
     """Force each instruction set that this machine has."""
-    wanted = ["baseline", "avx2", "avx512"].index(request.param)
+    wanted = ISAS[request.param].level
     if runtime_api.lib.asp_best_isa() < wanted:
         pytest.skip(f"this machine has no {request.param}")
     runtime_api.lib.asp_force_isa(wanted)

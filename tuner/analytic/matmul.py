@@ -22,7 +22,7 @@ from autosparse.core.values import dataclass
 LINE_BYTES: Final = 64
 ODD_ROWS: Final = 1.7  # time factor of SpMV in blocks of 3 or 6 rows; elasticity matrices, two Xeons and an EPYC
 CALIBRATED_LANES: Final = 16
-"""Values per vector register (AVX-512, float32) on the machine where `VectorRates` were measured."""
+"""Values per vector register (64 bytes, float32) on the machine where `VectorRates` were measured."""
 
 
 class CostModel(Protocol):

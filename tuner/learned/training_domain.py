@@ -13,6 +13,7 @@ from typing import Any, Final
 from autosparse.core.problem import Problem, columns_bucket
 from autosparse.core.target import processor_of
 from autosparse.core.values import dataclass
+from autosparse.isa import ISAS
 
 FEWEST: Final = 30
 """Minimum number of training patterns with a value, such as dtype float64, for predictions with it to be accepted."""
@@ -97,7 +98,8 @@ class TrainingDomain:
 
 
 STATISTICS: Final = TrainingDomain(
-    dtypes=frozenset({"float32"}), isas=frozenset({"avx512"}), columns=frozenset({1, 16, 32, 256}),
+    dtypes=frozenset({"float32"}), isas=frozenset(row.name for row in ISAS.values() if row.has_statistics),
+    columns=frozenset({1, 16, 32, 256}),
     threads=frozenset({2}),
 )  # fmt: skip
 """Domain in which the analytic model's margins were determined (`search.acceptance`, docs/design/cost-models.md)."""

@@ -19,6 +19,7 @@ from autosparse.core.formats import Format
 from autosparse.core.problem import Problem
 from autosparse.core.schedule import L2_AHEAD, RUNTIME, SCHEDULE_VERSION, SuperSchedule
 from autosparse.core.values import dataclass
+from autosparse.isa import ISAS
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +93,7 @@ CHUNKS: Final = (8, 32, 128, 512)
 MAX_TILE_VECTORS: Final = 16
 """Maximum number of vector registers for one row of a column tile; more would spill."""
 MAX_BLOCK_VECTORS: Final = 24
-"""Maximum number of vector registers for the rows of a block together with AVX-512, which has 32 registers."""
+"""Maximum number of vector registers for the rows of a block together where there are 32 registers."""
 FAR_CACHES: Final = 8
 """Size of B, in L2 caches, above which longer prefetch distances of its rows are tried."""
 READY_AHEAD: Final = (0, 4, 8, L2_AHEAD, 64)
@@ -130,7 +131,7 @@ class Outline:
         is_ready = is_streaming and problem.pattern.index_dtype == "int32"
         return cls(
             problem.operation, lanes, tiles(problem), most, is_streaming, is_ready,
-            has_many_registers=problem.target.isa == "avx512",
+            has_many_registers=ISAS[problem.target.isa].n_registers >= 32,
             ahead=L2_AHEAD if B_bytes > FAR_CACHES * problem.target.l2_bytes else 4,
         )  # fmt: skip
 

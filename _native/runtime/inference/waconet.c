@@ -159,12 +159,8 @@ void asp_cursors_fibre(asp_cursors *c, const asp_layer *layer, int64_t fibre, in
 /* Return the convolution for the instruction set in use. */
 static asp_convolve *convolve(void)
 {
-#if ASP_X86
-    static asp_convolve *const of_isa[] = {asp_convolve_base, asp_convolve_avx2, asp_convolve_avx512};
+    static asp_convolve *const of_isa[] = ASP_ISA_TABLE(asp_convolve);
     return of_isa[asp_isa()];
-#else
-    return asp_convolve_base;
-#endif
 }
 
 /* Compute one layer and the mean of its results per channel. */
@@ -186,9 +182,7 @@ static int run_layer(asp_layer *layer, float *pooled, int n_threads)
 
 static float *alloc_features(int64_t n_cells)
 {
-    void *found = NULL;
-    if (posix_memalign(&found, 64, (size_t)(n_cells + 1) * CHANNELS * sizeof(float))) return NULL;
-    return found;
+    return asp_take_aligned(64, (size_t)(n_cells + 1) * CHANNELS * sizeof(float));
 }
 
 int asp_waconet(int n_dims, int64_t n_cells, const int32_t *i, const int32_t *j, const int32_t *k, int n_layers,
@@ -213,12 +207,12 @@ int asp_waconet(int n_dims, int64_t n_cells, const int32_t *i, const int32_t *j,
         status = run_layer(&layer, pooled + (size_t)at * CHANNELS, n_threads);
         weights += n_later * CHANNELS * CHANNELS;
         free_cells(&cells[0]);
-        free(features[0]);
+        asp_free_aligned(features[0]);
         cells[0] = cells[1];
         features[0] = features[1];
         memset(&cells[1], 0, sizeof cells[1]);
         features[1] = NULL;
     }
-    for (int s = 0; s < 2; s++) free_cells(&cells[s]), free(features[s]);
+    for (int s = 0; s < 2; s++) free_cells(&cells[s]), asp_free_aligned(features[s]);
     return status;
 }

@@ -27,7 +27,9 @@ typedef struct {
 
 /* A pool task on an asp_layer; items are blocks of cells. */
 typedef void asp_convolve(void *layer, int64_t begin, int64_t end);
-extern asp_convolve asp_convolve_base, asp_convolve_avx2, asp_convolve_avx512;
+#define ASP_DECLARE(x, isa) extern asp_convolve x##_##isa;
+ASP_EACH_ISA(ASP_DECLARE, asp_convolve)
+#undef ASP_DECLARE
 
 /* Search positions for the input cells of one output fibre. They are kept from fibre to fibre, because all searches
  * advance. */

@@ -74,11 +74,10 @@ typedef struct {
 /* Maximum number of vectors of a tile of identical rows with a partial last vector. */
 enum { MAX_IDENTICAL_MASKED = 8 };
 
-enum { N_ISAS = 3 };
 /* Tables by [dtype][itype]. */
-extern const asp_kernels asp_kernels_base[4][2];
-extern const asp_kernels asp_kernels_avx2[4][2];
-extern const asp_kernels asp_kernels_avx512[4][2];
+#define ASP_DECLARE(x, isa) extern const asp_kernels x##_##isa[4][2];
+ASP_EACH_ISA(ASP_DECLARE, asp_kernels)
+#undef ASP_DECLARE
 
 /* Return the kernels for rows of B of row_bytes bytes. */
 const asp_kernels *asp_kernels_for(int dtype, int itype, int64_t row_bytes);
@@ -94,8 +93,6 @@ ASP_INLINE int64_t asp_element_bytes(int dtype)
     static const int8_t bytes[] = {4, 8, 8, 16, 1, 1, 2, 4, 8, 1, 2, 4, 8};
     return bytes[dtype];
 }
-/* Return the bytes of a vector of the instruction set in use. */
-int asp_vector_bytes(void);
 
 /* Return the first row i with indptr[i] - indptr[0] + i >= weight: rows and nonzeros count alike. */
 ASP_INLINE int64_t asp_row_at(int itype, const void *indptr, int64_t n_rows, int64_t weight)

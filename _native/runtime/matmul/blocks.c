@@ -39,12 +39,8 @@ static asp_blocks_kernel kernel_of(int dtype, int64_t r, int64_t c)
     const int is_narrow = c == 1, of_1 = is_narrow ? 5 : -1, of_2 = is_narrow ? -1 : 0;
     const int at = r == 1 ? of_1 : r == 2 ? of_2 : r == 4 ? 1 + 2 * is_narrow : r == 8 ? 2 + 2 * is_narrow : -1;
     if (at < 0 || dtype < ASP_F32 || dtype > ASP_F64) return NULL;
-#if ASP_X86
-    static const asp_blocks_kernel(*const tables[])[2] = {asp_blocks_base, asp_blocks_avx2, asp_blocks_avx512};
+    static const asp_blocks_kernel(*const tables[])[2] = ASP_ISA_TABLE(asp_blocks);
     return tables[asp_isa()][at][dtype];
-#else
-    return asp_blocks_base[at][dtype];
-#endif
 }
 
 /* Pool task: compute the windows [begin, end). */
@@ -133,12 +129,8 @@ enum { READS_BY_TILES = 4 }; /* reads per row of B from which copying it into a 
 /* Return the kernel over a cached tile of B for the instruction set in use. */
 static asp_resident_kernel resident_kernel_of(int dtype)
 {
-#if ASP_X86
-    static const asp_resident_kernel *const tables[] = {asp_resident_base, asp_resident_avx2, asp_resident_avx512};
+    static const asp_resident_kernel *const tables[] = ASP_ISA_TABLE(asp_resident);
     return tables[asp_isa()][dtype];
-#else
-    return asp_resident_base[dtype];
-#endif
 }
 
 /* Compute the block rows [begin, end) of one panel. Single rows that read each row of the panel's B several times do

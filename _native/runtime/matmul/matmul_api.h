@@ -20,10 +20,11 @@ int asp_csr_t_mm(int dtype, int itype, int64_t n_rows, int64_t n_cols, const voi
  * the runtime choose. */
 uintptr_t asp_ready_kernel(int dtype, int prefetch);
 
-/* Return the instruction set in use, or the best one of this CPU: 0 portable or baseline x86-64, 1 AVX2 + FMA, 2
- * AVX-512. */
+/* Return the instruction set in use, or the best one of this CPU, as a level of isa.h: 0 is the portable one. */
 int asp_isa(void);
 int asp_best_isa(void);
+/* Return the bytes of a vector of the instruction set in use. */
+int asp_vector_bytes(void);
 /* Use at most this instruction set from now on (-1: the best); return the one in use. */
 int asp_force_isa(int isa);
 /* Return whether SpMV kernels use gather instructions, which is measured at the first call. */

@@ -210,7 +210,7 @@ static int by_columns(product *job, int n_threads, int is_private)
         if (!job->sums) return ASP_NO_MEMORY;
     }
     asp_parallel(is_private ? tiles_task : columns_task, job, job->n_tiles, 1, 1, n_threads, serial_ns(job));
-    free(job->sums);
+    asp_free_aligned(job->sums);
     return ASP_OK;
 }
 
@@ -273,7 +273,7 @@ static int by_parts(product *job, int n_threads, int flags)
     if (job->n_parts > 1)
         asp_parallel(add_task, job, args->n_cols, asp_max(1, 16384 / row_bytes), args->n_cols, n_threads,
                      0.1 * (double)((job->n_parts - 1) * args->n_cols * row_bytes));
-    free(job->sums);
+    asp_free_aligned(job->sums);
     return ASP_OK;
 }
 

@@ -84,8 +84,8 @@ char *asp_take_panel(const asp_panels *panels, int64_t n_rows)
     watch_forks();
     if (atomic_flag_test_and_set_explicit(&scratch.taken, memory_order_acquire)) return NULL;
     if (scratch.bytes < bytes) {
-        free(scratch.memory);
-        scratch.memory = aligned_alloc(PAGE, bytes);
+        asp_free_aligned(scratch.memory);
+        scratch.memory = asp_take_aligned(PAGE, bytes);
         scratch.bytes = scratch.memory ? bytes : 0;
     }
     if (scratch.memory) return scratch.memory;

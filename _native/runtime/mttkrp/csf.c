@@ -4,9 +4,7 @@
 #include "graph_common.h"
 
 #include <stdatomic.h>
-#if ASP_X86
-#include <immintrin.h>
-#endif
+#include ASP_INTRINSICS
 
 #include "csf_api.h"
 #include "pool_api.h"
@@ -37,19 +35,19 @@ static void clear_rows(const csf_task *t, int64_t begin, int64_t end)
 
 typedef void (*csf_part_fn)(const csf_task *task, int64_t p, int64_t end, void *to);
 typedef void (*csf_rows_fn)(const csf_task *task, int64_t begin, int64_t end);
-static const csf_part_fn part_table[3][2][2] = G_TABLE(csf_part);
-static const csf_rows_fn rows_table[3][2][2] = G_TABLE(csf_rows);
+static const csf_part_fn part_table[][2][2] = G_TABLE(csf_part);
+static const csf_rows_fn rows_table[][2][2] = G_TABLE(csf_rows);
 
 static int64_t at(const csf_task *t, const void *array, int64_t p) { return asp_index_at(t->itype, array, p); }
 
 static int type_of(const csf_task *t) { return t->item_bytes == 4 ? ASP_F32 : ASP_F64; }
 
-/* Return the widest instruction set whose vectors the columns fill. Kernels for AVX2 mask fewer columns; the portable
+/* Return the widest instruction set whose vectors the columns fill. Kernels with 32-byte vectors mask fewer columns; the portable
  * ones compute them one by one. */
 static int isa_of(const csf_task *t)
 {
     const int64_t bytes = t->rank * t->item_bytes;
-    return (int)asp_min(asp_isa(), bytes >= 64 ? 2 : 1);
+    return asp_isa_within(asp_max(bytes, 32));
 }
 
 /* Task: compute the rows [begin, end) of level 0, and clear rows without entries. */

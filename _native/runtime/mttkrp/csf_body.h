@@ -14,7 +14,7 @@ typedef struct {
 #endif
 } NAME(tensor);
 
-/* GET and PUT: load or store vector v of V at p. The last one begins at t->tail. With AVX2 an only vector is masked. */
+/* GET and PUT: load or store vector v of V at p. The last one begins at t->tail. With 32-byte vectors an only vector is masked. */
 #if VBYTES == 32 && IS_FLOAT
 #define GET_MASKED(p) ((VEC)_mm256_maskload_ps(p, (__m256i)t->mask))
 #define PUT_MASKED(p, x) _mm256_maskstore_ps(p, (__m256i)t->mask, (__m256)(x))
@@ -200,7 +200,7 @@ static ASP_NOINLINE void NAME(describe)(const csf_task *task, int64_t column, NA
         default: NAME(any_rows_##V)(t, column, begin, end);                                              \
         }                                                                                                \
     }
-#else /* SSE2, and columns that do not fill a wider vector: rare, so there are no specialised variants */
+#else /* Narrow vectors, and columns that do not fill a wider vector: rare, so there are no specialised variants */
 #define WALKS_KNOWN(V)                                                                                   \
     static void NAME(rows##V)(const csf_task *t, int64_t column, int64_t begin, int64_t end)             \
     {                                                                                                    \

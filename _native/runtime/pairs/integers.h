@@ -7,9 +7,9 @@
 /* Number of products that SpMV adds up before it looks at the ends of rows; less than LONG_ROW_MIN. */
 enum { SUMS = 1024 };
 
-extern const asp_kernels asp_integers_base[5][2];
-extern const asp_kernels asp_integers_avx2[5][2];
-extern const asp_kernels asp_integers_avx512[5][2];
+#define ASP_DECLARE(x, isa) extern const asp_kernels x##_##isa[5][2];
+ASP_EACH_ISA(ASP_DECLARE, asp_integers)
+#undef ASP_DECLARE
 
 /* Return the kernels of the instruction set in use for an integer type or bool (`dtype` 4 to 8). */
 const asp_kernels *asp_integers_for(int dtype, int itype);

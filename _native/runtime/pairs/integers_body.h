@@ -1,5 +1,5 @@
 /* Kernels of one instruction set, integer type and index type: SpMM, and A^T B by scattering. The includer defines E
- * (an unsigned type), IS_BOOL, I, NAME and VECTOR_BYTES (of the widest vectors, which must be 16, 32 or 64).
+ * (an unsigned type), IS_BOOL, I, NAME and VBYTES (of the widest vectors, which must be 16, 32 or 64).
  *
  * Rows of C are computed in tiles of `nv` vectors of `lanes` columns. The last vector of a row ends at the last column
  * and may overlap the vector before it, so that rows of any width need no other loop. All vectors of a tile are loaded
@@ -89,10 +89,10 @@
 #define MAX_VECTORS 4
 
 TILES(16)
-#if VECTOR_BYTES >= 32
+#if VBYTES >= 32
 TILES(32)
 #endif
-#if VECTOR_BYTES == 64
+#if VBYTES == 64
 TILES(64)
 #endif
 TILES(8)
@@ -130,11 +130,11 @@ TILES(1)
 #define BY_WIDTH                                          \
     const int64_t width = args->n_vecs * (int64_t)EBYTES; \
     BY_WIDTH_64 BY_WIDTH_32 BY_WIDTH_16 NARROW(8) BY_WIDTH_4 BY_WIDTH_2 BY_WIDTH_1
-#if VECTOR_BYTES == 64
+#if VBYTES == 64
 #define BY_WIDTH_64 WIDE(64)
 #define BY_WIDTH_32 NARROW(32)
 #define BY_WIDTH_16 NARROW(16)
-#elif VECTOR_BYTES == 32
+#elif VBYTES == 32
 #define BY_WIDTH_64
 #define BY_WIDTH_32 WIDE(32)
 #define BY_WIDTH_16 NARROW(16)

@@ -1,5 +1,5 @@
 /* Instantiate the integer kernels of one instruction set for every integer type, bool and index type. The including
- * file defines ISA and VECTOR_BYTES. */
+ * file defines ISA and VBYTES. */
 #define NAME(x) ASP_GLUE(ISA, TAG, ITAG, x)
 
 #define TAG bool

@@ -36,10 +36,10 @@ typedef struct {
 #define G_BODY "attention_body.h"
 #include "graph_each.h"
 
-static const g_range_fn softmax_table[3][2][2] = G_TABLE(softmax);
-static const g_range_fn weighted_table[3][2][2] = G_TABLE(weighted);
-static const g_range_fn attention_table[3][2][2] = G_TABLE(attention);
-static const g_range_fn attention_backward_table[3][2][2] = G_TABLE(attention_backward);
+static const g_range_fn softmax_table[][2][2] = G_TABLE(softmax);
+static const g_range_fn weighted_table[][2][2] = G_TABLE(weighted);
+static const g_range_fn attention_table[][2][2] = G_TABLE(attention);
+static const g_range_fn attention_backward_table[][2][2] = G_TABLE(attention_backward);
 
 static int known(int dtype, int itype) { return dtype >= 0 && dtype <= 1 && itype >= 0 && itype <= 1; }
 

@@ -29,7 +29,7 @@ typedef struct {
 #include "graph_each.h"
 
 typedef void (*g_dots_fn)(const g_dots *dots);
-static const g_dots_fn dots_table[3][2] = G_TABLE(dots);
+static const g_dots_fn dots_table[][2] = G_TABLE(dots);
 
 static int64_t value_bytes(const g_sddmm *s) { return s->dtype == ASP_F32 ? 4 : 8; }
 
@@ -140,7 +140,7 @@ void g_dots_at(const g_sddmm *s, int64_t row, int64_t p, int64_t end)
     void (*const look_up)(const g_sddmm *, g_block *, int64_t, int64_t, int64_t *) =
         s->itype == ASP_I32 ? look_up_int32_t : look_up_int64_t;
     /* Short products are dominated by the sum across a vector, which is cheaper in 32 bytes than in 64. */
-    const int isa = s->K * value_bytes(s) <= 64 ? (int)asp_min(asp_isa(), 1) : asp_isa();
+    const int isa = asp_isa_within(s->K * value_bytes(s) <= 64 ? 32 : INT64_MAX);
     const g_dots_fn run = dots_table[isa][s->dtype];
     g_block blocks[2];
     if (p >= end) return;

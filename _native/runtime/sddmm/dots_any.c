@@ -1,11 +1,9 @@
 /* Dot products of rows of X with rows of Y at the entries of a sparse matrix (SDDMM), for one head and any number of
- * columns K, with AVX2 and AVX-512. Whole vectors of a power of two have their own kernels (dots_rows.c). */
+ * columns K, with vectors of 32 and 64 bytes. Whole vectors of a power of two have their own kernels (dots_rows.c). */
 #include "graph_common.h"
 #include "sddmm.h"
 
-#if ASP_X86
-#include <immintrin.h>
-#endif
+#include ASP_INTRINSICS
 
 enum {
     ANY_KNOWN = 3,     /* maximum number of whole vectors of a row of X that are kept in registers */
@@ -21,11 +19,11 @@ static const int32_t first_lanes[16] = {-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0,
 #include "graph_each.h"
 
 typedef void (*g_any_fn)(const g_sddmm *s, int64_t row, int64_t p, int64_t end);
-static const g_any_fn any_table[3][2][2] = G_TABLE(any_rows);
+static const g_any_fn any_table[][2][2] = G_TABLE(any_rows);
 
 int g_dots_by_any(const g_sddmm *s, int isa)
 {
-    return isa > 0 && s->n_heads == 1 && s->K > 0 && s->K * (s->dtype == ASP_F32 ? 4 : 8) <= ANY_BYTES;
+    return asp_isa_bytes[isa] > 16 && s->n_heads == 1 && s->K > 0 && s->K * (s->dtype == ASP_F32 ? 4 : 8) <= ANY_BYTES;
 }
 
 void g_dots_of_any(const g_sddmm *s, int isa, int64_t row, int64_t p, int64_t end)

@@ -5,9 +5,7 @@
 #include "sddmm.h"
 #include "identical_rows.h"
 
-#if ASP_X86
-#include <immintrin.h>
-#endif
+#include ASP_INTRINSICS
 
 enum {
     MAX_VECTORS = 16, /* maximum vectors of a row of X: those that fit the register file beside the sums */
@@ -52,12 +50,11 @@ static inline int64_t g_lead(const g_sddmm *s)
 #include "graph_each.h"
 
 typedef void (*g_rows_fn)(const g_sddmm *s, int64_t row, int64_t p, int64_t end);
-static const g_rows_fn rows_table[3][2][2] = G_TABLE(rows);
-static const int64_t vector_bytes[3] = {16, 32, 64};
+static const g_rows_fn rows_table[][2][2] = G_TABLE(rows);
 
 int g_dots_by_row(const g_sddmm *s, int isa)
 {
-    const int64_t values = vector_bytes[isa] / (s->dtype == ASP_F32 ? 4 : 8), width = values < 4 ? 4 : values;
+    const int64_t values = asp_isa_bytes[isa] / (s->dtype == ASP_F32 ? 4 : 8), width = values < 4 ? 4 : values;
     const int64_t n_vectors = s->K / width;
     const int64_t most = isa > 0 || !ASP_X86 ? MAX_VECTORS : MAX_VECTORS / 2;
     const int is_power = n_vectors >= 1 && n_vectors <= most && (n_vectors & (n_vectors - 1)) == 0;

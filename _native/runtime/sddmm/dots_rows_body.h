@@ -89,7 +89,7 @@ ASP_INLINE __m256 NAME(sums_of_8)(const VEC *v)
  * tests of these. */
 #define IS_PLAIN(s) ((s)->times && !(s)->in && !(s)->indices_out && (s)->alpha == 1)
 
-/* SSE2 has sixteen registers, too few for a row of sixteen vectors. */
+/* Baseline x86-64 has sixteen registers, too few for a row of sixteen vectors. */
 #define HAS_WIDEST (VBYTES > 16 || !ASP_X86)
 
 #define IS_SHORT(n_full) ((n_full) * W * (int64_t)sizeof(R) <= SHORT_BYTES)

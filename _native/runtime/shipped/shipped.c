@@ -9,15 +9,12 @@
 
 uintptr_t asp_shipped_kernel(const char *key)
 {
-#if ASP_X86
-    static const asp_shipped *const tables[][29] = {
-        {ASP_SHIPPED_TYPES(ASP_SHIPPED_TABLES, avx2)},
-        {ASP_SHIPPED_TYPES(ASP_SHIPPED_TABLES, avx512), ASP_SHIPPED_TYPES(ASP_DICTIONARY_TABLES, avx512)}};
-    for (int isa = 1; isa <= asp_best_isa(); isa++)
-        for (int kind = 0; tables[isa - 1][kind]; kind++)
-            for (const asp_shipped *one = tables[isa - 1][kind]; one->key; one++)
+#define TABLE(name) asp_shipped_##name,
+#define TABLES(x, isa) {ASP_SHIPPED_##isa(TABLE) NULL},
+    static const asp_shipped *const tables[][ASP_SHIPPED_TABLES + 1] = {ASP_EACH_ISA(TABLES, )};
+    for (int isa = 0; isa <= asp_best_isa(); isa++)
+        for (int kind = 0; tables[isa][kind]; kind++)
+            for (const asp_shipped *one = tables[isa][kind]; one->key; one++)
                 if (!strcmp(one->key, key)) return (uintptr_t)one->kernel;
-#endif
-    (void)key;
     return 0;
 }

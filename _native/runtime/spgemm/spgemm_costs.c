@@ -1,7 +1,7 @@
 /* Choice of the accumulator for each row of a sparse product, by estimated costs from counts.
  *
  * The counts are the entries of the row of A, its multiplications, and the bytes of the accumulators. The constants were
- * fitted to rows of 13 matrices on one thread of a Xeon with AVX-512 (docs/design/compiled-kernels.md); only their
+ * fitted to rows of 13 matrices on one thread of a Xeon with 64-byte vectors (docs/design/compiled-kernels.md); only their
  * ratios matter. The number of entries of the result is not known before, so that no cost depends on it.
  */
 #include "spgemm.h"

@@ -3,7 +3,7 @@
 #ifndef ASP_BLOCKS_H
 #define ASP_BLOCKS_H
 
-#include <stdint.h>
+#include "common.h"
 
 /* Operands of C (+)= A B with A in two parts. Blocks of r x c cells: block row g has the blocks [pos[g], pos[g + 1]),
  * whose columns begin at crd[b] * c. The other entries are stored as CSR (rest_pos NULL: none). Row i of A is row
@@ -22,8 +22,8 @@ typedef struct {
 typedef int (*asp_blocks_kernel)(const asp_blocks_args *args, int64_t begin, int64_t end);
 
 /* Tables by [blocks of r = 2, 4, 8 rows; blocks of one column with 4, 8 and 1 rows][float32, float64]. */
-extern const asp_blocks_kernel asp_blocks_base[6][2];
-extern const asp_blocks_kernel asp_blocks_avx2[6][2];
-extern const asp_blocks_kernel asp_blocks_avx512[6][2];
+#define ASP_DECLARE(x, isa) extern const asp_blocks_kernel x##_##isa[6][2];
+ASP_EACH_ISA(ASP_DECLARE, asp_blocks)
+#undef ASP_DECLARE
 
 #endif

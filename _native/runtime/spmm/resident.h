@@ -10,8 +10,9 @@ enum { RESIDENT_ROWS = 256, RESIDENT_BYTES = 256 }; /* maximum number of rows of
  * fill whole vectors. */
 typedef int64_t (*asp_resident_kernel)(const asp_blocks_args *args, int64_t begin, int64_t end);
 
-extern const asp_resident_kernel asp_resident_base[2]; /* float32, float64 */
-extern const asp_resident_kernel asp_resident_avx2[2];
-extern const asp_resident_kernel asp_resident_avx512[2];
+/* Tables by [float32, float64]. */
+#define ASP_DECLARE(x, isa) extern const asp_resident_kernel x##_##isa[2];
+ASP_EACH_ISA(ASP_DECLARE, asp_resident)
+#undef ASP_DECLARE
 
 #endif

@@ -1,4 +1,4 @@
-/* The kernel of two_columns_avx512.c for one index type I; INDICES loads eight indices under a mask. */
+/* The kernel of two_columns.c for one index type I; INDICES loads eight indices under a mask. */
 #define NNAME_(a, b) a##_##b
 #define NNAME__(a, b) NNAME_(a, b)
 #define NNAME(x) NNAME__(x, ITAG)
@@ -52,7 +52,7 @@ ASP_INLINE void NNAME(rows)(const int gathers, const asp_args *args, int64_t beg
 static void NNAME(two_columns)(const asp_args *args, int64_t begin, int64_t end)
 {
     const int are_in_reach = args->n_cols * args->ldb <= INT32_MAX; /* offsets of 32 bits reach all rows of B */
-    if (!are_in_reach) asp_kernels_avx512[ASP_F32][sizeof(I) == 8].spmm(args, begin, end);
+    if (!are_in_reach) asp_kernels_for(ASP_F32, sizeof(I) == 8, INT64_MAX)->spmm(args, begin, end);
     else if (asp_gathers()) NNAME(rows)(1, args, begin, end);
     else NNAME(rows)(0, args, begin, end);
 }

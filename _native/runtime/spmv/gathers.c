@@ -11,10 +11,11 @@
 ASP_FORCIBLE(forced_gathers, asp_force_gathers)
 
 #if ASP_X86
-#include <immintrin.h>
+#include ASP_INTRINSICS
 #include <time.h>
 
-#include "target_avx2.h"
+#define ASP_ISA_LEVEL 1
+#include "isa_begin.h"
 #include "register_gather.h"
 
 enum { PROBE_ENTRIES = 1024, PROBE_ROUNDS = 16 };
@@ -39,7 +40,7 @@ static ASP_NOINLINE float sum_looked_up(const int32_t *at, const float *x)
     return _mm_cvtss_f32(_mm256_castps256_ps128(_mm256_add_ps(a, b)));
 }
 
-#include "target_end.h"
+#include "isa_end.h"
 
 static int64_t now_ns(void)
 {

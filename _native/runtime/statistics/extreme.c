@@ -15,9 +15,9 @@ typedef struct {
 #define G_BODY "extreme_body.h"
 #include "graph_each.h"
 
-static const g_range_fn extreme_table[3][2][2] = G_TABLE(extreme);
-static const g_range_fn ddata_table[3][2][2] = G_TABLE(extreme_ddata);
-static const g_range_fn dB_table[3][2][2] = G_TABLE(extreme_dB);
+static const g_range_fn extreme_table[][2][2] = G_TABLE(extreme);
+static const g_range_fn ddata_table[][2][2] = G_TABLE(extreme_ddata);
+static const g_range_fn dB_table[][2][2] = G_TABLE(extreme_dB);
 
 /* Compute the maximum of the products, or the minimum if `least` is set. Returns 0, or -1 for an unknown code. */
 int asp_csr_extreme(int dtype, int itype, int64_t n_rows, const void *indptr, const void *indices, const void *data,

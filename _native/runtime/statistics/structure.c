@@ -23,8 +23,8 @@ typedef struct {
 } check;
 
 /* Define a pool task that sets `bad` if FAULT, a number of the unsigned type U, has its sign bit set for some element
- * k. Differences of nonnegative numbers do not overflow, and 64-bit comparisons have no vector instruction before
- * SSE4.2. */
+ * k. Differences of nonnegative numbers do not overflow, and 64-bit comparisons have no vector instruction on
+ * baseline x86-64. */
 #define CHECK(NAME, U, FAULT)                                                                         \
     static void NAME(void *context, int64_t begin, int64_t end)                                       \
     {                                                                                                 \
@@ -157,7 +157,7 @@ int asp_csr_transpose(int element_bytes, int itype, int64_t n_rows, int64_t n_co
     asp_parallel(wide ? count_i64 : count_i32, &job, job.n_parts, 1, 1, n_threads, 1.0 * (double)job.nnz);
     (wide ? add_up_i64 : add_up_i32)(&job);
     asp_parallel(wide ? move_i64 : move_i32, &job, job.n_parts, 1, 1, n_threads, 3.0 * (double)job.nnz);
-    free(job.places);
+    asp_free_aligned(job.places);
     return ASP_OK;
 }
 

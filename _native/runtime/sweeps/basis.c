@@ -30,8 +30,8 @@ typedef struct {
 #define G_BODY "basis_body.h"
 #include "graph_each.h"
 
-static const g_range_fn dots_table[3][2] = G_TABLE(basis_dots);
-static const g_range_fn update_table[3][2] = G_TABLE(basis_update);
+static const g_range_fn dots_table[][2] = G_TABLE(basis_dots);
+static const g_range_fn update_table[][2] = G_TABLE(basis_update);
 
 typedef struct {
     g_range_fn work;
@@ -45,7 +45,7 @@ static void run(void *context, int64_t begin, int64_t end)
 }
 
 /* Process all chunks and add their sums in the order of the chunks; `total` receives n_sums sums. */
-static int sweep(const g_range_fn table[3][2], b_job *job, int dtype, double *total, int n_threads)
+static int sweep(const g_range_fn table[][2], b_job *job, int dtype, double *total, int n_threads)
 {
     const int64_t n_chunks = (job->n + CHUNK - 1) / CHUNK, n_sums = job->n_sums;
     double local[LOCAL_SUMS];

@@ -20,12 +20,8 @@ static int real_bytes(int dtype) { return dtype == ASP_F32 || dtype == ASP_C64 ?
 static const asp_sweep_bodies *bodies_for(int dtype)
 {
     const int at = real_bytes(dtype) == 8;
-#if ASP_X86
-    static const asp_sweep_bodies *const *const tables[] = {asp_sweep_base, asp_sweep_avx2, asp_sweep_avx512};
+    static const asp_sweep_bodies *const *const tables[] = ASP_ISA_TABLE(asp_sweep);
     return tables[asp_isa()][at];
-#else
-    return asp_sweep_base[at];
-#endif
 }
 
 /* Return the reals of a row. */

@@ -27,6 +27,8 @@ typedef struct {
 } asp_sweep_bodies;
 
 /* Tables for [0] float, [1] double. */
-extern const asp_sweep_bodies *const asp_sweep_base[2], *const asp_sweep_avx2[2], *const asp_sweep_avx512[2];
+#define ASP_DECLARE(x, isa) extern const asp_sweep_bodies *const x##_##isa[2];
+ASP_EACH_ISA(ASP_DECLARE, asp_sweep)
+#undef ASP_DECLARE
 
 #endif

@@ -1,10 +1,10 @@
 /* Operations of sweeps on the reals of a chunk (asp_sweep_bodies): R is the type, NAME(x) the function's name.
- * VECTOR_BYTES is the vector width of the instruction set. All instruction sets sum the same lanes in the same order,
+ * VBYTES is the vector width of the instruction set. All instruction sets sum the same lanes in the same order,
  * and products are rounded before they are added, so results are bitwise the same. */
 
-enum { NAME(VL) = (int)(VECTOR_BYTES / sizeof(R)) };
+enum { NAME(VL) = (int)(VBYTES / sizeof(R)) };
 #define VL NAME(VL)
-typedef R NAME(vec) __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(R)), may_alias));
+typedef R NAME(vec) __attribute__((vector_size(VBYTES), aligned(sizeof(R)), may_alias));
 #define V NAME(vec)
 #define LOAD(from) (*(const V *)(from))
 

@@ -1,13 +1,12 @@
-/* Instantiate sweeps_body.h for one instruction set and both types. ISA(x) names the table; VECTOR_BYTES is the vector
- * width. */
+/* Instantiate sweeps_body.h for one instruction set and both types. ISA names the table; VBYTES is the vector width. */
 #if defined(__clang__)
 #define ASP_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
 #else
 #define ASP_INDEPENDENT _Pragma("GCC ivdep")
 #endif
 
-enum { DOUBLES = VECTOR_BYTES / 8, LANES = 32 / DOUBLES };
-typedef double doubles __attribute__((vector_size(VECTOR_BYTES), aligned(8), may_alias));
+enum { DOUBLES = VBYTES / 8, LANES = 32 / DOUBLES };
+typedef double doubles __attribute__((vector_size(VBYTES), aligned(8), may_alias));
 
 /* Return a b, rounded. */
 ASP_INLINE doubles double_product(doubles a, doubles b)
@@ -49,4 +48,6 @@ ASP_INLINE void lanes_of(const doubles *sums, double *lanes)
 #undef R
 #undef NAME
 
-const asp_sweep_bodies *const ISA(asp_sweep)[2] = {&bodies_float, &bodies_double};
+#define TABLE_OF(isa) TABLE_OF_(isa)
+#define TABLE_OF_(isa) asp_sweep_##isa
+const asp_sweep_bodies *const TABLE_OF(ISA)[2] = {&bodies_float, &bodies_double};

@@ -35,31 +35,12 @@ static int64_t panel_width(int64_t left) { return left > 12 ? 16 : left > 4 ? 8 
 
 #define GLUED(x, isa, r) ASP_GLUE(tall, x, isa, r)
 #define N(x) GLUED(x, ISA, R)
-#define ISA base
-#include "tall_each.h"
-#undef ISA
-#if ASP_X86
-#include "target_avx2.h"
-#define ISA avx2
-#include "tall_each.h"
-#undef ISA
-#include "target_end.h"
-#include "target_avx512.h"
-#define ISA avx512
-#include "tall_each.h"
-#undef ISA
-#include "target_end.h"
-#define TABLE(x)                                                                                      \
-    {                                                                                                 \
-        {tall_##x##_base_float, tall_##x##_base_double}, {tall_##x##_avx2_float, tall_##x##_avx2_double}, \
-        {tall_##x##_avx512_float, tall_##x##_avx512_double}                                           \
-    }
-#else
-#define BASE(x) {tall_##x##_base_float, tall_##x##_base_double}
-#define TABLE(x) {BASE(x), BASE(x), BASE(x)}
-#endif
-static const asp_task tasks[3][2] = TABLE(task);
-static void (*const converters[3][2])(void *, const double *, int64_t, int64_t, int64_t) = TABLE(convert);
+#define ISA_BODY "tall_each.h"
+#include "each_isa.h"
+#define OF_ISA(x, isa) {tall_##x##_##isa##_float, tall_##x##_##isa##_double},
+#define TABLE(x) {ASP_EACH_ISA(OF_ISA, x)}
+static const asp_task tasks[][2] = TABLE(task);
+static void (*const converters[][2])(void *, const double *, int64_t, int64_t, int64_t) = TABLE(convert);
 
 static void run(asp_tall *s, int dtype, double n_products, int n_threads)
 {

@@ -31,28 +31,11 @@ ASP_INLINE double asp_larger(double a, double b) { return !(b > a) && b == b ? a
 
 #define GLUED(x, isa, r, parts) ASP_GLUE(x, isa, r, parts)
 #define N(x) GLUED(x, ISA, R, PARTS)
-#define ISA base
-#include "taylor_each.h"
-#undef ISA
-#if ASP_X86
-#include "target_avx2.h"
-#define ISA avx2
-#include "taylor_each.h"
-#undef ISA
-#include "target_end.h"
-#include "target_avx512.h"
-#define ISA avx512
-#include "taylor_each.h"
-#undef ISA
-#include "target_end.h"
-#endif
+#define ISA_BODY "taylor_each.h"
+#include "each_isa.h"
 
-#define BY_TYPE(x, isa) {x##_##isa##_float_1, x##_##isa##_double_1, x##_##isa##_float_2, x##_##isa##_double_2}
-#if ASP_X86
-static const asp_task tasks[3][4] = {BY_TYPE(task, base), BY_TYPE(task, avx2), BY_TYPE(task, avx512)};
-#else
-static const asp_task tasks[3][4] = {BY_TYPE(task, base), BY_TYPE(task, base), BY_TYPE(task, base)};
-#endif
+#define BY_TYPE(x, isa) {x##_##isa##_float_1, x##_##isa##_double_1, x##_##isa##_float_2, x##_##isa##_double_2},
+static const asp_task tasks[][4] = {ASP_EACH_ISA(BY_TYPE, task)};
 
 static int run(asp_taylor *s, int dtype, double *norms, int n_threads)
 {

@@ -12,9 +12,6 @@
  * often on the caller's own core, so helpers are kept off it (placing.h). Jobs shorter than the mean arrival time of
  * helpers stay on the calling thread, and so do jobs whose program is slower with helpers (call_intervals.c).
  */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE /* sched_getcpu, pthread_setaffinity_np */
-#endif
 #include "common.h"
 
 #include "hooks.h"
@@ -68,16 +65,17 @@ static struct {
     int n_helpers;
     asp_placing placing;
     pthread_t helpers[MAX_HELPERS];
-    int64_t arrival_ns; /* running mean of the arrival time of woken helpers */
+    int64_t arrival_ns, penalty_ns; /* mean arrival time of woken helpers; length of the restriction after a stall */
     asp_succession jobs;
     asp_waiting waiting; /* how long helpers spin */
-    int64_t penalty_ns, cautious_until_ns; /* length and end of the restriction to one thread after a stall */
+    _Atomic int64_t cautious_until_ns; /* end of the restriction to one thread after a stall; read without the lock */
     asp_concurrent_callers callers;
     int64_t n_shared, n_held_back, n_stalls; /* see asp_pool_counters */
     int forked;
 } pool = {.taken = ATOMIC_FLAG_INIT, .arrival_ns = ARRIVAL_FIRST_NS};
 
 ASP_FORCIBLE(forced_helpers, asp_force_helpers)
+#define CAUTIOUS_UNTIL_NS atomic_load_explicit(&pool.cautious_until_ns, memory_order_relaxed)
 #define IS_RECKLESS (ASP_FORCED(forced_helpers) > 0)
 
 /* Process one share in ranges of half of what remains, within [min_items, max_items], so that threads end together. */
@@ -223,7 +221,8 @@ void asp_after_fork(void)
     pool.n_helpers = pool.placing.n_placed = 0;
     atomic_store(&pool.callers.caller, NULL);
     atomic_store(&pool.callers.other_ns, 0);
-    pool.penalty_ns = pool.cautious_until_ns = 0;
+    pool.penalty_ns = 0;
+    atomic_store(&pool.cautious_until_ns, 0);
     pool.arrival_ns = ARRIVAL_FIRST_NS;
     asp_forget_waiting(&pool.waiting);
     asp_forget_team();
@@ -246,7 +245,7 @@ static int helpers_for(int n_threads, double serial_ns, int64_t now_ns, int is_w
             if (!is_waking && !is_for_next) return 0;
         }
         atomic_store_explicit(&pool.is_for_next, is_waking || is_for_next, memory_order_relaxed);
-        if (now_ns < pool.cautious_until_ns && serial_ns < SMALL_JOB_NS) {
+        if (now_ns < CAUTIOUS_UNTIL_NS && serial_ns < SMALL_JOB_NS) {
             pool.n_held_back++;
             return 0;
         }
@@ -261,7 +260,7 @@ static int helpers_for(int n_threads, double serial_ns, int64_t now_ns, int is_w
 /* Return the number of further threads of the host's team: all or none, because the caller waits for every one. */
 static int teammates_for(int n_threads, double serial_ns, int64_t now_ns)
 {
-    const int is_cautious = now_ns < pool.cautious_until_ns && serial_ns < SMALL_JOB_NS && !IS_RECKLESS;
+    const int is_cautious = now_ns < CAUTIOUS_UNTIL_NS && serial_ns < SMALL_JOB_NS && !IS_RECKLESS;
     const int is_short = serial_ns < (double)TEAMMATE_WORTH_NS * n_threads && !IS_RECKLESS;
     pool.n_held_back += is_cautious;
     return is_cautious || is_short ? 0 : (n_threads < MAX_HELPERS ? n_threads : MAX_HELPERS) - 1;
@@ -289,7 +288,7 @@ static void note_stall(int stalled, int64_t now_ns)
     pool.n_stalls++;
     pool.penalty_ns = pool.penalty_ns < PENALTY_FIRST_NS ? PENALTY_FIRST_NS : 2 * pool.penalty_ns;
     if (pool.penalty_ns > PENALTY_MAX_NS) pool.penalty_ns = PENALTY_MAX_NS;
-    pool.cautious_until_ns = now_ns + pool.penalty_ns;
+    atomic_store_explicit(&pool.cautious_until_ns, now_ns + pool.penalty_ns, memory_order_relaxed);
 }
 
 /* Update the mean arrival time of woken helpers; no arrival counts as the duration of the job. */
@@ -383,7 +382,7 @@ int asp_pool_is_contended(void)
 
 int64_t asp_pool_caution_left_ns(void)
 {
-    const int64_t left_ns = IS_RECKLESS ? 0 : pool.cautious_until_ns - clock_ns();
+    const int64_t left_ns = IS_RECKLESS ? 0 : CAUTIOUS_UNTIL_NS - clock_ns();
     return left_ns > 0 ? left_ns : 0;
 }
 

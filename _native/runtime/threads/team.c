@@ -47,7 +47,8 @@ static void run_one(void *work)
 
 void asp_run_in_team(void (*work)(int), int n_threads)
 {
-    const parallel_function run = (parallel_function)atomic_load_explicit(&parallel, memory_order_relaxed);
+    /* acquire: thread_number was stored before */
+    const parallel_function run = (parallel_function)atomic_load_explicit(&parallel, memory_order_acquire);
     if (run)
         run(run_one, &work, (unsigned)n_threads, 0);
     else

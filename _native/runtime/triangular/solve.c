@@ -33,41 +33,15 @@ int64_t asp_triangle_width(int dtype, int64_t n_columns)
 
 #define GLUED(x, r, i, isa) ASP_GLUE(x, r, i, isa)
 #define N(x) GLUED(x, R, INDEX, ISA)
-#define ISA base
-#define VECTOR_BYTES 16
-#include "solve_each.h"
-#undef ISA
-#undef VECTOR_BYTES
-#if ASP_X86
-#include "target_avx2.h"
-#define ISA avx2
-#define VECTOR_BYTES 32
-#include "solve_each.h"
-#undef ISA
-#undef VECTOR_BYTES
-#include "target_end.h"
-#include "target_avx512.h"
-#define ISA avx512
-#define VECTOR_BYTES 64
-#include "solve_each.h"
-#undef ISA
-#undef VECTOR_BYTES
-#include "target_end.h"
-#endif
+#define ISA_BODY "solve_each.h"
+#include "each_isa.h"
 
-#define OF_ISA(isa)                                                        \
+#define OF_ISA(x, isa)                                                     \
     {                                                                      \
-        {rows_float_int32_t_##isa, rows_float_int64_t_##isa},              \
-        {rows_double_int32_t_##isa, rows_double_int64_t_##isa},            \
-    }
-static const asp_row_run runs[3][2][2] = {
-    OF_ISA(base),
-#if ASP_X86
-    OF_ISA(avx2), OF_ISA(avx512),
-#else
-    OF_ISA(base), OF_ISA(base),
-#endif
-};
+        {x##_float_int32_t_##isa, x##_float_int64_t_##isa},                \
+        {x##_double_int32_t_##isa, x##_double_int64_t_##isa},              \
+    },
+static const asp_row_run runs[][2][2] = {ASP_EACH_ISA(OF_ISA, rows)};
 
 static asp_row_run run_of(const asp_triangle *triangle)
 {

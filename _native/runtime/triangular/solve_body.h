@@ -74,8 +74,8 @@ ASP_INLINE void N(scatter_complex)(const N(triangle) *t, int64_t i)
         N(subtract)(t->x + t->indices[q] * t->leading, t->data + 2 * q, re, im);
 }
 
-/* W reals of a row of X as vectors of at most VECTOR_BYTES. */
-#define BYTES_OF(W) (W * sizeof(R) < VECTOR_BYTES ? W * sizeof(R) : VECTOR_BYTES)
+/* W reals of a row of X as vectors of at most VBYTES. */
+#define BYTES_OF(W) (W * sizeof(R) < VBYTES ? W * sizeof(R) : VBYTES)
 #define PANEL(W)                                                                                                      \
     typedef R N(vector##W) __attribute__((vector_size(BYTES_OF(W)), aligned(sizeof(R)), may_alias));                  \
     enum { N(lanes##W) = BYTES_OF(W) / sizeof(R), N(count##W) = W / N(lanes##W) };                                    \

@@ -1,11 +1,11 @@
 /* Vector operations on the real type R for any compiler with vector extensions: 16-byte vectors; a mask is the number
  * of leading lanes in use.
  *
- * Every vec_*.h defines the same names. V: vector type, VL: lanes, VM: mask type, v_mask(n): mask of the first n
+ * Every header of an instruction set (isa.h) defines the same names. V: vector type, VL: lanes, VM: mask type, v_mask(n): mask of the first n
  * lanes. v_load, v_store: unaligned access; v_loadm, v_storem: only the lanes in the mask, others read as 0; v_stream:
  * aligned non-temporal store. v_fma(a, b, c) = a * b + c. v_join(a, v_joint(n), b): the last n lanes of a followed by
  * the first VL - n lanes of b, available where v_can_join(n). V_SHIFTS and v_blend (lanes of b where the mask is set,
- * else of a) exist with AVX-512 only.
+ * else of a) exist with 64-byte vectors only.
  */
 #include "vec_undef.h"
 

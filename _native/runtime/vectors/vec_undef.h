@@ -1,4 +1,4 @@
-/* Undefine the vector operations, so that the next vec_*.h can define them for another type. */
+/* Undefine the vector operations, so that the next header of them can define them for another type. */
 #undef V
 #undef VM
 #undef VL

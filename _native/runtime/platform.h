@@ -1,0 +1,30 @@
+/* What differs between operating systems: threads and aligned memory. Included by common.h. */
+#ifndef ASP_PLATFORM_H
+#define ASP_PLATFORM_H
+
+#include <stddef.h>
+#include <stdlib.h>
+
+/* 1 where there are POSIX threads; elsewhere the caller computes every product (threads/alone.c). wakeup.h has a
+ * condition variable where there is no futex, placing.c no affinity, and limits.c and waiting.c do without /proc. */
+#if defined(__unix__) || defined(__APPLE__)
+#define ASP_HAVE_THREADS 1
+#else
+#define ASP_HAVE_THREADS 0
+#endif
+
+#ifdef _WIN32
+#include <malloc.h>
+/* Return uninitialised memory at a multiple of `alignment`, a power of two, or NULL; released by asp_free_aligned. */
+static inline void *asp_take_aligned(size_t alignment, size_t bytes) { return _aligned_malloc(bytes, alignment); }
+static inline void asp_free_aligned(void *memory) { _aligned_free(memory); }
+#else
+static inline void *asp_take_aligned(size_t alignment, size_t bytes)
+{
+    void *memory = NULL;
+    return posix_memalign(&memory, alignment, bytes) ? NULL : memory;
+}
+static inline void asp_free_aligned(void *memory) { free(memory); }
+#endif
+
+#endif

@@ -1,0 +1,56 @@
+/* C[i, :] = A[i] B for two columns of float32 with 64-byte vectors. A row of B has 8 bytes, so that eight entries are gathered
+ * at a time, the last ones under a mask: a loop over them would cost a branch misprediction per row, which is half of
+ * the time for short rows. Kernels of this kind for three to seven columns, for float64 and for narrower vectors were not faster
+ * than tiles with a masked vector.
+ *
+ * The order of each sum depends on the length of the row alone. Results are the same, bit for bit, without gather
+ * instructions. */
+#include "kernels.h"
+
+#include "matmul_api.h"
+
+#if ASP_X86
+#include ASP_INTRINSICS
+
+#define ASP_ISA_LEVEL 2
+#include "isa_begin.h"
+
+enum { ENTRIES = 8 }; /* entries of a gather */
+
+/* Return elements of 8 bytes at offsets `at` from B, in units of 4 bytes; 0 where the mask is unset. */
+ASP_INLINE __m512d asp_rows_of(const int gathers, __mmask8 mask, __m256i at, const void *B)
+{
+    if (gathers) return _mm512_mask_i32gather_pd(_mm512_setzero_pd(), mask, at, B, 4);
+    if (!mask) return _mm512_setzero_pd(); /* B may be empty */
+    int32_t to[ENTRIES] __attribute__((aligned(32)));
+    double found[ENTRIES];
+    _mm256_store_si256((__m256i *)to, _mm256_maskz_mov_epi32(mask, at));
+    ASP_UNROLL for (int l = 0; l < ENTRIES; l++) memcpy(found + l, (const char *)B + (int64_t)to[l] * 4, sizeof *found);
+    return _mm512_maskz_loadu_pd(mask, found);
+}
+
+#define I int32_t
+#define ITAG i32
+#define INDICES(m, p) _mm256_maskz_loadu_epi32(m, p)
+#include "two_columns_body.h"
+#undef I
+#undef ITAG
+#undef INDICES
+#define I int64_t
+#define ITAG i64
+#define INDICES(m, p) _mm512_cvtepi64_epi32(_mm512_maskz_loadu_epi64(m, p))
+#include "two_columns_body.h"
+
+#include "isa_end.h"
+#endif
+
+asp_kernel asp_narrow_kernel(int dtype, int itype, int64_t n_vecs)
+{
+#if ASP_X86
+    if (asp_vector_bytes() < 64 || dtype != ASP_F32 || n_vecs != 2) return NULL;
+    return itype == ASP_I32 ? two_columns_i32 : two_columns_i64;
+#else
+    (void)dtype, (void)itype, (void)n_vecs;
+    return NULL;
+#endif
+}
