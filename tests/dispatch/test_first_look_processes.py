@@ -107,7 +107,7 @@ ALLOWED = {
     "autosparse.operands": {"holding"},
     "autosparse.ops": {"base", "matmul", "names", "table"},
     "autosparse.tuning": {"", "memory", "memory.recall", "memory.sizes", "memory.stamps", "problems", "trials",
-                          "trials.choice", "trials.comparison", "trials.operand_adapter", "trials.iterations",
+                          "trials.copy_policy", "trials.comparison", "trials.operand_adapter", "trials.iterations",
                           "trials.kernel_trial", "trials.matmul", "trials.service", "trials.specs"},
     "autosparse._native": {"c", "c.build", "ir", "ir.rough_times", "ir.spec", "kernels", "kernels.kernel",
                            "kernels.precompiled", "kernels.shipped", "storage", "storage.levels", "storage.dictionary",

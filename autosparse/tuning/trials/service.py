@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from autosparse.core.values import dataclass, field
 from autosparse.operands.csr import Operand
 from autosparse.operands.holding import expected_look_s, late_look_s
-from autosparse.tuning.trials.choice import PlanChoice
+from autosparse.tuning.trials.copy_policy import CopyPolicy
 
 if TYPE_CHECKING:
     from autosparse.dispatch.state import DispatchState
@@ -30,7 +30,7 @@ class Service:
 
     state: DispatchState
     in_place: Any = None  # Any: a trial; None: the default kernel
-    choice: PlanChoice = field(default_factory=PlanChoice)
+    choice: CopyPolicy = field(default_factory=CopyPolicy)
     _n_calls: int = 0  # n_calls of the state at the last event
     _n_invalidated: int = 0  # n_touched of the operand at the last event
     _n_looks: int = 0  # n_looks of the operand at the last event
@@ -48,7 +48,7 @@ class Service:
         if made is not None and made.state is state and made.in_place is in_place:
             made.choice.gain_s = made.choice.gain_s if gain_s is None else gain_s
             return made
-        made = packed.service = cls(state, in_place, PlanChoice(gain_s), state.n_calls)
+        made = packed.service = cls(state, in_place, CopyPolicy(gain_s), state.n_calls)
         made._n_looks = operand.n_looks if isinstance(operand, Operand) else 0
         look_s = expected_look_s(operand)
         made.choice.expose(is_exposed=look_s > 0.0, look_s=look_s)

@@ -1,4 +1,4 @@
-"""`PlanChoice` decides whether a packed copy pays, given the recent costs of checks for writes and of repacking.
+"""`CopyPolicy` decides whether a packed copy pays, given the recent costs of checks for writes and of repacking.
 
 A kernel on a packed copy is faster than the fallback, the best kernel that reads the user's arrays in place. But a
 product on a packed copy may need a check (were the arrays written?) and a repacking (they were). Rates and costs are
@@ -28,7 +28,7 @@ PROBE_LOOKS: Final = 2
 
 
 @dataclass(slots=True, eq=False)
-class PlanChoice:
+class CopyPolicy:
     """Choice, updated product by product, between the kernel on a packed copy and the fallback without one."""
 
     gain_s: float | None = None  # seconds saved per product by the packed kernel, before checks; None: unknown

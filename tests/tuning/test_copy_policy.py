@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autosparse.tuning.trials.choice import FIRST_PROBE, PROBE_LOOKS, THROUGH_PYTHON_S, PlanChoice
+from autosparse.tuning.trials.copy_policy import FIRST_PROBE, PROBE_LOOKS, THROUGH_PYTHON_S, CopyPolicy
 
 US = 1e-6
 
 
-def used(choice: PlanChoice, n: int, *, look_s: float, repack_s: float | None = None, is_exposed: bool = True) -> int:
+def used(choice: CopyPolicy, n: int, *, look_s: float, repack_s: float | None = None, is_exposed: bool = True) -> int:
     """Run up to `n` products with a check before each; return how many the packed kernel computed."""
     for at in range(n):
         if not choice.looked(1, look_s=look_s, is_exposed=is_exposed, repack_s=repack_s):
@@ -20,50 +20,50 @@ def used(choice: PlanChoice, n: int, *, look_s: float, repack_s: float | None = 
 
 
 def test_a_look_that_costs_more_than_the_kernel_saves_is_not_made() -> None:
-    choice = PlanChoice(gain_s=20 * US)
+    choice = CopyPolicy(gain_s=20 * US)
     assert used(choice, 10, look_s=40 * US) == 0
     assert not choice.serves_packed
 
 
 def test_a_look_that_costs_less_is_made() -> None:
-    choice = PlanChoice(gain_s=50 * US)
+    choice = CopyPolicy(gain_s=50 * US)
     assert used(choice, 500, look_s=40 * US) == 500
     assert choice.n_changes == 0
 
 
 def test_a_sharing_matrix_begins_with_the_fallback() -> None:
-    choice = PlanChoice(gain_s=20 * US)
+    choice = CopyPolicy(gain_s=20 * US)
     choice.expose(is_exposed=True, look_s=40 * US)
     assert not choice.serves_packed
-    owning = PlanChoice(gain_s=20 * US)
+    owning = CopyPolicy(gain_s=20 * US)
     owning.expose(is_exposed=False, look_s=0.0)
     assert owning.serves_packed
 
 
 def test_unexposed_arrays_switch_to_the_packed_copy_at_the_next_check() -> None:
-    choice = PlanChoice(gain_s=20 * US)
+    choice = CopyPolicy(gain_s=20 * US)
     used(choice, 1, look_s=40 * US)
     assert not choice.recheck(64, n_invalidated=0, is_exposed=True)
     assert choice.recheck(64, n_invalidated=0, is_exposed=False)
 
 
 def test_a_single_write_is_repacked_at_once() -> None:
-    choice = PlanChoice(gain_s=5 * US)
+    choice = CopyPolicy(gain_s=5 * US)
     for _ in range(20):
         assert choice.looked(1000, look_s=40 * US, is_exposed=False, repack_s=300 * US)
     assert choice.n_changes == 0
 
 
 def test_values_that_change_at_every_product_are_repacked_where_that_pays() -> None:
-    fast = PlanChoice(gain_s=100 * US)
+    fast = CopyPolicy(gain_s=100 * US)
     assert used(fast, 500, look_s=20 * US, repack_s=40 * US, is_exposed=False) == 500
-    slow = PlanChoice(gain_s=30 * US)
+    slow = CopyPolicy(gain_s=30 * US)
     assert used(slow, 500, look_s=20 * US, repack_s=40 * US, is_exposed=False) < 40
     assert not slow.serves_packed
 
 
 def test_values_that_stop_changing_bring_the_packed_copy_back() -> None:
-    choice = PlanChoice(gain_s=30 * US)
+    choice = CopyPolicy(gain_s=30 * US)
     used(choice, 500, look_s=20 * US, repack_s=40 * US, is_exposed=False)
     assert not choice.recheck(64, n_invalidated=64, is_exposed=False)
     assert choice.recheck(64, n_invalidated=0, is_exposed=False)
@@ -73,7 +73,7 @@ def test_costs_near_the_gain_do_not_cause_repeated_switching() -> None:
     """Check hysteresis: for check costs between 80 % and 100 % of the gain, the current kernel stays."""
     gain_s = 40 * US
     look_s = 0.9 * gain_s - THROUGH_PYTHON_S
-    kept, gone = PlanChoice(gain_s=gain_s), PlanChoice(gain_s=gain_s)
+    kept, gone = CopyPolicy(gain_s=gain_s), CopyPolicy(gain_s=gain_s)
     assert used(kept, 1000, look_s=look_s) == 1000
     used(gone, 1, look_s=2 * gain_s)
     gone.look_s = look_s
@@ -83,7 +83,7 @@ def test_costs_near_the_gain_do_not_cause_repeated_switching() -> None:
 
 def test_a_fallback_is_tried_against_ever_more_rarely() -> None:
     """Check that retries of the packed copy, which detect cheaper checks, take less than 0.1 % of the products."""
-    choice, n_looked, n_products = PlanChoice(gain_s=20 * US), 0, 0
+    choice, n_looked, n_products = CopyPolicy(gain_s=20 * US), 0, 0
     used(choice, 1, look_s=40 * US)
     for _ in range(2000):
         n_products += 64
@@ -94,7 +94,7 @@ def test_a_fallback_is_tried_against_ever_more_rarely() -> None:
 
 
 def test_looks_that_became_cheaper_are_found_out() -> None:
-    choice = PlanChoice(gain_s=20 * US)
+    choice = CopyPolicy(gain_s=20 * US)
     used(choice, 1, look_s=40 * US)
     for _ in range(FIRST_PROBE // 64):
         choice.recheck(64, n_invalidated=0, is_exposed=True)
@@ -103,11 +103,11 @@ def test_looks_that_became_cheaper_are_found_out() -> None:
 
 
 def test_an_unmeasured_gain_is_not_compared() -> None:
-    assert used(PlanChoice(), 100, look_s=1.0, repack_s=1.0) == 100
+    assert used(CopyPolicy(), 100, look_s=1.0, repack_s=1.0) == 100
 
 
 def test_samples_for_a_race_do_not_bring_a_kernel_back_or_send_it_away() -> None:
-    choice = PlanChoice(gain_s=20 * US)
+    choice = CopyPolicy(gain_s=20 * US)
     used(choice, 1, look_s=40 * US)
     n_changes = choice.n_changes
     assert used(choice, 10, look_s=40 * US, repack_s=1.0) == 10
@@ -125,7 +125,7 @@ def test_never_much_slower_than_the_fallback_whatever_happens(
     gain_us: float, look_us: float, repack_us: float, events: list[str], bursts: int
 ) -> None:
     """Check the bound on the net loss by checks and repacking: 40 of them, and one for every eight events."""
-    choice, lost_s, since, waited, touched = PlanChoice(gain_s=gain_us * US), 0.0, 0, 0, 0
+    choice, lost_s, since, waited, touched = CopyPolicy(gain_s=gain_us * US), 0.0, 0, 0, 0
     for at in range(len(events)):
         event = events[at // bursts]
         if not choice.serves_packed:
