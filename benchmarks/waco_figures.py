@@ -218,8 +218,8 @@ def draw(out: Path) -> list[str]:
     curves: dict[str, tuple[Mapping[str, Sequence[tuple[float, float]]], dict[str, Any], str]] = {
         "15": (figure_15(RESULTS / "cost_models"), {"xlabel": "epoch", "ylabel": "validation loss"}, "-"),
         "16a": (
-            figure_16a(RESULTS / "searches.jsonl"),
-            {"xlabel": "trials", "ylabel": "best ratio predicted"},
+            {name: line for name, line in figure_16a(RESULTS / "searches.jsonl").items() if name != "exhaustive"},
+            {"xlabel": "trials", "ylabel": "best ratio predicted", "xscale": "log", "yscale": "log"},
             "-",
         ),
         "17": (
