@@ -143,6 +143,7 @@ static int field_set(PyObject *object, PyObject *value, void *closure)
         Py_INCREF(value);
         status = PyList_SetItem(arrays, kept->position, value);
     } else {
+        Py_CLEAR(operand); /* `put` counts the references to the operand */
         PyObject *answer = PyObject_CallFunctionObjArgs(kept->put, object, value, NULL);
         status = answer ? 0 : -1;
         Py_XDECREF(answer);

@@ -8,13 +8,15 @@ cost, times the best ones against the default, and stores the fastest as the pla
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from typing import Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from autosparse.config import Effort
-from autosparse.core.composite import Composite, Schedule
 from autosparse.core.formats import CSR_LEVELS, LevelKind
 from autosparse.core.schedule import SuperSchedule
 from autosparse.core.values import dataclass
+
+if TYPE_CHECKING:
+    from autosparse.core.composite import Schedule
 
 DEFAULT_SOLVER: Final = "default"
 """Name of the solver that computes without any preparation: the compiled loop, or the library that is replaced."""
@@ -34,7 +36,11 @@ class Choice(NamedTuple):
     @property
     def schedule(self) -> Schedule | None:
         """Schedule among the knobs; None for the default solver and for solvers with knobs of their own."""
-        return self.knobs if isinstance(self.knobs, (SuperSchedule, Composite)) else None
+        if self.knobs is None or isinstance(self.knobs, SuperSchedule):
+            return self.knobs
+        from autosparse.core.composite import Composite  # rarely used, and a remembered plan is loaded in milliseconds
+
+        return self.knobs if isinstance(self.knobs, Composite) else None
 
 
 DEFAULT: Final = Choice(DEFAULT_SOLVER)
@@ -50,7 +56,7 @@ def solver_of(schedule: Schedule | None) -> str:
     """Return the name of the built-in solver that computes `schedule`; None is the default kernel."""
     if schedule is None:
         return DEFAULT_SOLVER
-    if isinstance(schedule, Composite):
+    if not isinstance(schedule, SuperSchedule):
         return COMPOSITE_SOLVER
     fmt = schedule.format
     if fmt.levels == CSR_LEVELS:

@@ -17,6 +17,7 @@ from peerlib.oracle_report import by_group, interval, outcomes, report
 
 from autosparse.calibration.collection import context_for
 from autosparse.config import Options
+from autosparse.core.solver import choice_of
 
 GROUPS = [f"group {n}" for n in range(900)]
 
@@ -101,7 +102,7 @@ def test_searches_have_the_memory_of_users_and_races_more():
         sliced = (one for one in spaces.everything(context.problem, context.supports) if one.format.is_sliced)
         slices = min(sliced, key=lambda one: one.format.split("i"))  # the number of rows depends on the instruction set
         assert context(slices).fits()
-        assert not users(slices).fits()
+        assert not users(choice_of(slices)).fits()
 
 
 def test_disturbed_runs_are_repeated_and_reported(monkeypatch):

@@ -10,9 +10,9 @@ import pytest
 from autosparse._native.kernels import identity
 from autosparse.tuner.search.acceptance import acceptance_ratio
 
-from autosparse import targets
 from autosparse.ops import OPS
 from autosparse.ops.base import Operation
+from autosparse.targets import priors
 from tests.tuner.test_tuner_search import make_problem
 
 MAX_FIELDS = 14
@@ -25,7 +25,7 @@ def test_rows_of_operations_stay_thin() -> None:
 def test_an_edited_prior_changes_decisions_and_keeps_compiled_kernels(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    edited = json.loads(targets.PRIORS.read_text(encoding="utf-8"))
+    edited = json.loads(priors.PRIORS.read_text(encoding="utf-8"))
     edited["values"]["matmul"]["margin of statistics"]["value"]["1"] = 0.5
     edited["values"]["matmul"]["measured gain"]["value"]["1"] = 0.9
     file = tmp_path / "priors.json"
@@ -36,8 +36,8 @@ def test_an_edited_prior_changes_decisions_and_keeps_compiled_kernels(
     before = {name: identity.code_digest.__wrapped__(name) for name in identity.EMITTERS}
     narrow = dataclasses.replace(make_problem(), n_dense_cols=1, threads=1)
     plain = acceptance_ratio(narrow, is_learned=False)
-    caches = (targets._sets, targets.table, targets.number)
-    monkeypatch.setattr(targets, "PRIORS", file)
+    caches = (priors._sets, priors.table, priors.number)
+    monkeypatch.setattr(priors, "PRIORS", file)
     try:
         for cache in caches:
             cache.cache_clear()
@@ -48,12 +48,12 @@ def test_an_edited_prior_changes_decisions_and_keeps_compiled_kernels(
         for cache in caches:
             cache.cache_clear()
     folders = {path.parent for path in read}
-    assert not {targets.PRIORS.parent, Path(targets.__file__).parent} & folders
+    assert not {priors.PRIORS.parent, Path(priors.__file__).parent} & folders
     assert not [folder for folder in folders if folder.name == "tuned"], "rows of tuning do not determine code"
 
 
 def test_every_value_has_its_origin() -> None:
-    sets = json.loads(targets.PRIORS.read_text(encoding="utf-8"))["values"]
+    sets = json.loads(priors.PRIORS.read_text(encoding="utf-8"))["values"]
     for name, rows in sets.items():
         for row, found in rows.items():
             assert {"value", "source", "machine", "date", "command"} <= set(found), f"{name}, {row}"

@@ -17,7 +17,7 @@ import autosparse as asp
 from autosparse.config import Effort
 from autosparse.core.solver import Choice
 from autosparse.cuda import aten, choice, products, solvers
-from autosparse.torch.dispatcher import registration
+from autosparse.torch.dispatcher import extension, registration
 from tests.triton.places import everywhere
 from tests.triton.surfaces import matrix_of
 
@@ -50,6 +50,8 @@ def overridden(**how: Any) -> Iterator[list[str]]:
         _replace(registration.SPARSE_GRADIENTS, {"AutogradCPU": registration.GRADIENTS_ON_GPU})
         _replace(registration.PREFIXES, {"SparseCsrCPU": "cuda::", "AutogradCPU": "cuda::autograd::"})
     choice.plan, aten.SMALL_PRODUCT, aten.SMALL_VECTOR_PRODUCT = favourite, 0, 0
+    if extension.library is not None:
+        extension.library.compute(False)  # it would compute small products on the CPU itself
     for name in KERNELS:
         setattr(Launch, name, counting(name))
     try:
@@ -58,6 +60,8 @@ def overridden(**how: Any) -> Iterator[list[str]]:
     finally:
         asp.torch.uninstall()
         choice.plan, (aten.SMALL_PRODUCT, aten.SMALL_VECTOR_PRODUCT) = plan, few
+        if extension.library is not None:
+            extension.library.compute(True)
         for name in KERNELS:
             setattr(Launch, name, aten_fallbacks[name])
         for table, before in zip(

@@ -10,10 +10,10 @@ from autosparse.tuner import tune
 from autosparse.tuner.learned.training_domain import FEWEST, STATISTICS, TrainingDomain
 from autosparse.tuner.search.acceptance import acceptance_ratio
 
-from autosparse import targets
 from autosparse.config import Effort
 from autosparse.core.pattern import Pattern
 from autosparse.core.problem import Problem
+from autosparse.targets import priors
 from tests.tuner.fakes import FakeClock, FakeFactory
 from tests.tuner.test_tuner_search import FlatModel, make_problem, make_search
 
@@ -129,8 +129,8 @@ def test_a_default_kernel_that_shares_since_models_were_trained_is_allowed_for(
     vector = dataclasses.replace(known, n_dense_cols=1)
     most, plain = (
         acceptance_ratio(vector, is_learned=True),
-        1.0 - targets.table("matmul", "margin of learned models")[1],
+        1.0 - priors.table("matmul", "margin of learned models")[1],
     )
     assert most == pytest.approx(
-        plain / (targets.number("acceptance", "factor of stale models") if is_held_back else 1.0)
+        plain / (priors.number("acceptance", "factor of stale models") if is_held_back else 1.0)
     )

@@ -25,7 +25,7 @@ KNOWN = Plan(schedule=None, why="w", effort="full", default_s=2e-5, measured_s=2
 OTHERS: dict[str, Any] = {
     "operation": "sddmm", "transposed": True, "columns_bucket": 4096, "dtype": "float16", "index_dtype": "int8",
     "threads": 999, "deterministic": True, "target": "t", "space": "s", "implementation": "tcc", "compiler": "cc 1",
-    "emitter": "e", "runtime": "r", "schema": 1,
+    "emitter": "e", "runtime": "r", "solvers": "toy 1", "schema": 1,
 }  # fmt: skip
 
 

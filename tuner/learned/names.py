@@ -6,7 +6,7 @@ from typing import Final
 
 from autosparse.core.problem import Problem
 from autosparse.ops import OPS
-from autosparse.targets import of_width
+from autosparse.targets.priors import of_width
 
 MODEL_SUFFIX: Final = ".safetensors"
 

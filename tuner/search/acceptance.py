@@ -7,7 +7,7 @@ from typing import Final
 from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
 from autosparse.ops import OPS
-from autosparse.targets import has, number, of_width, table
+from autosparse.targets.priors import has, number, of_width, table
 
 WIDE: Final = 128
 """Number of columns of B from which a product counts as wide."""

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from autosparse.core.values import dataclass, field
-from autosparse.targets import numbers
+from autosparse.targets.priors import numbers
 
 DEFAULT_RATES_S: Final = numbers("step seconds per unit")
 """Kind of step -> seconds per unit, before any observation on this machine."""

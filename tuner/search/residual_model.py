@@ -22,7 +22,7 @@ from autosparse.tuner.analytic.matmul import Proposal
 from numpy.typing import NDArray
 
 from autosparse.core.schedule import SuperSchedule
-from autosparse.targets import numbers
+from autosparse.targets.priors import numbers
 
 _VARIANCES: Final = numbers("residual variances")
 OWN, COMMON = _VARIANCES["own"], _VARIANCES["common"]

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-from autosparse import targets
 from autosparse.core.values import dataclass, field
+from autosparse.targets import priors
 
 ProductKind = Literal["vector", "columns", "sampled", "fibers"]
 """Kind of product that a kernel computes: A x; A B; products at the entries of A; sums over the fibers of a tensor."""
@@ -44,8 +44,8 @@ class Tuning:
 
     def measured_gain(self, n_dense_cols: int) -> float:
         """Return the fraction of the default time, in [0, 1), that measuring candidates should save for this width."""
-        return targets.of_width(targets.table(self.priors, "measured gain"), n_dense_cols) or 0.0
+        return priors.of_width(priors.table(self.priors, "measured gain"), n_dense_cols) or 0.0
 
     def estimated_gain(self, n_dense_cols: int) -> float:
         """Return the fraction of the default time that a model's prediction alone should save for this width."""
-        return targets.of_width(targets.table(self.priors, "estimated gain"), n_dense_cols) or 0.0
+        return priors.of_width(priors.table(self.priors, "estimated gain"), n_dense_cols) or 0.0

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +23,6 @@ from autosparse.cache.accounts.rows import NEEDS_SORTED, NOTHING_FASTER, PlanNot
 from autosparse.cache.folder import Folder
 from autosparse.config import Effort, Options
 from autosparse.core.problem import Problem, columns_bucket
-from autosparse.core.registry import registered_solvers
 from autosparse.core.schedule import SuperSchedule
 from autosparse.core.solver import choice_of
 from autosparse.dispatch.accounts import ProblemAccount
@@ -127,8 +127,14 @@ def serve(state: DispatchState, operand: AnyOperand, account: ProblemAccount) ->
         event("plan", "remembered", schedule=trial.schedule.to_json())
 
 
+def _has_registered_solvers() -> bool:
+    """Return whether this process has registered solvers, whose registry it has then imported."""
+    registry = sys.modules.get("autosparse.core.registry")
+    return registry is not None and bool(registry.registered_solvers(load=False))
+
+
 def _ready(state: DispatchState, operand: AnyOperand, account: ProblemAccount, note: PlanNote) -> KernelTrial | None:
-    if state.options.vendor or registered_solvers(load=False):
+    if state.options.vendor or _has_registered_solvers():
         return None  # its key names solvers that are loaded with the rest of tuning
     bench = RecallBench(state, operand, account)
     if stamps.stamp_of(bench.problem, state.options) != note.stamp:

@@ -18,6 +18,7 @@ from autosparse import _native
 from autosparse.calibration.collection import context_for
 from autosparse.config import get_options, options
 from autosparse.core.problem import Problem
+from autosparse.core.solver import choice_of
 from autosparse.core.target import Target
 from autosparse.tuning import learned
 from autosparse.tuning.learned import find_model, shipped_folder
@@ -130,8 +131,8 @@ def test_only_what_has_room_is_proposed():
         scarce = dataclasses.replace(ample.context, options=ample.context.options._replace(extra_memory=1.0))
         proposer = learned.proposer_of(scarce, live=False)
         assert proposer is not None
-        assert [one for one in ample.proposed(10) if not scarce(one).fits()], "all would have had room"
+        assert [one for one in ample.proposed(10) if not scarce(choice_of(one)).fits()], "all would have had room"
         found = [one.schedule for one in proposer()]
         assert found
-        assert all(scarce(one).fits() for one in found)
-        assert all(scarce(one.schedule).fits() for one in proposer.more(found))
+        assert all(scarce(choice_of(one)).fits() for one in found)
+        assert all(scarce(choice_of(one.schedule)).fits() for one in proposer.more(found))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+from autosparse.tuner.learned.predict import PORTFOLIO
 from autosparse.tuner.learned.safetensors import read_safetensors
 from autosparse.tuner.learned.weights import FORMAT, FORMAT_VERSION
 from autosparse.tuner.research.networks.cost_model import NetworkCostModel
@@ -28,5 +29,5 @@ def read_weights(path: Path, *, backend: str = "own") -> tuple[NetworkCostModel,
         raise RecordError.broken(path.name, reason=f"holds {said}, not a cost model of version {FORMAT_VERSION}")
     meaning = Meaning.of(metadata)
     model = meaning.make_model(backend=backend)
-    model.load_weights(tensors)
+    model.load_weights({name: value for name, value in tensors.items() if name != PORTFOLIO})
     return model.eval(), meaning
