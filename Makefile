@@ -1,5 +1,5 @@
 # Every target sets itself up: a virtual environment in .venv, the package (editable) and the packages it needs.
-#   make demo [MATRIX=path]   plans and times on a real matrix      make test        the tests (9 minutes)
+#   make demo [MATRIX=path]   plans and times on a real matrix      make test        the tests
 #   make test-full            also the slow ones and sanitizers     make bench       the benchmarks (asv)
 #   make chaos                tests of decisions on other machines, with random times
 #   make dev                  compiles the C that was changed       make test-wheel  the tests against a built wheel

@@ -15,6 +15,8 @@ from autosparse.tuning import confirmation, planner
 from autosparse.tuning.memory import plan_lookup
 from tests.tuning.forcing import force, make, state_of, until
 
+LATEST = 64 + 8 + 256 + 8 + 4
+"""Number of products by which the second comparison is over: the first one may be inconclusive with random times."""
 pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the C runtime was not built")
 
 
@@ -63,7 +65,7 @@ def make_slow(*, columns: int = 8):
 def test_a_slow_plan_is_given_up(*, out: bool, width: int) -> None:
     with autosparse.options(extra_memory=200.0, overhead=0.04, budget_s=0.0 if out else 10.0):
         A = make_slow()
-        assert slow_products(A, columns=width, out=out) < 200
+        assert slow_products(A, columns=width, out=out) <= LATEST
         assert "stopped being faster" in state_of(A, width).live_tuner.current_plan().why
 
 
@@ -73,7 +75,7 @@ def test_a_slow_composite_is_given_up() -> None:
     with autosparse.options(extra_memory=200.0):
         A = autosparse.csr(make(800, 800), copy=True)
         force(A, Composite(parts=(Part(Rows(9), slow), Part(REST, slow))), columns=8)
-        assert slow_products(A) < 200
+        assert slow_products(A) <= LATEST
 
 
 @pytest.mark.usefixtures("tuned_is_slower")
@@ -88,7 +90,7 @@ def test_a_slow_plan_is_given_up_by_fast_call() -> None:
         if state.fast_path is None or state.fast_path.trial is None:
             pytest.skip("this interpreter has no fast call")
         n_before = state.n_calls
-        assert slow_products(A, columns=8) < 200
+        assert slow_products(A, columns=8) <= LATEST
         assert state.n_calls > n_before
 
 
