@@ -15,8 +15,6 @@ from autosparse.tuning import confirmation, planner
 from autosparse.tuning.memory import plan_lookup
 from tests.tuning.forcing import force, make, state_of, until
 
-LATEST = 64 + 8 + 256 + 8 + 4
-"""Number of products by which the second comparison is over: the first one may be inconclusive with random times."""
 pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the C runtime was not built")
 
 
@@ -59,26 +57,26 @@ def make_slow(*, columns: int = 8):
     return A
 
 
-@pytest.mark.usefixtures("tuned_is_slower")
+@pytest.mark.usefixtures("tuned_is_slower", "paid")
 @pytest.mark.parametrize("width", [8, 6], ids=["its width", "another width of the bucket"])
 @pytest.mark.parametrize("out", [False, True], ids=["fresh", "out="])
 def test_a_slow_plan_is_given_up(*, out: bool, width: int) -> None:
     with autosparse.options(extra_memory=200.0, overhead=0.04, budget_s=0.0 if out else 10.0):
         A = make_slow()
-        assert slow_products(A, columns=width, out=out) <= LATEST
+        assert slow_products(A, columns=width, out=out) < 200
         assert "stopped being faster" in state_of(A, width).live_tuner.current_plan().why
 
 
-@pytest.mark.usefixtures("tuned_is_slower")
+@pytest.mark.usefixtures("tuned_is_slower", "paid")
 def test_a_slow_composite_is_given_up() -> None:
     slow = space.schedule("matmul", *BLOCKS, tile=8)
     with autosparse.options(extra_memory=200.0):
         A = autosparse.csr(make(800, 800), copy=True)
         force(A, Composite(parts=(Part(Rows(9), slow), Part(REST, slow))), columns=8)
-        assert slow_products(A) <= LATEST
+        assert slow_products(A) < 200
 
 
-@pytest.mark.usefixtures("tuned_is_slower")
+@pytest.mark.usefixtures("tuned_is_slower", "paid")
 def test_a_slow_plan_is_given_up_by_fast_call() -> None:
     with autosparse.options(extra_memory=200.0):
         A = make_slow()
@@ -90,7 +88,7 @@ def test_a_slow_plan_is_given_up_by_fast_call() -> None:
         if state.fast_path is None or state.fast_path.trial is None:
             pytest.skip("this interpreter has no fast call")
         n_before = state.n_calls
-        assert slow_products(A, columns=8) <= LATEST
+        assert slow_products(A, columns=8) < 200
         assert state.n_calls > n_before
 
 
@@ -108,7 +106,7 @@ def test_a_slow_plan_from_the_cache_is_given_up_and_forgotten(tmp_path) -> None:
         assert plan_lookup.recall(context).is_default
 
 
-@pytest.mark.usefixtures("tuned_is_slower")
+@pytest.mark.usefixtures("tuned_is_slower", "paid")
 def test_a_slow_plan_of_another_operation_is_given_up() -> None:
     A = autosparse.csr(make(800, 800), copy=True)
     with autosparse.options(extra_memory=200.0):
