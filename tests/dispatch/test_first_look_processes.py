@@ -116,7 +116,11 @@ ALLOWED = {
                            "storage.slices", "storage.stored"},
     "autosparse": {"log"},
 }  # fmt: skip
-"""Modules that loading a remembered plan may import. Who adds one must say why it is needed."""
+"""Modules that loading a remembered plan may import. Who adds one must say why it is needed.
+
+`core.solver` and `trials.served` name the choice that a trial runs; `ops.tuned` and `targets` hold the tuning row of the
+operation, which was part of `ops.matmul`.
+"""
 
 
 def test_serving_a_remembered_plan_imports_nothing_else(tmp_path):
