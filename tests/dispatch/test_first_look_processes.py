@@ -118,8 +118,8 @@ ALLOWED = {
 }  # fmt: skip
 """Modules that loading a remembered plan may import. Who adds one must say why it is needed.
 
-`core.solver` and `trials.served` name the choice that a trial runs; `ops.tuned` and `targets` hold the tuning row of the
-operation, which was part of `ops.matmul`.
+`core.solver` and `trials.served` name the choice that a trial runs; `ops.tuned` and `targets` hold the operation's
+tuning row, which was part of `ops.matmul`.
 """
 
 
