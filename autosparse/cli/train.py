@@ -6,6 +6,7 @@ import argparse
 import importlib
 import json
 import time
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,10 @@ from autosparse.cli.operands import at_least, read_seconds
 from autosparse.cli.show import CommandError
 from autosparse.errors import RecordError
 from autosparse.ops import MATMUL
-from autosparse.tuner.features.panels import FEATURE_LIMIT
+from autosparse.tuner.features.panels import WHOLE
+
+MAX_WHOLE = 30
+"""Maximum number of epochs of a fit to whole patterns; more of them do not improve the ranking of unseen patterns."""
 
 if TYPE_CHECKING:
     from autosparse.tuner.research.training.curves import Epoch
@@ -75,6 +79,11 @@ def _add_model(parser: argparse._ArgumentGroup) -> None:
         "--trees", type=at_least(1), default=800, metavar="N", help="number of boosted trees (default: 800)"
     )
     parser.add_argument("--start", type=Path, metavar="FILE", help="start from these weights instead of random ones")
+    parser.add_argument(
+        "--whole",
+        action="store_true",
+        help="keep the convolutions of --start, and fit the other layers to whole patterns, each read once",
+    )
 
 
 def _add_training(parser: argparse._ArgumentGroup) -> None:
@@ -95,7 +104,7 @@ def _add_training(parser: argparse._ArgumentGroup) -> None:
     parser.add_argument(
         "--limit",
         type=at_least(1),
-        default=FEATURE_LIMIT,
+        default=WHOLE,
         metavar="N",
         help="largest number of nonzeros that a network reads of one pattern",
     )
@@ -124,6 +133,8 @@ def run(arguments: argparse.Namespace) -> int:
         return _compare(arguments.compare, arguments.out)
     if arguments.data is None:
         raise CommandError("there is nothing to learn from", hint="--data DIR, a folder that `collect --out DIR` wrote")
+    if arguments.whole:
+        return _fit_to_whole(arguments)
     return _boost(arguments) if arguments.extractor == "boosted" else _train(arguments)
 
 
@@ -178,8 +189,38 @@ def _train(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _complete(arguments: argparse.Namespace) -> None:
-    """Add the scale and the portfolio that tuning needs to the best weights; print why where that is not possible."""
+def _fit_to_whole(arguments: argparse.Namespace) -> int:
+    """Fit the dense layers of a network to whole patterns."""
+    importlib.import_module("autosparse.tuner.research.networks")  # raises a helpful error if torch is missing
+    import torch
+
+    from autosparse.tuner.research.training.curves import RANKING
+    from autosparse.tuner.research.training.data import read_data
+    from autosparse.tuner.research.training.heads import HeadRun, HeadSettings, known_features
+
+    if arguments.start is None:
+        raise CommandError("there are no convolutions to keep", hint="--start FILE, weights of `train`")
+    torch.set_num_threads(arguments.threads or 1)
+    data = read_data(arguments.data, arguments.op, spaces=arguments.space)
+    _print_counts(data, arguments.space)
+    settings = HeadSettings(
+        seed=arguments.seed, rate=arguments.rate or HeadSettings().rate, epochs=min(arguments.epochs, MAX_WHOLE)
+    )
+    run = HeadRun(data, arguments.start, arguments.out, settings, arguments.matrices)
+    for row in run.run(log.progress_line()):
+        print(_line(row), flush=True)
+    facts = {split: asdict(one) for split, one in run.rankings.items()}
+    (arguments.out / RANKING).write_text(json.dumps(facts, indent=1), encoding="utf-8")
+    print(_table({split.replace("_", " "): one for split, one in run.rankings.items()}))
+    _complete(arguments, lambda path: known_features(path, run.pooled))
+    return 0
+
+
+def _complete(arguments: argparse.Namespace, features: Callable[[Path], Any] | None = None) -> None:
+    """Add what tuning needs to the best weights; print why where that is not possible.
+
+    `features` returns for a model file a function that returns the features of recipes, where they are known.
+    """
     from autosparse.calibration.finishing import finish
     from autosparse.tuner.research.collect.files import read_folder
     from autosparse.tuner.research.collect.operations import taught_by
@@ -187,7 +228,8 @@ def _complete(arguments: argparse.Namespace) -> None:
 
     found = [one for folder in arguments.data for name in taught_by(arguments.op) for one in read_folder(folder, name)]
     try:
-        n_patterns = finish(arguments.out / WEIGHTS, found, arguments.matrices)
+        path = arguments.out / WEIGHTS
+        n_patterns = finish(path, found, arguments.matrices, features(path) if features is not None else None)
     except RecordError as error:
         print(f"tuning cannot use these weights yet: {error}")
         return

@@ -5,14 +5,15 @@ A network ranks programs; its costs are not seconds, and their zero differs betw
 with a known ratio. It is ``log ratio(s) = anchor_log_ratio + slope * (cost(s) - cost(anchor))``. Costs of boosted trees
 are log ratios already.
 
-A model comes with a *portfolio* of about a hundred programs, the best of which is nearly as fast as the best of
-thousands on every pattern, and scores all of it. WACO section 4.2.2 searches a graph of thousands instead:
-`tuner/research/graph`, `benchmarks/search_compare.py`.
+A model comes with a *portfolio* of programs. Boosted trees score all of it: about a hundred programs, the best of which
+is nearly as fast as the best of thousands on every pattern. WACO's networks have thousands and search them on a graph
+(WACO section 4.2.2, `tuner/research/graph`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,7 +24,7 @@ from autosparse.tuner.features.setting import MachineRates, RunSetting
 from autosparse.tuner.features.statistics import seems_symmetric
 from autosparse.tuner.learned.codes import Structure, code_of, code_rows
 from autosparse.tuner.learned.names import MODEL_SUFFIX
-from autosparse.tuner.learned.scorers import Codes, Programs, Scorer, guess_column, scorer_of
+from autosparse.tuner.learned.scorers import Codes, Programs, Ranked, Scorer, guess_column, scorer_of
 from autosparse.tuner.learned.weights import LearnedWeights
 from autosparse.tuner.space.families import MAX_NARROW
 from numpy.typing import NDArray
@@ -44,6 +45,8 @@ N_PROPOSED: Final = 10
 """Number of proposals; WACO measures the ten best predicted (section 5.1)."""
 PER_FORMAT: Final = 4
 """Maximum number of proposals of one format, since a model's errors are similar for similar schedules."""
+SPARE: Final = 8
+"""Number of programs that a search returns per proposal, since some are unsupported or resemble better ones."""
 DEAR_ORDER: Final = "rcm"
 """Row order that at most half of the proposals have: computing it takes as long as many products."""
 
@@ -153,16 +156,36 @@ class LearnedModel:
         n: int = N_PROPOSED,
         *,
         per_format: int = PER_FORMAT,
+        note: Callable[[int], object] | None = None,
     ) -> list[Proposal]:
-        """Return the best `n` supported schedules, at most `per_format` per format and n / 2 with DEAR_ORDER rows."""
+        """Return the best `n` supported schedules, at most `per_format` per format and n / 2 with DEAR_ORDER rows.
+
+        `note`, if given, is called with the number of cost evaluations.
+        """
         costs_of = self._costs(problem, features)
         anchor, behind = self._anchor_cost(costs_of), self._behind(problem)
-        chosen: list[Proposal] = []
+        _, *guesses = self._guesses(problem, self._entrants)
+        costs = partial(costs_of, self._with_guesses(self.programs, guesses))
+        ranked = self.scorer.ranked(costs, SPARE * n)
+        chosen = self._supported(problem, supports, n, per_format, ranked)
+        if len(chosen) < n and ranked.nodes.size < len(self.codes):  # too few of those found can be used
+            ranked = self.scorer.ranked(costs, len(self.codes))
+            chosen = self._supported(problem, supports, n, per_format, ranked)
+        if note is not None:
+            note(ranked.n_scored)
+        return [
+            Proposal(schedule, behind * self._ratio(cost, anchor), guesses[node]) for schedule, cost, node in chosen
+        ]
+
+    def _supported(
+        self, problem: Problem, supports: Callable[[str, SuperSchedule], str | None], n: int, per_format: int,
+        ranked: Ranked,
+    ) -> list[tuple[SuperSchedule, float, int]]:  # fmt: skip
+        """Return (schedule, cost, number) of the first `n` programs that the problem and `propose`'s limits allow."""
+        chosen: list[tuple[SuperSchedule, float, int]] = []
         of_format: dict[object, int] = {}
         n_dear = 0
-        _, *guesses = self._guesses(problem, self._entrants)
-        costs = costs_of(self._with_guesses(self.programs, guesses), None)
-        for node in np.argsort(costs, kind="stable").tolist():
+        for node, cost in zip(ranked.nodes.tolist(), ranked.costs.tolist(), strict=True):
             if len(chosen) == n:
                 break
             schedule = self.schedule(node)
@@ -174,7 +197,7 @@ class LearnedModel:
             if supports(problem.operation, schedule) is None:  # last, because it takes longest
                 of_format[schedule.format] = n_alike + 1
                 n_dear += is_dear
-                chosen.append(Proposal(schedule, behind * self._ratio(float(costs[node]), anchor), guesses[node]))
+                chosen.append((schedule, cost, node))
         return chosen
 
     @computed_once

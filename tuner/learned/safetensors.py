@@ -1,6 +1,7 @@
 """Reader and writer of the safetensors format with NumPy alone: header length (8 bytes), JSON header, tensor bytes.
 
-Supported are little-endian float32, float16, int64, int32, int16 and uint8 arrays, and text metadata.
+Supported are little-endian float32, float16, int64, int32, int16, int8 and uint8 arrays, and text metadata. An int8 array
+with the array ``<name>.scale`` beside it stands for their product (`dequantised`).
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ from numpy.typing import NDArray
 
 from autosparse.errors import RecordError
 
-DTYPES: Final[Mapping[str, str]] = {"F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "U8": "u1"}
+DTYPES: Final[Mapping[str, str]] = {"F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "i1", "U8": "u1"}
 MAX_HEADER: Final = 100_000_000
+SCALE: Final = ".scale"
+"""Ending of the name of the scales of an int8 array."""
 
 
 def write_safetensors(path: Path, tensors: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> None:
@@ -52,6 +55,15 @@ def read_safetensors(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, str
         return {name: _tensor(content, 8 + n_header, row) for name, row in header.items()}, metadata
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise RecordError.broken(path.name, reason=f"no safetensors file: {error}") from error
+
+
+def dequantised(tensors: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Return the arrays without scales, each int8 array that has scales multiplied by them."""
+    return {
+        name: value * tensors[name + SCALE] if name + SCALE in tensors else value
+        for name, value in tensors.items()
+        if not name.endswith(SCALE)
+    }
 
 
 def read_metadata(path: Path) -> dict[str, str]:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 from autosparse.tuner import registry
@@ -34,6 +34,14 @@ MAX_GUESS: Final = 2000
 """Bound of the steps in both directions."""
 
 
+class Ranked(NamedTuple):
+    """Programs by ascending cost: their numbers, their costs, and the number of programs that were scored."""
+
+    nodes: NDArray[np.integer]
+    costs: Floats
+    n_scored: int
+
+
 class Scorer(Protocol):
     """Interface of a model that assigns costs to programs on a pattern; lower is faster, but costs are no seconds."""
 
@@ -53,6 +61,9 @@ class Scorer(Protocol):
 
     def on(self, features: Floats, setting: RunSetting) -> Callable[[Programs, Ids | None], Floats]:
         """Return a function that computes costs on one pattern, of all programs or of those with given numbers."""
+
+    def ranked(self, costs: Callable[[Ids | None], Floats], n: int) -> Ranked:
+        """Return at least the best `n` of the portfolio's programs by `costs`, or those that a search finds."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,6 +98,16 @@ class TreesScorer:
             return trees.of_codes(np.asarray(programs, np.int16), ids)
 
         return costs
+
+    def ranked(self, costs: Callable[[Ids | None], Floats], n: int) -> Ranked:
+        """Return all programs of the portfolio, since scoring them takes less than a search."""
+        return all_ranked(costs(None))
+
+
+def all_ranked(costs: Floats) -> Ranked:
+    """Return all programs in the order of their `costs`."""
+    order = np.argsort(costs, kind="stable")
+    return Ranked(order, costs[order], costs.size)
 
 
 def n_inputs(dimension: int) -> int:

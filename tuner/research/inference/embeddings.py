@@ -59,10 +59,14 @@ def shape_facts(numbers: Sequence[int]) -> Floats:
     return np.array([math.log2(1 + number) / 8 - 2 for number in numbers], np.float32)
 
 
-def _waconet(pattern: Structure, weights: LearnedWeights) -> Floats:
-    limit = weights.limit
+def pooled_layers(pattern: Structure, weights: ConvolutionWeights, limit: int, threads: int) -> Floats:
+    """Return the mean of every WACONet layer over the cells of a pattern, sampled above `limit` entries."""
     cells = tensor_cells(pattern, limit) if isinstance(pattern, TensorPattern) else looked_at_cells(pattern, limit)
-    return pooled_means(cells, ConvolutionWeights.of(weights.tensors), runtime_api.max_threads())
+    return pooled_means(cells, weights, threads)
+
+
+def _waconet(pattern: Structure, weights: LearnedWeights) -> Floats:
+    return pooled_layers(pattern, ConvolutionWeights.of(weights.tensors), weights.limit, runtime_api.max_threads())
 
 
 def _statistics(pattern: Structure, weights: LearnedWeights) -> Floats:
@@ -93,8 +97,11 @@ def embed_pattern(pattern: Structure, weights: LearnedWeights) -> Floats:
     """
     if len(pattern.shape) != weights.dimension:
         raise ValueError(f"a pattern of {len(pattern.shape)} dimensions for a model of {weights.dimension}")
-    seen = DESCRIBERS[weights.extractor](pattern, weights)
-    facts = shape_facts((*pattern.shape, pattern.nnz))
+    return embed_seen(DESCRIBERS[weights.extractor](pattern, weights), shape_facts((*pattern.shape, pattern.nnz)), weights)
+
+
+def embed_seen(seen: Floats, facts: Floats, weights: LearnedWeights) -> Floats:
+    """Return the embedding, (128,), from the output of the extractor's own layers and the pattern's `shape_facts`."""
     hidden = rectified(linear(weights.tensors, "feature.0", facts))
     both = np.concatenate([seen, linear(weights.tensors, "feature.2", hidden)])
     return linear(weights.tensors, "matrix_embedding.2", rectified(linear(weights.tensors, "matrix_embedding.0", both)))

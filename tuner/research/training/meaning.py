@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from autosparse.tuner.features.panels import FEATURE_LIMIT
+from autosparse.tuner.features.panels import WHOLE
 from autosparse.tuner.learned.safetensors import write_safetensors
 from autosparse.tuner.learned.weights import FORMAT, FORMAT_VERSION
 from autosparse.tuner.space.template import Categorical, Parameter, Permutation
@@ -29,7 +29,7 @@ class Meaning:
     extractor: str  # a name in EXTRACTORS, or "boosted"
     dimension: int  # number of dimensions of the patterns
     parameters: tuple[Parameter, ...]  # parameters of a schedule's code, in order
-    limit: int = FEATURE_LIMIT  # maximum nonzeros that the extractor reads (panels)
+    limit: int = WHOLE  # maximum nonzeros that the extractor reads (panels)
     about: Mapping[str, Any] = field(default_factory=dict)  # machine, data, ranking: for human readers
 
     def make_model(self, *, backend: str = "own") -> NetworkCostModel:

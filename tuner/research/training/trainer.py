@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import numpy as np
 import torch
-from autosparse.tuner.features.panels import FEATURE_LIMIT
+from autosparse.tuner.features.panels import WHOLE
 from autosparse.tuner.research.networks.cost_model import NetworkCostModel
 from autosparse.tuner.research.training.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from autosparse.tuner.research.training.curves import WEIGHTS, Epoch
@@ -40,7 +40,7 @@ class TrainerSettings:
     seed: int = 0
     rate: float = 1e-4
     batch: int = 32
-    limit: int = FEATURE_LIMIT  # maximum nonzeros that waconet and minkowski read
+    limit: int = WHOLE  # maximum nonzeros that waconet and minkowski read
     device: str = "cpu"
 
 
