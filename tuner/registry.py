@@ -1,7 +1,7 @@
 """Registry of models and schedule spaces of the laboratory: the only way from a product to `autosparse.tuner.research`.
 
 An entry is a text ``"module:object"``, imported when an option or a model file names it. For example,
-``asp.options(model="waconet")`` reads a file with the extractor "waconet", whose scorer is loaded. Products with
+``asp.options(model="waco")`` reads a file with the extractor "waconet", whose scorer is loaded. Products with
 default options load none of them.
 """
 

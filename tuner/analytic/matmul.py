@@ -41,6 +41,12 @@ class Proposal:
     guess: float = 1.0  # the same ratio by the analytic model, where a learned model used its predictions
 
 
+class Proposals(list[Proposal]):
+    """Proposals of a learned model, best first; `account` says which model searched for them and what that cost."""
+
+    account: str = ""
+
+
 class Proposer(Protocol):
     """Interface of a model that returns the best schedules of a space by itself, instead of ranking a given list."""
 

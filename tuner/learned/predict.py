@@ -100,6 +100,11 @@ class LearnedModel:
         scale = RatioScale.from_data(weights.about.get("scale", {}))
         return cls(weights, codes, scale, scorer_of(weights), rates)
 
+    @property
+    def searches(self) -> bool:
+        """Return whether proposals are searched for on a graph, instead of scoring the whole portfolio."""
+        return self.scorer.graph is not None
+
     def features(self, pattern: Structure) -> Floats:
         """Return the features of `pattern`, (n_features,), the expensive part; a tensor's rows must be its mode 0."""
         return self.scorer.features(pattern)

@@ -53,6 +53,10 @@ class Scorer(Protocol):
     def reads_guesses(self) -> bool:
         """Return whether the last column of `programs` is the analytic model's ratio (`guess_column`)."""
 
+    @property
+    def graph(self) -> object | None:
+        """Return the graph of programs that `ranked` searches; None where it scores the whole portfolio."""
+
     def features(self, pattern: Structure) -> Floats:
         """Return the model's features of a pattern, (n_features,), the expensive part; equal for equal structures."""
 
@@ -74,6 +78,7 @@ class TreesScorer:
     dimension: int
     is_wide: bool = True
     reads_guesses: bool = True
+    graph: None = None
 
     @property
     def n_features(self) -> int:

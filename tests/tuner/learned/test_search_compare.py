@@ -38,9 +38,9 @@ def test_strategies_are_compared_on_one_model(written, tmp_path, monkeypatch, ca
     model = written(tmp_path)
     n = len(model.codes)
     ring = ((np.arange(n)[:, None] + np.array([-3, -2, -1, 1, 2, 3])) % n).astype(np.int32)
-    points = np.zeros((n, 1), np.float16)  # the walk does not read them
-    entries = np.arange(0, n, 10, dtype=np.int32)
-    ProgramGraph(model.weights.name, model.codes, points, ring, entries).save(tmp_path / "spmv.graph.safetensors")
+    graph = ProgramGraph(ring, np.arange(0, n, 10, dtype=np.int32))
+    tensors, metadata = read_safetensors(tmp_path / "spmv.safetensors")
+    write_safetensors(tmp_path / "spmv.safetensors", {**tensors, **graph.tensors()}, metadata)
     out = tmp_path / "found.jsonl"
     given = [
         "search_compare.py",
