@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import importlib
 import json
 import time
@@ -19,6 +20,8 @@ from autosparse.errors import RecordError
 from autosparse.ops import MATMUL
 from autosparse.tuner.features.panels import WHOLE
 
+MAX_NNZ = 10_000_000
+"""Default of --max-nnz: all patterns of the collections."""
 MAX_WHOLE = 30
 """Maximum number of epochs of a fit to whole patterns; more of them do not improve the ranking of unseen patterns."""
 
@@ -50,6 +53,13 @@ def _add_data(parser: argparse._ArgumentGroup) -> None:
         required=True,
         metavar="RUN",
         help="folder for the weights and the log of this run (or the tables of --compare)",
+    )
+    parser.add_argument(
+        "--max-nnz",
+        type=at_least(1),
+        default=MAX_NNZ,
+        metavar="N",
+        help="with --whole: largest number of nonzeros of a pattern that is read (default: 10,000,000)",
     )
     parser.add_argument(
         "--matrices", type=Path, metavar="FOLDER", help="folder of the real matrices that were measured"
@@ -202,6 +212,7 @@ def _fit_to_whole(arguments: argparse.Namespace) -> int:
         raise CommandError("there are no convolutions to keep", hint="--start FILE, weights of `train`")
     torch.set_num_threads(arguments.threads or 1)
     data = read_data(arguments.data, arguments.op, spaces=arguments.space)
+    data = dataclasses.replace(data, cases=[case for case in data.cases if case.nnz <= arguments.max_nnz])
     _print_counts(data, arguments.space)
     settings = HeadSettings(
         seed=arguments.seed, rate=arguments.rate or HeadSettings().rate, epochs=min(arguments.epochs, MAX_WHOLE)
