@@ -36,8 +36,8 @@ from autosparse.tuner.research.training.scale import fit_scale
 
 N_PORTFOLIO: Final = 128
 """Number of schedules in the portfolio."""
-N_NODES: Final = 2048
-"""Number of schedules in a portfolio that is searched on a graph."""
+N_NODES: Final = 1536
+"""Number of schedules in a portfolio that is searched on a graph; 65 bytes of the file each."""
 SEARCHED: Final = "waconet"
 """Extractor whose programs get a graph."""
 FeaturesOf = Callable[[Recipe], NDArray[np.float32]]

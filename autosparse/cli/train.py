@@ -59,7 +59,7 @@ def _add_data(parser: argparse._ArgumentGroup) -> None:
         type=at_least(1),
         default=MAX_NNZ,
         metavar="N",
-        help="with --whole: largest number of nonzeros of a pattern that is read (default: 10,000,000)",
+        help="largest number of nonzeros of a pattern that --whole and the last step read (default: 10,000,000)",
     )
     parser.add_argument(
         "--matrices", type=Path, metavar="FOLDER", help="folder of the real matrices that were measured"
@@ -238,6 +238,7 @@ def _complete(arguments: argparse.Namespace, features: Callable[[Path], Any] | N
     from autosparse.tuner.research.training.curves import WEIGHTS
 
     found = [one for folder in arguments.data for name in taught_by(arguments.op) for one in read_folder(folder, name)]
+    found = [one for one in found if int(one.facts["nnz"]) <= arguments.max_nnz]
     try:
         path = arguments.out / WEIGHTS
         n_patterns = finish(path, found, arguments.matrices, features(path) if features is not None else None)
