@@ -6,10 +6,10 @@ Every strategy evaluates the same model on the same patterns, one schedule at a 
 batches, as in the library. Costs are predicted ratios to the default kernel. The strategies besides the graph search
 use an encoding in which every point is legal (`searchlib.encoding`). TPE takes part if Optuna is installed.
 
-FOLDER holds a model (`train`), by default WACO's network for SpMM with 32 columns, which is
-shipped. Networks have a graph of programs in their file; for a model without one, a graph of `--nodes` sampled programs is
-built, which needs hnswlib. Results go to build/benchmarks, or with --record to benchmarks/results; a run that was stopped
-continues where its file ends.
+FOLDER holds a model (`train`), by default WACO's network for SpMM with 32 columns, which is shipped. Networks have a
+graph of programs in their file; for a model without one, a graph of `--nodes` sampled programs is built, which needs
+hnswlib. Results go to build/benchmarks, or with --record to benchmarks/results; a run that was stopped continues where
+its file ends.
 """
 
 from __future__ import annotations

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from autosparse._native import runtime_api
 from autosparse._native.inference.waconet import ConvolutionWeights
 from autosparse.tuner.analytic.models import predicted_ratios
 from autosparse.tuner.features.panels import WHOLE
@@ -38,7 +39,6 @@ from peerlib.archives import output
 from peerlib.table import markdown
 
 from autosparse import _native
-from autosparse._native import runtime_api
 from autosparse.core.problem import Problem
 from autosparse.core.target import Target
 from autosparse.tuning.learned import shipped_folder
@@ -204,7 +204,9 @@ def quick(args: argparse.Namespace, known: list[dict[str, Any]]) -> None:
         except FileNotFoundError:
             continue
         family = "tensor_uniform" if op.startswith("mttkrp") else "mesh"
-        recipe = Recipe(kind="generated", source=family, group="quick", n_dims=3 if "tensor" in family else 2, nnz=3_000)
+        recipe = Recipe(
+            kind="generated", source=family, group="quick", n_dims=3 if "tensor" in family else 2, nnz=3_000
+        )
         programs = [models["boosted"].schedule(at) for at in range(12)]
         schedules = [one for one in programs if one is not None]
         case = TrainingCase(

@@ -115,8 +115,9 @@ def finish(
 ) -> int:
     """Add scale, portfolio and graph to the network in `path`; return the number of patterns they come from.
 
-    `folder` holds the real matrices among the measured ones; `features_of` returns a pattern's features instead. The file is replaced as a whole. Raises RecordError where
-    no measurement may be used for training, or too few can be compared.
+    `folder` holds the real matrices among the measured ones; `features_of` returns a pattern's features instead. The
+    file is replaced as a whole. Raises RecordError where no measurement may be used for training, or too few can be
+    compared.
     """
     kept = [one for one in found if not one.is_held_out]
     if not kept:

@@ -173,9 +173,10 @@ class LearnedProposer:
         end_s = clock()
         self.context.stats.observe("propose", end_s - middle_s)
         if self.model.searches:
+            seconds = f"features {middle_s - start_s:.2g} s, search {end_s - middle_s:.2g} s"
             proposals.account = (
                 f"WACO's network and graph: {len(proposals)} of {len(self.model.codes):,} programs by "
-                f"{sum(n_scored):,} cost evaluations; features {middle_s - start_s:.2g} s, search {end_s - middle_s:.2g} s"
+                f"{sum(n_scored):,} cost evaluations; {seconds}"
             )
         event("tune", "the learned model proposes", n=len(proposals), op=self.model.weights.op)
         return proposals

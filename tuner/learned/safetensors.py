@@ -1,7 +1,7 @@
 """Reader and writer of the safetensors format with NumPy alone: header length (8 bytes), JSON header, tensor bytes.
 
-Supported are little-endian float32, float16, int64, int32, int16, int8 and uint8 arrays, and text metadata. An int8 array
-with the array ``<name>.scale`` beside it stands for their product (`dequantised`).
+Supported are little-endian float32, float16, int64, int32, int16, int8 and uint8 arrays, and text metadata. An int8
+array with the array ``<name>.scale`` beside it stands for their product (`dequantised`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,15 @@ from numpy.typing import NDArray
 
 from autosparse.errors import RecordError
 
-DTYPES: Final[Mapping[str, str]] = {"F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "i1", "U8": "u1"}
+DTYPES: Final[Mapping[str, str]] = {
+    "F32": "<f4",
+    "F16": "<f2",
+    "I64": "<i8",
+    "I32": "<i4",
+    "I16": "<i2",
+    "I8": "i1",
+    "U8": "u1",
+}
 MAX_HEADER: Final = 100_000_000
 SCALE: Final = ".scale"
 """Ending of the name of the scales of an int8 array."""

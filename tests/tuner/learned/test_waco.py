@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 from autosparse._native import runtime_api
+from autosparse.cache.records import plan_from_record, plan_to_record
 from autosparse.tuner.features.panels import WHOLE
 from autosparse.tuner.learned.codes import code_rows
 from autosparse.tuner.learned.predict import PORTFOLIO, LearnedModel, RatioScale
@@ -29,7 +30,6 @@ from autosparse.tuner.space.template import Categorical
 
 import autosparse as asp
 from autosparse import _native
-from autosparse.cache.records import plan_from_record, plan_to_record
 from autosparse.config import get_options, options
 from autosparse.core.pattern import TensorPattern
 from autosparse.core.plan import Plan
@@ -78,7 +78,12 @@ def write_waco(folder, op: str, dimension: int = 2, n_programs: int = N_PROGRAMS
     anchor = next(one for one in schedules if str(one.format).startswith("i1:U,k1:C"))
     scale = RatioScale(slope=0.1, anchor=anchor, anchor_log_ratio=-1.0).to_data()
     meaning = Meaning(
-        op=op, extractor="waconet", dimension=dimension, parameters=space.parameters, limit=WHOLE, about={"scale": scale}
+        op=op,
+        extractor="waconet",
+        dimension=dimension,
+        parameters=space.parameters,
+        limit=WHOLE,
+        about={"scale": scale},
     )
     tensors = {**random_network(space, dimension), PORTFOLIO: codes.astype(np.int8), **graph.tensors()}
     write_model(folder / f"{op}.waco.safetensors", tensors, meaning)
@@ -155,8 +160,9 @@ def test_the_graph_is_searched_and_not_scored_as_a_whole(tmp_path):
     found = generate("mesh", nnz=3_000, seed=1)
     pattern = found.to_pattern()
     with options(threads=1):
-        from autosparse.calibration.collection import context_for
         from autosparse.tuner.research.collect.operations import OPS
+
+        from autosparse.calibration.collection import context_for
 
         with context_for(found, OPS["spmv"]) as context:
             problem = context.problem
@@ -181,7 +187,7 @@ def test_models_with_a_graph_of_other_programs_are_refused(tmp_path):
 
 
 def test_the_old_name_warns_and_means_the_same():
-    with pytest.warns(DeprecationWarning, match="model=\"waconet\" is now model=\"waco\""), options(model="waconet"):
+    with pytest.warns(DeprecationWarning, match='model="waconet" is now model="waco"'), options(model="waconet"):
         assert get_options().model == "waco"
     with warnings.catch_warnings(), options(model="waco"):
         warnings.simplefilter("error")

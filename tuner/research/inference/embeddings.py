@@ -97,7 +97,9 @@ def embed_pattern(pattern: Structure, weights: LearnedWeights) -> Floats:
     """
     if len(pattern.shape) != weights.dimension:
         raise ValueError(f"a pattern of {len(pattern.shape)} dimensions for a model of {weights.dimension}")
-    return embed_seen(DESCRIBERS[weights.extractor](pattern, weights), shape_facts((*pattern.shape, pattern.nnz)), weights)
+    return embed_seen(
+        DESCRIBERS[weights.extractor](pattern, weights), shape_facts((*pattern.shape, pattern.nnz)), weights
+    )
 
 
 def embed_seen(seen: Floats, facts: Floats, weights: LearnedWeights) -> Floats:

@@ -1,7 +1,7 @@
 """Fit of a network's dense layers to whole patterns; its convolutions are given and stay as they are.
 
-Convolutions learn on samples of patterns (`train --limit`), because an epoch over whole patterns takes a hundred times as
-long. The means of all layers over a whole pattern are then computed once, by the runtime, and kept in a folder. From
+Convolutions learn on samples of patterns (`train --limit`), because an epoch over whole patterns takes a hundred times
+as long. The means of all layers over a whole pattern are then computed once, by the runtime, and kept in a folder. From
 these the dense layers of pattern, programs and predictor are fitted with the same loss (WACO section 4.1.3), several
 patterns per step.
 """
@@ -18,6 +18,7 @@ from typing import Any, Final
 
 import numpy as np
 import torch
+from autosparse._native import runtime_api
 from autosparse._native.inference.waconet import ConvolutionWeights
 from autosparse.tuner.features.panels import WHOLE
 from autosparse.tuner.learned.safetensors import dequantised
@@ -25,6 +26,7 @@ from autosparse.tuner.learned.weights import LearnedWeights
 from autosparse.tuner.research.collect.recipes import Recipe
 from autosparse.tuner.research.inference.embeddings import embed_seen, pooled_layers, shape_facts
 from autosparse.tuner.research.networks.cost_model import NetworkCostModel
+from autosparse.tuner.research.networks.extractor import FACTS_WIDTH
 from autosparse.tuner.research.training.curves import WEIGHTS, Epoch
 from autosparse.tuner.research.training.data import UNSEEN, DataSet, TrainingCase
 from autosparse.tuner.research.training.pairs import NOISE
@@ -32,7 +34,6 @@ from autosparse.tuner.research.training.ranking import Ranking
 from autosparse.tuner.research.training.weights import Meaning, quantised, write_weights
 from numpy.typing import NDArray
 
-from autosparse._native import runtime_api
 from autosparse.log import Progress
 
 Floats = NDArray[np.float32]
@@ -42,7 +43,7 @@ SCHEDULES: Final = 32
 DROPOUT: Final = 0.1
 DECAY: Final = 0.01
 """Weight decay of Adam; with DROPOUT it delays overfitting to a thousand patterns."""
-LEAST_SPREAD: Final = 1e-6
+MIN_SPREAD: Final = 1e-6
 """Minimum standard deviation by which a pooled number is divided."""
 
 
@@ -69,7 +70,8 @@ class PooledPatterns:
         """Return the means of all layers, then `shape_facts`; raise FileNotFoundError without the real matrix."""
         path = self._folder / f"{recipe.digest()}.npy"
         if path.exists():
-            return np.load(path, allow_pickle=False)
+            known: Floats = np.load(path, allow_pickle=False)
+            return known
         pattern = recipe.make(self._matrices).to_structure()
         pooled = pooled_layers(pattern, self._weights, WHOLE, runtime_api.max_threads())
         found = np.concatenate([pooled, shape_facts((*pattern.shape, pattern.nnz))])
@@ -112,7 +114,9 @@ class HeadRun:
     def run(self, progress: Progress | None = None) -> Iterator[Epoch]:
         """Fit, yielding one Epoch at a time; the weights file is written after the last one."""
         cases = [case for case in self.data.cases if case.split != "sealed"]
-        self.inputs = {case.recipe: self._input(case.recipe, at / len(cases), progress) for at, case in enumerate(cases)}
+        self.inputs = {
+            case.recipe: self._input(case.recipe, at / len(cases), progress) for at, case in enumerate(cases)
+        }
         train = self.data.of("train")
         mean, spread = _moments([self.inputs[recipe] for recipe in dict.fromkeys(case.recipe for case in train)])
         n = self._n_pooled
@@ -136,7 +140,7 @@ class HeadRun:
 
     @property
     def _n_pooled(self) -> int:
-        return int(self._first.weight.shape[1] - self.model.extractor.feature[2].out_features)
+        return self._first.in_features - FACTS_WIDTH
 
     @property
     def _first(self) -> torch.nn.Linear:
@@ -148,7 +152,7 @@ class HeadRun:
     def _unfold(self, mean: Floats, spread: Floats) -> None:
         """Change the first layer so that it reads standardised numbers."""
         weight = self._first.weight[:, : mean.size]
-        self._first.bias += weight @ torch.from_numpy(mean)
+        self._first.bias.add_(weight @ torch.from_numpy(mean))
         weight *= torch.from_numpy(spread)
 
     @torch.no_grad()
@@ -156,7 +160,7 @@ class HeadRun:
         """Invert `_unfold`."""
         weight = self._first.weight[:, : mean.size]
         weight /= torch.from_numpy(spread)
-        self._first.bias -= weight @ torch.from_numpy(mean)
+        self._first.bias.sub_(weight @ torch.from_numpy(mean))
 
     def _epochs(self, train: Sequence[TrainingCase]) -> Iterator[Epoch]:
         rng, settings = np.random.default_rng(self.settings.seed), self.settings
@@ -245,4 +249,4 @@ def _picked(n: int, rng: np.random.Generator) -> NDArray[np.int64]:
 def _moments(inputs: Sequence[Floats]) -> tuple[Floats, Floats]:
     """Return mean and standard deviation of each number."""
     stacked = np.stack(inputs)
-    return stacked.mean(axis=0), np.maximum(stacked.std(axis=0), LEAST_SPREAD)
+    return stacked.mean(axis=0), np.maximum(stacked.std(axis=0), MIN_SPREAD)

@@ -200,7 +200,9 @@ def test_a_fit_to_whole_patterns_keeps_the_convolutions_and_can_be_searched(few,
     pattern = case.recipe.make(None)
     with torch.no_grad():
         expected = model(model.extractor.prepare(pattern), torch.from_numpy(case.codes)).numpy()
-    costs = found.scorer.on(found.features(pattern.to_structure()), case.setting)(found.scorer.programs(case.codes), None)
+    costs = found.scorer.on(found.features(pattern.to_structure()), case.setting)(
+        found.scorer.programs(case.codes), None
+    )
     np.testing.assert_allclose(costs, expected, atol=1e-3, rtol=1e-3)
 
 
