@@ -37,7 +37,7 @@ from autosparse.tuner.research.collect.recipes import Recipe, real_files
 from autosparse.tuner.research.generators.base import FAMILIES, generate
 from autosparse.tuner.research.graph import ProgramGraph, best_first, exhaustive
 from autosparse.tuner.research.graph.build import build_graph
-from autosparse.tuner.research.inference.embeddings import embed_programs
+from autosparse.tuner.research.inference.embeddings import embed_programs, network_weights
 from peerlib.archives import output
 from peerlib.table import markdown
 from searchlib import strategies
@@ -209,7 +209,7 @@ def built(weights: LearnedWeights, n_nodes: int) -> tuple[np.ndarray, ProgramGra
     rng, spaces = np.random.default_rng(0), weights.space.spaces
     drawn = [spaces[at % len(spaces)].sample(rng, _native.supports) for at in range(n_nodes)]
     codes = code_rows([weights.space.encode(one) for one in dict.fromkeys(drawn)], weights.space.parameters)
-    return codes, build_graph(embed_programs(codes, weights))
+    return codes, build_graph(embed_programs(codes, network_weights(weights)))
 
 
 def best_at(trace: Sequence[tuple[int, float, float]], n_trials: int) -> float:

@@ -32,7 +32,7 @@ from autosparse.tuner.features.panels import WHOLE
 from autosparse.tuner.learned.predict import LearnedModel
 from autosparse.tuner.research.collect.recipes import Recipe
 from autosparse.tuner.research.generators.base import generate
-from autosparse.tuner.research.inference.embeddings import pooled_layers
+from autosparse.tuner.research.inference.embeddings import dequantised, pooled_layers
 from autosparse.tuner.research.training.data import TrainingCase, read_data
 from autosparse.tuner.research.training.ranking import Ranking
 from peerlib.archives import output
@@ -48,9 +48,10 @@ MODELS = {"statistics": "statistics model", "boosted": "boosted trees", "waco": 
 """Names of the compared models in records and on the page."""
 SIZES = (100_000, 1_000_000, 10_000_000)
 """Numbers of entries at which the features are timed."""
-TIMED = {"mesh": "2", "power_law": "2", "hypersparse": "2", "tensor_uniform": "3"}
-"""Generated families whose features are timed."""
-LOW = 0.05
+TIMED = {"mesh": 2, "power_law": 2, "tensor_uniform": 3}
+"""Generated families whose features are timed, with their numbers of dimensions."""
+ONCE = 5_000_000
+"""Number of entries from which on a time is taken once instead of three times."""
 
 
 def problem_of(case: TrainingCase, pattern: Any) -> Problem:
@@ -135,19 +136,19 @@ def keep(path: Path, known: list[dict[str, Any]], record: dict[str, Any]) -> Non
 
 
 def timed(args: argparse.Namespace, sizes: Sequence[int], known: list[dict[str, Any]]) -> None:
-    """Time the features of generated patterns, the median of three."""
+    """Time the features of generated patterns, the median of three up to ONCE entries."""
     for family, dimension in TIMED.items():
-        op = "mttkrp16" if dimension == "3" else "spmm32"
+        op = "mttkrp16" if dimension == 3 else "spmm32"
         path = args.models / f"{op}.waco.safetensors"
         if not path.exists():
             continue
-        weights = ConvolutionWeights.of(LearnedModel.read(args.models, f"{op}.waco").weights.tensors)
+        weights = ConvolutionWeights.of(dequantised(LearnedModel.read(args.models, f"{op}.waco").weights.tensors))
         for size in sizes:
             if any(one.get("family") == family and one["size"] == size for one in known):
                 continue
             pattern = generate(family, nnz=size, seed=1).to_structure()
             found = []
-            for _ in range(3):
+            for _ in range(1 if pattern.nnz >= ONCE else 3):
                 start_s = time.perf_counter()
                 pooled_layers(pattern, weights, WHOLE, runtime_api.max_threads())
                 found.append(time.perf_counter() - start_s)

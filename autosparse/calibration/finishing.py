@@ -23,7 +23,7 @@ from autosparse.errors import MissingExtraError, RecordError
 from autosparse.tuner.features.setting import RunSetting
 from autosparse.tuner.learned.codes import code_rows
 from autosparse.tuner.learned.predict import PORTFOLIO
-from autosparse.tuner.learned.safetensors import read_safetensors, write_safetensors
+from autosparse.tuner.learned.safetensors import read_safetensors
 from autosparse.tuner.learned.scorers import Scorer, scorer_of
 from autosparse.tuner.learned.training_domain import TrainingDomain
 from autosparse.tuner.learned.weights import LearnedWeights
@@ -31,7 +31,9 @@ from autosparse.tuner.research.collect.files import REFUSED, Measurements
 from autosparse.tuner.research.collect.operations import OPS
 from autosparse.tuner.research.collect.recipes import Recipe
 from autosparse.tuner.research.graph.build import build_graph
-from autosparse.tuner.research.inference.embeddings import embed_programs
+from autosparse.tuner.research.inference.embeddings import embed_programs, network_weights
+from autosparse.tuner.research.training.data import measured_domain
+from autosparse.tuner.research.training.meaning import write_safetensors
 from autosparse.tuner.research.training.scale import fit_scale
 
 N_PORTFOLIO: Final = 128
@@ -122,11 +124,11 @@ def finish(
     kept = [one for one in found if not one.is_held_out]
     if not kept:
         raise RecordError.broken("measurements", reason="all are held out, none may be used for training")
-    weights = LearnedWeights.read(path)
+    weights = network_weights(LearnedWeights.read(path))
     network = TrainedNetwork(weights, scorer_of(weights), kept, folder, features_of)
     tensors, metadata = read_safetensors(path)
     about = json.loads(metadata.get("about", "{}")) | {"scale": network.scale()}
-    shown = TrainingDomain.of_measurements((one.facts for one in kept), fewest=FEWEST_GROUPS)
+    shown = measured_domain((one.facts for one in kept), fewest=FEWEST_GROUPS)
     about["seen"] = (TrainingDomain.of_model(weights.op, about) | shown).to_data()
     tensors = {**tensors, **network.tensors()}
     write_safetensors(path, tensors, {**metadata, "about": json.dumps(about, sort_keys=True)})

@@ -181,8 +181,8 @@ def _print_counts(data: DataSet, space: str) -> None:
 
 def _train(arguments: argparse.Namespace) -> int:
     trainer = _trainer(arguments)
+    from autosparse.tuner.research.networks.extractor import Observations
     from autosparse.tuner.research.training.curves import CURVE, write_curve
-    from autosparse.tuner.research.training.observations import Observations
 
     _print_counts(trainer.data, arguments.space)
     if trainer.history:

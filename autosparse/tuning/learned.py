@@ -172,7 +172,7 @@ class LearnedProposer:
         proposals = Proposals(self._stored(self.model.propose(problem, features, self._able(), note=n_scored.append)))
         end_s = clock()
         self.context.stats.observe("propose", end_s - middle_s)
-        if self.model.searches:
+        if self.model.search is not None:
             seconds = f"features {middle_s - start_s:.2g} s, search {end_s - middle_s:.2g} s"
             proposals.account = (
                 f"WACO's network and graph: {len(proposals)} of {len(self.model.codes):,} programs by "

@@ -18,13 +18,14 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+from autosparse.tuner import registry
 from autosparse.tuner.analytic.matmul import Proposal, behind_runtime
 from autosparse.tuner.analytic.models import predicted_ratios
 from autosparse.tuner.features.setting import MachineRates, RunSetting
 from autosparse.tuner.features.statistics import seems_symmetric
 from autosparse.tuner.learned.codes import Structure, code_of, code_rows
 from autosparse.tuner.learned.names import MODEL_SUFFIX
-from autosparse.tuner.learned.scorers import Codes, Programs, Ranked, Scorer, guess_column, scorer_of
+from autosparse.tuner.learned.scorers import Codes, Programs, Scorer, guess_column, scorer_of
 from autosparse.tuner.learned.weights import LearnedWeights
 from autosparse.tuner.space.families import MAX_NARROW
 from numpy.typing import NDArray
@@ -38,6 +39,8 @@ from autosparse.ops import OPS
 
 Floats = NDArray[np.float32]
 Ids = NDArray[np.int32]
+Search = Callable[[Callable[[Ids | None], Floats], int], tuple[list[tuple[int, float]], int]]
+"""Function (costs of programs by number, n) that returns about n best (number, cost), and how many it scored."""
 
 PORTFOLIO: Final = "portfolio"
 """Name of the tensor of portfolio codes, (n, columns), in a weights file."""
@@ -45,6 +48,8 @@ N_PROPOSED: Final = 10
 """Number of proposals; WACO measures the ten best predicted (section 5.1)."""
 PER_FORMAT: Final = 4
 """Maximum number of proposals of one format, since a model's errors are similar for similar schedules."""
+GRAPH: Final = "graph.neighbours"
+"""Name of a tensor of weights files whose portfolio is searched on a graph."""
 SPARE: Final = 8
 """Number of programs that a search returns per proposal, since some are unsupported or resemble better ones."""
 DEAR_ORDER: Final = "rcm"
@@ -86,6 +91,7 @@ class LearnedModel:
     scale: RatioScale
     scorer: Scorer = field(repr=False)
     rates: MachineRates | None = None  # measured rates of this machine
+    search: Search | None = None  # None: the whole portfolio is scored
     _decoded: dict[int, SuperSchedule | None] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
@@ -98,12 +104,8 @@ class LearnedModel:
             )
         codes = np.asarray(weights.tensors[PORTFOLIO], np.int16)
         scale = RatioScale.from_data(weights.about.get("scale", {}))
-        return cls(weights, codes, scale, scorer_of(weights), rates)
-
-    @property
-    def searches(self) -> bool:
-        """Return whether proposals are searched for on a graph, instead of scoring the whole portfolio."""
-        return self.scorer.graph is not None
+        search = registry.load("search", "graph")(weights, len(codes)) if GRAPH in weights.tensors else None
+        return cls(weights, codes, scale, scorer_of(weights), rates, search)
 
     def features(self, pattern: Structure) -> Floats:
         """Return the features of `pattern`, (n_features,), the expensive part; a tensor's rows must be its mode 0."""
@@ -169,28 +171,30 @@ class LearnedModel:
         """
         costs_of = self._costs(problem, features)
         anchor, behind = self._anchor_cost(costs_of), self._behind(problem)
-        _, *guesses = self._guesses(problem, self._entrants)
+        guesses: Sequence[float] = [1.0] * len(self.codes)
+        if self.scorer.reads_guesses:  # otherwise no program of the portfolio needs to be decoded
+            _, *guesses = self._guesses(problem, self._entrants)
         costs = partial(costs_of, self._with_guesses(self.programs, guesses))
-        ranked = self.scorer.ranked(costs, SPARE * n)
-        chosen = self._supported(problem, supports, n, per_format, ranked)
-        if len(chosen) < n and ranked.nodes.size < len(self.codes):  # too few of those found can be used
-            ranked = self.scorer.ranked(costs, len(self.codes))
-            chosen = self._supported(problem, supports, n, per_format, ranked)
+        found, n_scored = (self.search or _ranked)(costs, SPARE * n)
+        chosen = self._supported(problem, supports, n, per_format, found)
+        if len(chosen) < n and len(found) < len(self.codes):  # too few of those found can be used
+            found, n_scored = _ranked(costs, n)
+            chosen = self._supported(problem, supports, n, per_format, found)
         if note is not None:
-            note(ranked.n_scored)
+            note(n_scored)
         return [
             Proposal(schedule, behind * self._ratio(cost, anchor), guesses[node]) for schedule, cost, node in chosen
         ]
 
     def _supported(
         self, problem: Problem, supports: Callable[[str, SuperSchedule], str | None], n: int, per_format: int,
-        ranked: Ranked,
+        found: Sequence[tuple[int, float]],
     ) -> list[tuple[SuperSchedule, float, int]]:  # fmt: skip
         """Return (schedule, cost, number) of the first `n` programs that the problem and `propose`'s limits allow."""
         chosen: list[tuple[SuperSchedule, float, int]] = []
         of_format: dict[object, int] = {}
         n_dear = 0
-        for node, cost in zip(ranked.nodes.tolist(), ranked.costs.tolist(), strict=True):
+        for node, cost in found:
             if len(chosen) == n:
                 break
             schedule = self.schedule(node)
@@ -234,6 +238,12 @@ class LearnedModel:
             except ScheduleError:
                 self._decoded[node] = None
         return self._decoded[node]
+
+
+def _ranked(costs: Callable[[Ids | None], Floats], n: int) -> tuple[list[tuple[int, float]], int]:
+    """Return all programs, best first, whatever `n`; see Search."""
+    found = costs(None).tolist()
+    return sorted(enumerate(found), key=lambda one: one[1]), len(found)
 
 
 def suits(problem: Problem, one: SuperSchedule) -> bool:

@@ -1,13 +1,11 @@
-"""Reader and writer of the safetensors format with NumPy alone: header length (8 bytes), JSON header, tensor bytes.
+"""Reader of the safetensors format with NumPy alone: header length (8 bytes), JSON header, tensor bytes.
 
-Supported are little-endian float32, float16, int64, int32, int16, int8 and uint8 arrays, and text metadata. An int8
-array with the array ``<name>.scale`` beside it stands for their product (`dequantised`).
+Supported are little-endian float32, float16, int64, int32, int16, int8 and uint8 arrays, and text metadata.
 """
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -27,28 +25,6 @@ DTYPES: Final[Mapping[str, str]] = {
     "U8": "u1",
 }
 MAX_HEADER: Final = 100_000_000
-SCALE: Final = ".scale"
-"""Ending of the name of the scales of an int8 array."""
-
-
-def write_safetensors(path: Path, tensors: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> None:
-    """Write to a temporary file and rename it, so that readers never see a partial file."""
-    names = {np.dtype(text): name for name, text in DTYPES.items()}
-    header: dict[str, Any] = {"__metadata__": dict(metadata)}
-    end = 0
-    for name, value in tensors.items():
-        start, end = end, end + value.nbytes
-        header[name] = {"dtype": names[value.dtype], "shape": list(value.shape), "data_offsets": [start, end]}
-    text = json.dumps(header, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    with beside.open("wb") as file:
-        file.write(len(text).to_bytes(8, "little"))
-        file.write(text)
-        for value in tensors.values():
-            file.write(np.ascontiguousarray(value).tobytes())
-    beside.replace(path)
 
 
 def read_safetensors(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
@@ -63,15 +39,6 @@ def read_safetensors(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, str
         return {name: _tensor(content, 8 + n_header, row) for name, row in header.items()}, metadata
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise RecordError.broken(path.name, reason=f"no safetensors file: {error}") from error
-
-
-def dequantised(tensors: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    """Return the arrays without scales, each int8 array that has scales multiplied by them."""
-    return {
-        name: value * tensors[name + SCALE] if name + SCALE in tensors else value
-        for name, value in tensors.items()
-        if not name.endswith(SCALE)
-    }
 
 
 def read_metadata(path: Path) -> dict[str, str]:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
 import numpy as np
 from autosparse.tuner import registry
@@ -34,14 +34,6 @@ MAX_GUESS: Final = 2000
 """Bound of the steps in both directions."""
 
 
-class Ranked(NamedTuple):
-    """Programs by ascending cost: their numbers, their costs, and the number of programs that were scored."""
-
-    nodes: NDArray[np.integer]
-    costs: Floats
-    n_scored: int
-
-
 class Scorer(Protocol):
     """Interface of a model that assigns costs to programs on a pattern; lower is faster, but costs are no seconds."""
 
@@ -53,10 +45,6 @@ class Scorer(Protocol):
     def reads_guesses(self) -> bool:
         """Return whether the last column of `programs` is the analytic model's ratio (`guess_column`)."""
 
-    @property
-    def graph(self) -> object | None:
-        """Return the graph of programs that `ranked` searches; None where it scores the whole portfolio."""
-
     def features(self, pattern: Structure) -> Floats:
         """Return the model's features of a pattern, (n_features,), the expensive part; equal for equal structures."""
 
@@ -65,9 +53,6 @@ class Scorer(Protocol):
 
     def on(self, features: Floats, setting: RunSetting) -> Callable[[Programs, Ids | None], Floats]:
         """Return a function that computes costs on one pattern, of all programs or of those with given numbers."""
-
-    def ranked(self, costs: Callable[[Ids | None], Floats], n: int) -> Ranked:
-        """Return at least the best `n` of the portfolio's programs by `costs`, or those that a search finds."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +63,6 @@ class TreesScorer:
     dimension: int
     is_wide: bool = True
     reads_guesses: bool = True
-    graph: None = None
 
     @property
     def n_features(self) -> int:
@@ -103,16 +87,6 @@ class TreesScorer:
             return trees.of_codes(np.asarray(programs, np.int16), ids)
 
         return costs
-
-    def ranked(self, costs: Callable[[Ids | None], Floats], n: int) -> Ranked:
-        """Return all programs of the portfolio, since scoring them takes less than a search."""
-        return all_ranked(costs(None))
-
-
-def all_ranked(costs: Floats) -> Ranked:
-    """Return all programs in the order of their `costs`."""
-    order = np.argsort(costs, kind="stable")
-    return Ranked(order, costs[order], costs.size)
 
 
 def n_inputs(dimension: int) -> int:

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 from autosparse.tuner import registry
-from autosparse.tuner.learned.safetensors import dequantised, read_safetensors
+from autosparse.tuner.learned.safetensors import read_safetensors
 from autosparse.tuner.space.joint import ABSENT, JointSpace
 from autosparse.tuner.space.own import own_space
 from autosparse.tuner.space.template import Categorical, Parameter, Permutation, TemplateSpace
@@ -57,7 +57,7 @@ class LearnedWeights:
             raise RecordError.broken(path.name, reason=f"its metadata are incomplete or invalid: {error!r}") from error
         space = _space(path.name, algorithm_of(facts[0]), parameters)
         name = hashlib.blake2b(path.read_bytes(), digest_size=8).hexdigest()
-        return cls(name, *facts, space, about, dequantised(tensors))
+        return cls(name, *facts, space, about, tensors)
 
 
 def algorithm_of(op: str) -> str:

@@ -10,10 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from autosparse.tuner.learned.predict import PORTFOLIO, LearnedModel, RatioScale
-from autosparse.tuner.learned.safetensors import read_safetensors, write_safetensors
+from autosparse.tuner.learned.safetensors import read_safetensors
 from autosparse.tuner.learned.scorers import BOOSTED, n_inputs
 from autosparse.tuner.research.graph import ProgramGraph
 from autosparse.tuner.research.training.boosting import trees_of
+from autosparse.tuner.research.training.meaning import write_safetensors
 
 from autosparse import _native
 from tests.tuner.learned.test_learned import write_model_folder

@@ -104,7 +104,6 @@ def test_a_shipped_network_reads_whole_patterns_and_searches_its_graph(op):
     assert model.weights.limit == WHOLE
     assert model.weights.about["n_patterns"] > 100
     assert model.weights.about["validation"]["ordered_pairs"] > 0.75
-    assert not any("/" in str(value) for value in model.weights.about.values())
     is_tensor, counts = model.weights.dimension == 3, []
     structure = generate("tensor_uniform" if is_tensor else "mesh", nnz=20_000, seed=11).to_structure()
     problem = Problem(

@@ -17,12 +17,12 @@ from autosparse.cache.records import plan_from_record, plan_to_record
 from autosparse.tuner.features.panels import WHOLE
 from autosparse.tuner.learned.codes import code_rows
 from autosparse.tuner.learned.predict import PORTFOLIO, LearnedModel, RatioScale
-from autosparse.tuner.learned.safetensors import dequantised
 from autosparse.tuner.learned.weights import LearnedWeights
 from autosparse.tuner.research.generators.base import generate
 from autosparse.tuner.research.graph import ProgramGraph
+from autosparse.tuner.research.graph.search import search_of
 from autosparse.tuner.research.inference.cells import looked_at_cells, tensor_cells
-from autosparse.tuner.research.inference.network_scorer import network_scorer
+from autosparse.tuner.research.inference.embeddings import dequantised
 from autosparse.tuner.research.training.meaning import Meaning, write_model
 from autosparse.tuner.space.joint import JointSpace
 from autosparse.tuner.space.own import own_space
@@ -33,6 +33,7 @@ from autosparse import _native
 from autosparse.config import get_options, options
 from autosparse.core.pattern import TensorPattern
 from autosparse.core.plan import Plan
+from autosparse.errors import RecordError
 from autosparse.tuning.learned import find_model
 from autosparse.tuning.problems import target_of
 
@@ -169,18 +170,26 @@ def test_the_graph_is_searched_and_not_scored_as_a_whole(tmp_path):
     features, counts = model.features(pattern), []
     proposals = model.propose(problem, features, _native.supports, note=counts.append)
     assert 0 < counts[0] < len(model.codes)
-    whole = dataclasses.replace(model, scorer=dataclasses.replace(model.scorer, graph=None))
-    assert not whole.searches
+    whole = dataclasses.replace(model, search=None)
     best = whole.propose(problem, features, _native.supports, note=counts.append)
     assert counts[1] == len(model.codes)
     assert len({one.schedule for one in best} & {one.schedule for one in proposals}) >= len(best) // 2
 
 
-def test_models_with_a_graph_of_other_programs_are_refused(tmp_path):
-    model = write_waco(tmp_path, "spmv")
-    tensors = {**model.weights.tensors, PORTFOLIO: model.codes[:10]}
-    with pytest.raises(ValueError, match=r"60 nodes for 10 programs"):
-        network_scorer(dataclasses.replace(model.weights, tensors=tensors))
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (
+            {"graph.neighbours": np.zeros((9, 2), np.int16), "graph.entries": np.zeros(1, int)},
+            "9 nodes for 60 programs",
+        ),
+        ({"graph.entries": np.array([99])}, "outside"),
+    ],
+)
+def test_graphs_that_do_not_fit_are_refused(change, reason, tmp_path):
+    weights = write_waco(tmp_path, "spmv").weights
+    with pytest.raises(RecordError, match=reason):
+        search_of(dataclasses.replace(weights, tensors={**weights.tensors, **change}), N_PROGRAMS)
 
 
 # -- the option

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from dataclasses import replace
+from typing import Any, Final
 
 import numpy as np
 from autosparse._native import runtime_api
@@ -22,6 +23,23 @@ from numpy.typing import NDArray
 from autosparse.core.pattern import TensorPattern
 
 Floats = NDArray[np.float32]
+
+SCALE: Final = ".scale"
+"""Ending of the name of the scales of an int8 array."""
+
+
+def dequantised(tensors: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Return the arrays of a model file without scales, each int8 array that has scales multiplied by them."""
+    return {
+        name: value * tensors[name + SCALE] if name + SCALE in tensors else value
+        for name, value in tensors.items()
+        if not name.endswith(SCALE)
+    }
+
+
+def network_weights(weights: LearnedWeights) -> LearnedWeights:
+    """Return the weights of a model file as inference reads them."""
+    return replace(weights, tensors=dequantised(weights.tensors))
 
 
 # -- programs -------------------------------------------------------------------------------------------------------

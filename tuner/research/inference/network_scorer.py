@@ -1,7 +1,6 @@
 """Scorer of WACO's network and its variants: embeddings of pattern and programs, then dense layers (section 4.1).
 
-The programs of a file with a graph are searched on it (section 4.2.2). The module needs NumPy and the runtime, neither
-torch nor hnswlib.
+It needs NumPy and the runtime only, not torch.
 """
 
 from __future__ import annotations
@@ -12,11 +11,9 @@ from typing import Final
 import numpy as np
 from autosparse.tuner.features.setting import RunSetting
 from autosparse.tuner.learned.codes import Structure
-from autosparse.tuner.learned.predict import PORTFOLIO
-from autosparse.tuner.learned.scorers import Codes, Floats, Ids, Programs, Ranked, all_ranked
+from autosparse.tuner.learned.scorers import Codes, Floats, Ids, Programs
 from autosparse.tuner.learned.weights import LearnedWeights, linear, rectified
-from autosparse.tuner.research.graph import ProgramGraph, best_first
-from autosparse.tuner.research.inference.embeddings import embed_pattern, embed_programs
+from autosparse.tuner.research.inference.embeddings import embed_pattern, embed_programs, network_weights
 
 from autosparse.core.values import dataclass
 
@@ -31,7 +28,6 @@ class NetworkScorer:
     """Scorer of WACO's network and its variants."""
 
     weights: LearnedWeights
-    graph: ProgramGraph | None = None
     n_features: int = EMBEDDED
     reads_guesses: bool = False
 
@@ -56,20 +52,10 @@ class NetworkScorer:
 
         return costs
 
-    def ranked(self, costs: Callable[[Ids | None], Floats], n: int) -> Ranked:
-        """Return the best `n` programs that a search on the graph finds; all programs without a graph, or for all."""
-        if self.graph is None or n >= len(self.graph):
-            return all_ranked(costs(None))
-        found = best_first(self.graph.neighbours, costs, self.graph.entries, n_best=n, beam=n)
-        return Ranked(found.ids, found.costs, found.n_scored)
-
 
 def network_scorer(weights: LearnedWeights) -> NetworkScorer:
-    """Return the scorer of a network's weights; raise ValueError or KeyError for invalid final layers or graphs."""
+    """Return the scorer of a network's weights; raise ValueError or KeyError for invalid final layers."""
     shapes = tuple(weights.tensors[f"final.{at}.weight"].shape for at in (0, 2, 4))
     if shapes != LAYERS:
         raise ValueError(f"layers of shapes {shapes}, not {LAYERS}")
-    graph = ProgramGraph.of(weights.tensors)
-    if graph is not None and len(graph) != len(weights.tensors[PORTFOLIO]):
-        raise ValueError(f"a graph of {len(graph)} nodes for {len(weights.tensors[PORTFOLIO])} programs")
-    return NetworkScorer(weights, graph)
+    return NetworkScorer(network_weights(weights))

@@ -21,10 +21,15 @@ import torch
 from autosparse._native import runtime_api
 from autosparse._native.inference.waconet import ConvolutionWeights
 from autosparse.tuner.features.panels import WHOLE
-from autosparse.tuner.learned.safetensors import dequantised
 from autosparse.tuner.learned.weights import LearnedWeights
 from autosparse.tuner.research.collect.recipes import Recipe
-from autosparse.tuner.research.inference.embeddings import embed_seen, pooled_layers, shape_facts
+from autosparse.tuner.research.inference.embeddings import (
+    dequantised,
+    embed_seen,
+    network_weights,
+    pooled_layers,
+    shape_facts,
+)
 from autosparse.tuner.research.networks.cost_model import NetworkCostModel
 from autosparse.tuner.research.networks.extractor import FACTS_WIDTH
 from autosparse.tuner.research.training.curves import WEIGHTS, Epoch
@@ -231,7 +236,7 @@ class HeadRun:
 
 def known_features(path: Path, pooled: PooledPatterns) -> Callable[[Recipe], Floats]:
     """Return a function that computes features as inference does with the model file `path`, from known means."""
-    weights = LearnedWeights.read(path)
+    weights = network_weights(LearnedWeights.read(path))
     n_facts = weights.dimension + 1
 
     def features(recipe: Recipe) -> Floats:

@@ -18,11 +18,12 @@ from autosparse.tuner.features.panels import WHOLE  # isort: skip
 from autosparse.tuner.learned.predict import LearnedModel  # isort: skip
 from autosparse.tuner.research.training.heads import HeadRun, HeadSettings  # isort: skip
 from autosparse.tuner.research.networks.cost_model import EXTRACTORS, make_extractor  # isort: skip
-from autosparse.tuner.learned.safetensors import read_safetensors, write_safetensors  # isort: skip
+from autosparse.tuner.learned.safetensors import read_safetensors  # isort: skip
+from autosparse.tuner.research.training.meaning import write_safetensors  # isort: skip
 from autosparse.tuner.research.training import pairs  # isort: skip
 from autosparse.tuner.research.training.curves import CURVE, read_curve, write_curve  # isort: skip
 from autosparse.tuner.research.training.data import read_data  # isort: skip
-from autosparse.tuner.research.training.observations import Observations  # isort: skip
+from autosparse.tuner.research.networks.extractor import Observations  # isort: skip
 from autosparse.tuner.research.training.curves import RANKING, WEIGHTS  # isort: skip
 from autosparse.tuner.research.training.trainer import CHECKPOINT, TrainerSettings, Trainer  # isort: skip
 from autosparse.tuner.research.training.weights import read_weights  # isort: skip
@@ -195,7 +196,7 @@ def test_a_fit_to_whole_patterns_keeps_the_convolutions_and_can_be_searched(few,
     np.testing.assert_allclose(kernel, start["layer3.0.kernel"], atol=np.abs(kernel).max() / 100)
     assert not np.allclose(model.weights()["final.2.weight"], start["final.2.weight"], atol=1e-3)
     found = LearnedModel.read(tmp_path / "run", WEIGHTS.removesuffix(".safetensors"))
-    assert found.searches == (hnswlib is not None)
+    assert (found.search is not None) == (hnswlib is not None)
     case = few.of("train")[0]
     pattern = case.recipe.make(None)
     with torch.no_grad():
