@@ -182,6 +182,7 @@ def test_threads_are_measured_one_number_after_the_other(tmp_path: Path) -> None
     assert all(one["median_s"]["autosparse-out"] > 0 for one in found)
 
 
+@pytest.mark.full
 def test_networks_of_waco_are_compared_with_trees_and_statistics(tmp_path: Path) -> None:
     out = tmp_path / "found.jsonl"
     text = run_script("waco_network.py", "--quick", "--ops", "spmv", "--out", out)
