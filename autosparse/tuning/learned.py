@@ -187,9 +187,7 @@ class LearnedProposer:
         if self.context.problem.storage != DICTIONARY:
             return proposals
         return [
-            Proposal(_numbered(one.schedule), one.ratio * DICTIONARY_TIME, one.guess * DICTIONARY_TIME)
-            if one.schedule.format.is_sliced
-            else one
+            Proposal(_numbered(one.schedule), one.ratio * DICTIONARY_TIME) if one.schedule.format.is_sliced else one
             for one in proposals
         ]
 

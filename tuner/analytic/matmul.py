@@ -38,7 +38,6 @@ class Proposal:
 
     schedule: SuperSchedule
     ratio: float
-    guess: float = 1.0  # the same ratio by the analytic model, where a learned model used its predictions
 
 
 class Proposer(Protocol):

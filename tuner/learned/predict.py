@@ -174,7 +174,7 @@ class LearnedModel:
             if supports(problem.operation, schedule) is None:  # last, because it takes longest
                 of_format[schedule.format] = n_alike + 1
                 n_dear += is_dear
-                chosen.append(Proposal(schedule, behind * self._ratio(float(costs[node]), anchor), guesses[node]))
+                chosen.append(Proposal(schedule, behind * self._ratio(float(costs[node]), anchor)))
         return chosen
 
     @computed_once
