@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosparse import _native
+from autosparse.core.dtypes import NarrowReal, ProgramCode, SmallCode
 from autosparse.core.schedule import SuperSchedule
 from autosparse.errors import MissingExtraError, RecordError
 from autosparse.tuner.features.setting import RunSetting
@@ -42,7 +43,7 @@ N_NODES: Final = 1536
 """Number of schedules in a portfolio that is searched on a graph; 65 bytes of the file each."""
 SEARCHED: Final = "waconet"
 """Extractor whose programs get a graph."""
-FeaturesOf = Callable[[Recipe], NDArray[np.float32]]
+FeaturesOf = Callable[[Recipe], NDArray[NarrowReal]]
 FEWEST_GROUPS: Final = 3
 """Minimum number of groups of patterns in a setting whose predictions may be used unmeasured."""
 
@@ -70,7 +71,7 @@ class TrainedNetwork:
             graph = build_graph(embed_programs(nodes, self.weights))
         except MissingExtraError:
             return {PORTFOLIO: nodes[:N_PORTFOLIO]}
-        return {PORTFOLIO: nodes.astype(np.int8), **graph.tensors()}
+        return {PORTFOLIO: nodes.astype(SmallCode), **graph.tensors()}
 
     def portfolio(self, n: int = N_PORTFOLIO) -> NDArray[Any]:
         """Return the codes of `n` programs that were fastest on the measured patterns, the best of each first."""
@@ -94,10 +95,10 @@ class TrainedNetwork:
     def _is_known(self, one: SuperSchedule) -> bool:
         return self.weights.space.contains(one) and _native.supports(one.operation, one) is None
 
-    def _costs(self, one: Measurements, schedules: list[SuperSchedule]) -> NDArray[np.float32]:
+    def _costs(self, one: Measurements, schedules: list[SuperSchedule]) -> NDArray[NarrowReal]:
         """Return the network's cost of each schedule on the pattern of `one`; nan for schedules of other spaces."""
         known = [at for at, schedule in enumerate(schedules) if self._is_known(schedule)]
-        costs = np.full(len(schedules), np.nan, np.float32)
+        costs = np.full(len(schedules), np.nan, NarrowReal)
         if known:
             op = OPS[one.facts["op"]]
             make = self.features_of or (lambda recipe: self.scorer.features(recipe.make(self.folder).to_structure()))
@@ -107,7 +108,7 @@ class TrainedNetwork:
             costs[known] = self.scorer.on(features, setting)(programs, None)
         return costs
 
-    def _rows(self, schedules: Sequence[SuperSchedule]) -> NDArray[np.int16]:
+    def _rows(self, schedules: Sequence[SuperSchedule]) -> NDArray[ProgramCode]:
         space = self.weights.space
         return code_rows([space.encode(one) for one in schedules], space.parameters)
 

@@ -30,15 +30,17 @@ from autosparse.tuner.learned.weights import LearnedWeights
 from autosparse.tuner.space.families import MAX_NARROW
 from numpy.typing import NDArray
 
+from autosparse.core.dtypes import NarrowIndex, NarrowReal, ProgramCode
 from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
 from autosparse.core.values import dataclass, field
 from autosparse.errors import RecordError, ScheduleError
 from autosparse.forking import computed_once
 from autosparse.ops import OPS
+from autosparse.scalar import NARROW_INDEX
 
-Floats = NDArray[np.float32]
-Ids = NDArray[np.int32]
+Floats = NDArray[NarrowReal]
+Ids = NDArray[NarrowIndex]
 Search = Callable[[Callable[[Ids | None], Floats], int], tuple[list[tuple[int, float]], int]]
 """Function (costs of programs by number, n) that returns about n best (number, cost), and how many it scored."""
 
@@ -102,7 +104,7 @@ class LearnedModel:
             raise RecordError.broken(
                 f"cost model {name}", reason="it has no portfolio: `train` adds one to a trained model"
             )
-        codes = np.asarray(weights.tensors[PORTFOLIO], np.int16)
+        codes = np.asarray(weights.tensors[PORTFOLIO], ProgramCode)
         scale = RatioScale.from_data(weights.about.get("scale", {}))
         search = registry.load("search", "graph")(weights, len(codes)) if GRAPH in weights.tensors else None
         return cls(weights, codes, scale, scorer_of(weights), rates, search)
@@ -127,7 +129,7 @@ class LearnedModel:
         """Return `programs` with the analytic model's ratios appended, if the scorer reads them."""
         if not self.scorer.reads_guesses:
             return programs
-        return np.hstack([np.asarray(programs, np.int16), guess_column(np.asarray(guesses))])
+        return np.hstack([np.asarray(programs, ProgramCode), guess_column(np.asarray(guesses))])
 
     @computed_once
     def _anchor(self) -> Programs | None:
@@ -182,16 +184,14 @@ class LearnedModel:
             chosen = self._supported(problem, supports, n, per_format, found)
         if note is not None:
             note(n_scored)
-        return [
-            Proposal(schedule, behind * self._ratio(cost, anchor), guesses[node]) for schedule, cost, node in chosen
-        ]
+        return [Proposal(schedule, behind * self._ratio(cost, anchor)) for schedule, cost in chosen]
 
     def _supported(
         self, problem: Problem, supports: Callable[[str, SuperSchedule], str | None], n: int, per_format: int,
         found: Sequence[tuple[int, float]],
-    ) -> list[tuple[SuperSchedule, float, int]]:  # fmt: skip
-        """Return (schedule, cost, number) of the first `n` programs that the problem and `propose`'s limits allow."""
-        chosen: list[tuple[SuperSchedule, float, int]] = []
+    ) -> list[tuple[SuperSchedule, float]]:  # fmt: skip
+        """Return (schedule, cost) of the first `n` programs that the problem and `propose`'s limits allow."""
+        chosen: list[tuple[SuperSchedule, float]] = []
         of_format: dict[object, int] = {}
         n_dear = 0
         for node, cost in found:
@@ -206,7 +206,7 @@ class LearnedModel:
             if supports(problem.operation, schedule) is None:  # last, because it takes longest
                 of_format[schedule.format] = n_alike + 1
                 n_dear += is_dear
-                chosen.append((schedule, cost, node))
+                chosen.append((schedule, cost))
         return chosen
 
     @computed_once
@@ -266,5 +266,5 @@ def suits(problem: Problem, one: SuperSchedule) -> bool:
         return tile == 0 and not one.is_precompiled
     if one.is_precompiled:  # for smaller B or Y the default kernel is as fast
         dense_bytes = problem.matrix.n_cols * problem.n_dense_cols * np.dtype(problem.dtype).itemsize
-        return problem.pattern.index_dtype == "int32" and dense_bytes > problem.target.l2_bytes
+        return problem.pattern.index_dtype == NARROW_INDEX.name and dense_bytes > problem.target.l2_bytes
     return 0 < tile < 2 * problem.n_dense_cols

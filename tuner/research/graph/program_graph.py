@@ -9,6 +9,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from autosparse.core.dtypes import NarrowIndex, ProgramCode
+
 NEIGHBOURS: Final = "graph.neighbours"
 ENTRIES: Final = "graph.entries"
 """Names of the arrays in a model file; a node is a row of the file's portfolio."""
@@ -21,8 +23,8 @@ class ProgramGraph:
     Raises ValueError for numbers of nodes that do not exist.
     """
 
-    neighbours: NDArray[np.int32] = field(repr=False)  # (n, degree), -1: none
-    entries: NDArray[np.int32] = field(repr=False)
+    neighbours: NDArray[NarrowIndex] = field(repr=False)  # (n, degree), -1: none
+    entries: NDArray[NarrowIndex] = field(repr=False)
 
     def __post_init__(self) -> None:
         n = len(self)
@@ -37,7 +39,7 @@ class ProgramGraph:
 
     def tensors(self) -> dict[str, NDArray[Any]]:
         """Return the arrays of a model file, in the smallest integers that hold the numbers of nodes."""
-        kind = np.int16 if len(self) <= np.iinfo(np.int16).max else np.int32
+        kind = ProgramCode if len(self) <= np.iinfo(ProgramCode).max else NarrowIndex
         return {NEIGHBOURS: self.neighbours.astype(kind), ENTRIES: self.entries.astype(kind)}
 
     @classmethod
@@ -45,4 +47,4 @@ class ProgramGraph:
         """Read the result of `tensors()`; None for a model without a graph."""
         if NEIGHBOURS not in tensors:
             return None
-        return cls(np.asarray(tensors[NEIGHBOURS], np.int32), np.asarray(tensors[ENTRIES], np.int32))
+        return cls(np.asarray(tensors[NEIGHBOURS], NarrowIndex), np.asarray(tensors[ENTRIES], NarrowIndex))

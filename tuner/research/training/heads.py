@@ -39,9 +39,10 @@ from autosparse.tuner.research.training.ranking import Ranking
 from autosparse.tuner.research.training.weights import Meaning, quantised, write_weights
 from numpy.typing import NDArray
 
+from autosparse.core.dtypes import NarrowReal, WideIndex
 from autosparse.log import Progress
 
-Floats = NDArray[np.float32]
+Floats = NDArray[NarrowReal]
 
 SCHEDULES: Final = 32
 """Schedules of one pattern in a step, as in the paper."""
@@ -190,7 +191,7 @@ class HeadRun:
         ratios = np.stack([case.ratios[ids] for case, ids in zip(cases, picked, strict=True)])
         censored = np.stack([case.censored[ids] for case, ids in zip(cases, picked, strict=True)])
         is_known = (ratios[:, :, None] > (1 + NOISE) * ratios[:, None, :]) & ~censored[:, None, :]
-        known = torch.from_numpy(is_known.astype(np.float32))
+        known = torch.from_numpy(is_known.astype(NarrowReal))
         codes = np.concatenate([case.codes[ids] for case, ids in zip(cases, picked, strict=True)])
         costs = self._costs(cases, torch.from_numpy(codes), is_training=True).view(len(cases), SCHEDULES)
         missed = torch.clamp(1.0 - (costs[:, :, None] - costs[:, None, :]), min=0.0) * known
@@ -246,7 +247,7 @@ def known_features(path: Path, pooled: PooledPatterns) -> Callable[[Recipe], Flo
     return features
 
 
-def _picked(n: int, rng: np.random.Generator) -> NDArray[np.int64]:
+def _picked(n: int, rng: np.random.Generator) -> NDArray[WideIndex]:
     """Return SCHEDULES indices below `n`: without repetition where there are enough."""
     return rng.permutation(n)[:SCHEDULES] if n >= SCHEDULES else rng.integers(0, n, SCHEDULES)
 

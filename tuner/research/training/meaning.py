@@ -73,7 +73,7 @@ def write_model(path: Path, tensors: Mapping[str, NDArray[Any]], meaning: Meanin
 
 def write_safetensors(path: Path, tensors: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> None:
     """Write to a temporary file and rename it, so that readers never see a partial file."""
-    names = {np.dtype(text): name for name, text in DTYPES.items()}
+    names = {dtype: name for name, dtype in DTYPES.items()}
     header: dict[str, Any] = {"__metadata__": dict(metadata)}
     end = 0
     for name, value in tensors.items():

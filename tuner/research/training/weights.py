@@ -16,6 +16,7 @@ from autosparse.tuner.research.networks.cost_model import NetworkCostModel
 from autosparse.tuner.research.training.meaning import Meaning, write_model
 from numpy.typing import NDArray
 
+from autosparse.core.dtypes import NarrowReal, SmallCode
 from autosparse.errors import RecordError
 
 __all__ = ["Meaning", "quantised", "read_weights", "tensors_of", "write_weights"]
@@ -31,7 +32,7 @@ def write_weights(path: Path, model: NetworkCostModel, meaning: Meaning, *, is_r
 
     With `is_rounded`, large arrays are stored as int8.
     """
-    weights = {name: value.astype(np.float32) for name, value in model.weights().items()}
+    weights = {name: value.astype(NarrowReal) for name, value in model.weights().items()}
     write_model(path, quantised(weights) if is_rounded else weights, meaning)
 
 
@@ -42,12 +43,12 @@ def quantised(weights: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     """
     found: dict[str, NDArray[Any]] = {}
     for name, value in weights.items():
-        if value.size < MIN_ROUNDED or value.dtype != np.float32:
+        if value.size < MIN_ROUNDED or value.dtype != NarrowReal:
             found[name] = value
             continue
         axes = tuple(axis for axis in range(value.ndim) if axis != 1)  # (out, in), (offset, in, out)
-        scale = np.maximum(np.abs(value).max(axis=axes, keepdims=True), np.float32(1e-30)) / np.float32(127)
-        found[name], found[name + SCALE] = np.round(value / scale).astype(np.int8), scale
+        scale = np.maximum(np.abs(value).max(axis=axes, keepdims=True), NarrowReal(1e-30)) / NarrowReal(127)
+        found[name], found[name + SCALE] = np.round(value / scale).astype(SmallCode), scale
     return found
 
 
