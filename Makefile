@@ -89,7 +89,7 @@ endef
 
 # The second run uses kernels that the first one compiled (tests/kept_objects.py).
 define run_tests_twice
-export AUTOSPARSE_TEST_OBJECTS=$$(mktemp -d) && trap 'rm -rf "$$AUTOSPARSE_TEST_OBJECTS"' EXIT && \
+export KEPT_OBJECTS=$$(mktemp -d) && trap 'rm -rf "$$KEPT_OBJECTS"' EXIT && \
 ($(run_tests)) && ($(run_tests) --chaos 5 $(DECISIONS))
 endef
 

@@ -12,7 +12,7 @@ import shutil
 from pathlib import Path
 from typing import Final
 
-FOLDER: Final = "AUTOSPARSE_TEST_OBJECTS"
+FOLDER: Final = "KEPT_OBJECTS"
 """Environment variable with the folder of kept objects; another run that is given the same folder uses them too."""
 NAME: Final = "cc"
 SCRIPT: Final = """#!/bin/sh
