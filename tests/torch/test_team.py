@@ -289,13 +289,18 @@ def test_an_interrupt_between_products_leaves_the_pool_usable():
         + """
 import signal
 asp.install()
-signal.setitimer(signal.ITIMER_REAL, 0.05, 0.01)
+is_armed = False  # a second interrupt must not come while the first one is handled
 def interrupt(*_):
-    raise KeyboardInterrupt
+    global is_armed
+    if is_armed:
+        is_armed = False
+        raise KeyboardInterrupt
 signal.signal(signal.SIGALRM, interrupt)
+signal.setitimer(signal.ITIMER_REAL, 0.05, 0.01)
 n_interrupts = 0
 while n_interrupts < 5:
     try:
+        is_armed = True
         while True:
             A @ B
     except KeyboardInterrupt:
