@@ -107,8 +107,8 @@ with asp.options(runs=10**8, overhead=1.0):
     for _ in range(200):
         A @ B
 assert "autosparse.tuning.live" in sys.modules, "products did not pay for tuning"
-A.tune("matmul", columns=32, effort="full", budget_s=0.6)
-A.tune("sddmm", columns=32, effort="full", budget_s=0.3)
+A.tune("matmul", columns=32, effort="full", budget_s=2)
+A.tune("sddmm", columns=32, effort="full", budget_s=1)
 """
 
 
@@ -131,7 +131,7 @@ def test_products_and_tuning_import_nothing_of_the_laboratory(tmp_path) -> None:
 
 @pytest.mark.skipif(not runtime_api.available, reason="the C runtime was not built")
 def test_a_network_is_loaded_where_an_option_names_it(tmp_path) -> None:
-    script = "A.tune('matmul', columns=32, effort='measure', budget_s=0.3)"
+    script = "A.tune('matmul', columns=32, effort='measure', budget_s=1)"
     found = loaded_by(script, str(tmp_path), AUTOSPARSE_MODEL="waconet")
     assert "autosparse.tuner.research.inference.network_scorer" in found
 
