@@ -16,14 +16,18 @@ FOLDER: Final = "KEPT_OBJECTS"
 """Environment variable with the folder of kept objects; another run that is given the same folder uses them too."""
 NAME: Final = "cc"
 SCRIPT: Final = """#!/bin/sh
-real='{real}' kept='{kept}' source= target= previous= command= library=
+real='{real}' kept='{kept}' source= target= previous= command= library= other=
 for word; do
     case $previous in -o) target=$word word= ;; esac
     previous=$word
-    case $word in *.c) source=$source$word word= ;; -shared) library=1 ;; esac
+    case $word in
+        *.c) source=$source$word word= ;;
+        -shared) library=1 ;;
+        -fsyntax-only | -E | -S | -c) other=1 ;;
+    esac
     command="$command $word"
 done
-if [ -z "$library" ] || [ ! -f "$source" ] || [ -z "$target" ]; then exec "$real" "$@"; fi
+if [ -z "$library" ] || [ -n "$other" ] || [ ! -f "$source" ] || [ -z "$target" ]; then exec "$real" "$@"; fi
 key=$({{ echo "$command"; cat "$source"; }} | sha256sum)
 object=$kept/${{key%% *}}
 if [ ! -e "$object" ]; then

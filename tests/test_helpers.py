@@ -49,8 +49,9 @@ def test_an_object_is_compiled_once_for_each_source_and_command(tmp_path: Path, 
     assert compiled("-O2", target="d.so") == (0, "object two\n")
     assert calls(log) == 3
     assert [compiled("-fail", target="e.so")[0] for _ in range(2)] == [3, 3], "failures are not kept"
-    assert subprocess.run([command, "-c", source, "-o", tmp_path / "f.o"], check=False).returncode == 0
-    assert calls(log) == 6
+    for flags in (["-c"], ["-shared", "-fsyntax-only"]):
+        assert subprocess.run([command, *flags, source, "-o", tmp_path / "f.o"], check=False).returncode == 0
+    assert calls(log) == 7
 
 
 def test_a_forked_program_is_a_process_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
