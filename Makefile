@@ -131,9 +131,11 @@ test-downstream: $(VENV)/.runtime
 	@$(PIP) install -r tools/downstream_requirements.txt
 	@$(PY) tools/test_downstream.py --processes $(PROCESSES) $(DOWNSTREAM)
 
-# asv stores results of an existing environment only if it is given the commit.
+# asv stores results of an existing environment only if it is given the commit. Committed results of earlier commits are
+# shown beside them.
 bench: $(VENV)/.bench
 	@cd benchmarks && ../$(PY) -m asv machine --yes >/dev/null
+	@mkdir -p $(BUILD)/asv/results && cp -rn benchmarks/results/asv/. $(BUILD)/asv/results/
 	@cd benchmarks && ../$(PY) -m asv run --quick --show-stderr -E existing:../$(PY) \
 	  --set-commit-hash "$$(git rev-parse HEAD)" $(BENCH_ARGS)
 	@cd benchmarks && ../$(PY) -m asv publish

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from autosparse.scalar import NARROW_INDEX
+
 
 def shown(value: object) -> str:
     """Return the first 100 characters of ``repr(value)``, or the type's name where repr fails (very long integers)."""
@@ -184,7 +186,7 @@ class StructureError(AutosparseError, ValueError):
         return cls(
             "unsupported data types in input\n"
             f"  indptr has dtype {indptr}, indices has dtype {indices}; both must hold integers.\n"
-            "  Hint: A.indptr = A.indptr.astype(np.int32), and A.indices likewise."
+            f"  Hint: A.indptr = A.indptr.astype(np.{NARROW_INDEX.name}), and A.indices likewise."
         )
 
     @classmethod

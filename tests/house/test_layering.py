@@ -12,7 +12,7 @@ import pytest
 from tests.house.sources import REPOSITORY, Source, library
 
 LAYERS = (
-    {"errors", "notices", "config", "containment", "_version", "log", "forking", "documents", "isa"},
+    {"errors", "notices", "config", "containment", "_version", "log", "forking", "documents", "isa", "scalar"},
     {"core"},
     {"targets"},
     {"ops"},
