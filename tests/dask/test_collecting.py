@@ -153,7 +153,7 @@ def test_command_collects_on_other_processes_and_resumes(tmp_path, capsys, n_wor
     out = tmp_path / "out"
     sps.save_npz(tmp_path / "eye.npz", sps.eye_array(3000, format="csr"))
     (tmp_path / "broken.npz").write_bytes(b"PK")
-    times = f"bench {tmp_path} --scheduler {cluster.scheduler_address} --columns 1 --threads 1 --effort off"
+    times = f"bench {tmp_path} --scheduler {cluster.scheduler_address} --columns 1 --threads 1"
 
     def bench(*more):
         return cli.main([*times.split(), "--json", str(tmp_path / "times"), *more])

@@ -17,7 +17,9 @@ BITS = ("conj", "neg", "zero")
 LAYOUTS = (torch.sparse_csr, torch.sparse_csc, torch.sparse_coo, torch.sparse_bsr)
 OTHER_TYPES = (torch.float32, torch.complex128)
 TYPED = [
-    pytest.param(layout, dtype, id=f"{layout}-{dtype}", marks=[pytest.mark.full] * (dtype is OTHER_TYPES[place % 2]))
+    pytest.param(
+        layout, dtype, id=f"{layout}-{dtype}", marks=[pytest.mark.full] * (dtype is OTHER_TYPES[1 - place % 2])
+    )
     for place, layout in enumerate(LAYOUTS)
     for dtype in (torch.complex64, *OTHER_TYPES)
 ]
