@@ -178,8 +178,6 @@ def _path(value: Any) -> Path:
         raise ValueError from None
 
 
-STORAGE_NAMES: Final = HALF
-
 SETTINGS: Final[Mapping[str, Setting]] = {
     row.name: row
     for row in (
@@ -195,7 +193,7 @@ SETTINGS: Final[Mapping[str, Setting]] = {
                 "Use the default kernels with one order of summation: the same bits in every run."),
         Setting("extra_memory", "AUTOSPARSE_EXTRA_MEMORY", _real(0.0, MAX_RATIO), "a ratio in [0, 1e6]",
                 "Maximum bytes of packed copies, as a multiple of the bytes of the CSR matrix."),
-        Setting("storage", "AUTOSPARSE_STORAGE", _one_of(*STORAGE_NAMES), " or ".join(HALF),
+        Setting("storage", "AUTOSPARSE_STORAGE", _one_of(*HALF), " or ".join(HALF),
                 f"Let tuned products A @ B in {SINGLE.name} read values of A rounded to 16 bits, with a relative error "
                 f"of at most 2^-8 or 2^-11 (sums stay {SINGLE.name}; default: no rounding)."),
         Setting("hybrid", "AUTOSPARSE_HYBRID", _flag, "true or false",

@@ -10,8 +10,6 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from autosparse.scalar import NARROW_INDEX
-
 
 def shown(value: object) -> str:
     """Return the first 100 characters of ``repr(value)``, or the type's name where repr fails (very long integers)."""
@@ -186,7 +184,7 @@ class StructureError(AutosparseError, ValueError):
         return cls(
             "unsupported data types in input\n"
             f"  indptr has dtype {indptr}, indices has dtype {indices}; both must hold integers.\n"
-            f"  Hint: A.indptr = A.indptr.astype(np.{NARROW_INDEX.name}), and A.indices likewise."
+            "  Hint: A.indptr = A.indptr.astype(np.intc), and A.indices likewise."
         )
 
     @classmethod

@@ -362,12 +362,9 @@ def _structures(packed: PackedComposite, bounds: Sequence[BoundKernel], n_alone:
     kept: list[Any] = []
     for at, (structure, bound) in enumerate(zip(structures, bounds, strict=True)):
         operand = _fill(structure, bound, takes_turns=at >= n_alone)
-        zeroed = _zeroed(packed, at, bound) if at < n_alone else None
-        if zeroed is not None:
-            structure.zeroed, structure.n_zeroed = (
-                ffi.cast(NARROW_INDEX.pointer, runtime_api.pointer(zeroed)),
-                zeroed.size,
-            )
+        if (zeroed := _zeroed(packed, at, bound) if at < n_alone else None) is not None:
+            structure.zeroed = ffi.cast(NARROW_INDEX.pointer, runtime_api.pointer(zeroed))
+            structure.n_zeroed = zeroed.size
         kept += [operand, zeroed]
     return structures, kept
 
