@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from autosparse.errors import OptionError
 from autosparse.isa import ISAS, IsaName
+from autosparse.notices import model_named
 from autosparse.scalar import HALF, SINGLE, StoredName
 
 
@@ -154,20 +155,6 @@ def _one_of(*words: str) -> Callable[[Any], str]:
     return lambda value: words[words.index(str(value))]  # raises ValueError for other words
 
 
-def _model(value: Any) -> str:
-    """Return the name of a cost model; its old name "waconet" warns."""
-    if str(value) != "waconet":
-        return _one_of("boosted", "waco", "statistics")(value)
-    import warnings
-
-    warnings.warn(
-        'model="waconet" is now model="waco"; the old name will be removed in the release after 0.3',
-        DeprecationWarning,
-        stacklevel=2,
-    )
-    return "waco"
-
-
 def _path(value: Any) -> Path:
     text = os.fspath(value)
     if not text or "\0" in text:
@@ -219,7 +206,7 @@ SETTINGS: Final[Mapping[str, Setting]] = {
                 "Folder to which IR and C of each kernel are written; edited C is read back."),
         Setting("models", "AUTOSPARSE_MODELS", _path, "a folder",
                 "Folder of learned cost models (default: the shipped ones)."),
-        Setting("model", "AUTOSPARSE_MODEL", _model, "boosted, waco or statistics",
+        Setting("model", "AUTOSPARSE_MODEL", model_named, "boosted, waco or statistics",
                 "Cost model: boosted trees, WACO's network and graph (trees where none is shipped), or statistics."),
         Setting("compiler", "AUTOSPARSE_CC", str, "a C compiler command, or numba",
                 "Compiler for generated kernels (default: cc, gcc, clang, ziglang's, then numba)."),

@@ -26,7 +26,6 @@ from typing import Any
 
 import numpy as np
 from autosparse._native import runtime_api
-from autosparse._native.inference.waconet import ConvolutionWeights
 from autosparse.tuner.analytic.models import predicted_ratios
 from autosparse.tuner.features.panels import WHOLE
 from autosparse.tuner.learned.predict import LearnedModel
@@ -142,7 +141,7 @@ def timed(args: argparse.Namespace, sizes: Sequence[int], known: list[dict[str, 
         path = args.models / f"{op}.waco.safetensors"
         if not path.exists():
             continue
-        weights = ConvolutionWeights.of(dequantised(LearnedModel.read(args.models, f"{op}.waco").weights.tensors))
+        weights = dequantised(LearnedModel.read(args.models, f"{op}.waco").weights.tensors)
         for size in sizes:
             if any(one.get("family") == family and one["size"] == size for one in known):
                 continue
@@ -150,7 +149,7 @@ def timed(args: argparse.Namespace, sizes: Sequence[int], known: list[dict[str, 
             found = []
             for _ in range(1 if pattern.nnz >= ONCE else 3):
                 start_s = time.perf_counter()
-                pooled_layers(pattern, weights, WHOLE, runtime_api.max_threads())
+                pooled_layers(pattern, weights, WHOLE)
                 found.append(time.perf_counter() - start_s)
             seconds = statistics.median(found)
             record = {"family": family, "size": size, "nnz": int(pattern.nnz), "seconds": seconds, "op": "times"}

@@ -78,14 +78,14 @@ def shape_facts(numbers: Sequence[int]) -> Floats:
     return np.array([math.log2(1 + number) / 8 - 2 for number in numbers], NarrowReal)
 
 
-def pooled_layers(pattern: Structure, weights: ConvolutionWeights, limit: int, threads: int) -> Floats:
+def pooled_layers(pattern: Structure, tensors: Weights, limit: int) -> Floats:
     """Return the mean of every WACONet layer over the cells of a pattern, sampled above `limit` entries."""
     cells = tensor_cells(pattern, limit) if isinstance(pattern, TensorPattern) else looked_at_cells(pattern, limit)
-    return pooled_means(cells, weights, threads)
+    return pooled_means(cells, ConvolutionWeights.of(tensors), runtime_api.max_threads())
 
 
 def _waconet(pattern: Structure, weights: LearnedWeights) -> Floats:
-    return pooled_layers(pattern, ConvolutionWeights.of(weights.tensors), weights.limit, runtime_api.max_threads())
+    return pooled_layers(pattern, weights.tensors, weights.limit)
 
 
 def _statistics(pattern: Structure, weights: LearnedWeights) -> Floats:

@@ -18,8 +18,6 @@ from typing import Any, Final
 
 import numpy as np
 import torch
-from autosparse._native import runtime_api
-from autosparse._native.inference.waconet import ConvolutionWeights
 from autosparse.tuner.features.panels import WHOLE
 from autosparse.tuner.learned.weights import LearnedWeights
 from autosparse.tuner.research.collect.recipes import Recipe
@@ -70,7 +68,7 @@ class PooledPatterns:
     """
 
     def __init__(self, weights: Mapping[str, NDArray[Any]], folder: Path, matrices: Path | None) -> None:
-        self._weights, self._folder, self._matrices = ConvolutionWeights.of(weights), folder, matrices
+        self._weights, self._folder, self._matrices = weights, folder, matrices
 
     def __call__(self, recipe: Recipe) -> Floats:
         """Return the means of all layers, then `shape_facts`; raise FileNotFoundError without the real matrix."""
@@ -79,7 +77,7 @@ class PooledPatterns:
             known: Floats = np.load(path, allow_pickle=False)
             return known
         pattern = recipe.make(self._matrices).to_structure()
-        pooled = pooled_layers(pattern, self._weights, WHOLE, runtime_api.max_threads())
+        pooled = pooled_layers(pattern, self._weights, WHOLE)
         found = np.concatenate([pooled, shape_facts((*pattern.shape, pattern.nnz))])
         self._folder.mkdir(parents=True, exist_ok=True)
         beside = path.with_suffix(".part.npy")
