@@ -42,6 +42,12 @@ class Proposal:
     ratio: float
 
 
+class Proposals(list[Proposal]):
+    """Proposals of a learned model, best first; `account` says which model searched for them and what that cost."""
+
+    account: str = ""
+
+
 class Proposer(Protocol):
     """Interface of a model that returns the best schedules of a space by itself, instead of ranking a given list."""
 
