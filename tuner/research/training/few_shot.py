@@ -36,13 +36,15 @@ The paper does not say; "all" is its likely meaning.
 class TransferCase:
     """Training data of one pattern: inputs p and z, and ratio, of each program.
 
-    `seen` is the featurizer's input, or its output s where it is frozen.
+    `seen` is the featurizer's input, or its output s where it is frozen. A case may hold several products of one
+    pattern (widths, dtypes): then `seen` has a row for each program, and only programs of one product are compared.
     """
 
     seen: Any = field(repr=False)  # Any: each featurizer has its own type
     p: NDArray[np.float32] = field(repr=False)
     z: NDArray[np.float32] = field(repr=False)
     ratios: NDArray[np.float32] = field(repr=False)
+    products: NDArray[np.int64] | None = field(default=None, repr=False)  # number of each program's product
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +94,9 @@ def _step(
     model: DashModel, case: TransferCase, s: torch.Tensor, some: NDArray[np.int64], optimizer: torch.optim.Optimizer
 ) -> float:
     slower, faster = known_pairs(case.ratios[some], np.zeros(len(some), np.bool_))
+    if case.products is not None:
+        same = case.products[some][slower] == case.products[some][faster]
+        slower, faster, s = slower[same], faster[same], s[torch.from_numpy(some)]
     costs = model.costs(s, torch.from_numpy(case.p[some]), torch.from_numpy(case.z[some]))
     loss = hinge_loss(costs, slower, faster)
     optimizer.zero_grad()
