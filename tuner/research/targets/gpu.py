@@ -36,7 +36,7 @@ class Gpu:
 
         A product with a vector has no loops over columns.
         """
-        order = [name for name in LOOPS_OF_LAYOUT.get(configuration.parts[0].layout, ROWWISE)]
+        order = list(LOOPS_OF_LAYOUT.get(configuration.parts[0].layout, ROWWISE))
         if configuration.is_vector:
             return [name for name in order if not name.startswith("k")]
         if configuration.panel or configuration.is_sampled:

@@ -69,7 +69,7 @@ def train(
     chosen = [value for name, value in model.named_parameters() if name.startswith(beginnings)]
     is_frozen = "" not in beginnings
     fixed = [_patterns(model, case) for case in cases] if is_frozen else []
-    optimizer = torch.optim.Adam(chosen, lr=settings.rate)
+    optimizer = torch.optim.Adam(chosen, lr=settings.rate, fused=True)  # half the time of a step of small layers
     rng = np.random.default_rng(settings.seed)
     for epoch in range(settings.epochs):
         losses = []
