@@ -13,8 +13,8 @@ and every gradient. The exit status is 1 if a result of autosparse was wrong or 
 `--hybrid` compares composites (matrices in parts, `docs/gpu.md`) with the best single layout and with torch, and writes
 a file of its own.
 
-`--collect` appends samples (pattern, schedule, seconds) to a file for learned cost models, which `benchmarks/transfer.py
---gpu --samples FILE` reads.
+`--collect` appends samples (pattern, schedule, seconds) to a file for learned cost models, which
+`benchmarks/transfer.py --gpu --samples FILE` reads.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ def cases(folder: Path | None, file: SampleFile, *, dry: bool) -> Iterator[tuple
 
 def _groups(folder: Path | None) -> dict[str, str]:
     """Return the group of each real matrix."""
-    if folder is None:
+    if folder is None or not (folder / "index.csv").exists():
         return {}
     with (folder / "index.csv").open(encoding="utf-8", newline="") as stream:
         return {row["name"]: row["group"] for row in csv.DictReader(stream)}

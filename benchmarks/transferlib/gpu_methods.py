@@ -7,13 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
-from autosparse.tuner.gpu import model
 from autosparse.tuner.research.training.few_shot import FewShotSettings
 from autosparse.tuner.research.transfer.device import DeviceSample, fit_device_correction
 from gpulib.samples import GpuProduct
 from numpy.typing import NDArray
 
-from transferlib.gpu_networks import BY_PAPER, ON_TARGET, GpuNetworks, seeded
+from transferlib.gpu_networks import BY_PAPER, ON_TARGET, PRIOR, GpuNetworks, analytic_costs, seeded
 from transferlib.gpu_world import GpuDraw, GpuWorld
 
 Costs = Sequence[NDArray[Any]]
@@ -35,12 +34,6 @@ class GpuMethod:
     run: Callable[[GpuBench, GpuDraw], Costs]
     samples: str  # what the method uses of the GPU: none, five, pool, other (five of the other device)
     is_brief: bool = False  # only the first draws, since it takes long or is an ablation
-
-
-def analytic_costs(product: GpuProduct) -> NDArray[np.float64]:
-    """Return the logarithms of the analytic model's seconds."""
-    facts, sizes, target = product.pattern.facts, product.sizes, product.target
-    return np.log([model.predicted_s(facts, one, sizes, target) for one in product.schedules])
 
 
 def random_order(bench: GpuBench, draw: GpuDraw) -> Costs:
@@ -79,14 +72,18 @@ def zero_shot(bench: GpuBench, draw: GpuDraw) -> Costs:
 
 def network(
     name: str, *, settings: FewShotSettings = ON_TARGET, from_source: bool = True, whole_pool: bool = False,
-    from_other: bool = False,
+    from_other: bool = False, prior: float = 0.0,
 ) -> Callable[[GpuBench, GpuDraw], Costs]:  # fmt: skip
-    """Return a method that trains a network on samples, of the other device if `from_other`."""
+    """Return a method that trains a network on samples, of the other device if `from_other`.
+
+    It is added to `prior` times the analytic model's log seconds.
+    """
 
     def run(bench: GpuBench, draw: GpuDraw) -> Costs:
         samples = draw.products(bench.other if from_other else bench.world, whole_pool=whole_pool)
-        tuned = bench.networks.tuned(name, samples, seeded(settings, draw.seed), from_source=from_source)
-        return bench.networks.costs(tuned, name, draw.held_out(bench.world))
+        how = seeded(settings, draw.seed)
+        tuned = bench.networks.tuned(name, samples, how, from_source=from_source, prior=prior)
+        return bench.networks.costs(tuned, name, draw.held_out(bench.world), prior)
 
     return run
 
@@ -130,6 +127,8 @@ METHODS: Final[Mapping[str, GpuMethod]] = {
     "DASH without FM": GpuMethod(network("DASH without FM"), "five", is_brief=True),
     "DASH without LE": GpuMethod(network("DASH without LE"), "five", is_brief=True),
     "DASH, samples of the other device": GpuMethod(network("DASH", from_other=True), "other"),
+    "analytic model + DASH, no transfer": GpuMethod(network("DASH", from_source=False, prior=PRIOR), "five"),
+    "analytic model + DASH": GpuMethod(network("DASH", prior=PRIOR), "five"),
     "analytic model + correction": GpuMethod(corrected(), "five"),
     "analytic model + correction, whole pool": GpuMethod(corrected(whole_pool=True), "pool"),
     "analytic model + correction, samples of the other device": GpuMethod(corrected(from_other=True), "other"),
