@@ -72,17 +72,17 @@ def zero_shot(bench: GpuBench, draw: GpuDraw) -> Costs:
 
 def network(
     name: str, *, settings: FewShotSettings = ON_TARGET, from_source: bool = True, whole_pool: bool = False,
-    from_other: bool = False, prior: float = 0.0,
+    from_other: bool = False, prior: float = 0.0, anew: tuple[str, ...] = ("latent.",),
 ) -> Callable[[GpuBench, GpuDraw], Costs]:  # fmt: skip
     """Return a method that trains a network on samples, of the other device if `from_other`.
 
-    It is added to `prior` times the analytic model's log seconds.
+    It is added to `prior` times the analytic model's log seconds. Layers of `anew` do not come from the source.
     """
 
     def run(bench: GpuBench, draw: GpuDraw) -> Costs:
         samples = draw.products(bench.other if from_other else bench.world, whole_pool=whole_pool)
         how = seeded(settings, draw.seed)
-        tuned = bench.networks.tuned(name, samples, how, from_source=from_source, prior=prior)
+        tuned = bench.networks.tuned(name, samples, how, from_source=from_source, prior=prior, anew=anew)
         return bench.networks.costs(tuned, name, draw.held_out(bench.world), prior)
 
     return run
@@ -129,6 +129,9 @@ METHODS: Final[Mapping[str, GpuMethod]] = {
     "DASH, samples of the other device": GpuMethod(network("DASH", from_other=True), "other"),
     "analytic model + DASH, no transfer": GpuMethod(network("DASH", from_source=False, prior=PRIOR), "five"),
     "analytic model + DASH": GpuMethod(network("DASH", prior=PRIOR), "five"),
+    "analytic model + DASH, featurizer transferred": GpuMethod(
+        network("DASH", prior=PRIOR, anew=("latent.", "configuration.", "predictor.")), "five"
+    ),
     "analytic model + correction": GpuMethod(corrected(), "five"),
     "analytic model + correction, whole pool": GpuMethod(corrected(whole_pool=True), "pool"),
     "analytic model + correction, samples of the other device": GpuMethod(corrected(from_other=True), "other"),

@@ -174,18 +174,18 @@ class GpuNetworks:
 
     def tuned(
         self, name: str, products: Sequence[GpuProduct], settings: FewShotSettings, *, from_source: bool = True,
-        prior: float = 0.0,
+        prior: float = 0.0, anew: tuple[str, ...] = ("latent.",),
     ) -> DashModel:  # fmt: skip
         """Return the network of `name` after training on `products`, matrix by matrix.
 
-        It is added to `prior` times the analytic model's log seconds.
+        It is added to `prior` times the analytic model's log seconds. Layers of `anew` do not come from the source.
         """
         by: dict[str, list[GpuProduct]] = {}
         for one in products:
             by.setdefault(one.pattern.name, []).append(one)
         cases = [self._case(some, VARIANTS[name], prior) for some in by.values()]
         source = self.pretrained(name) if from_source else blank(VARIANTS[name], self.encoders, settings.seed)
-        return fine_tuned(source, cases, settings)
+        return fine_tuned(source, cases, settings, anew)
 
     def _case(self, products: Sequence[GpuProduct], variant: GpuVariant, prior: float) -> TransferCase:
         inputs = [self.encoders.gpu_inputs(one, variant) for one in products]

@@ -15,7 +15,6 @@ SURFACES = re.compile(r"autosparse(\.\w+|\.cli\..*|\.(torch|cuda|dask)(\..*)?)?$
 
 EXCEPTIONS = {
     "autosparse.tuner.research.targets.cpu": "a kind of target, to transfer from a CPU (docs/transfer.md)",
-    "autosparse.tuner.research.targets.gpu": "the same, of a GPU",
     "autosparse.tuner.research.networks.autoencoder": "latent codes where there are too many for a table",
     "autosparse.tuner.research.graph": "the package of the three below",
     "autosparse.tuner.research.graph.build": "WACO's graph of programs (docs/training.md)",

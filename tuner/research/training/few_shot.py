@@ -150,15 +150,21 @@ def _step(
     return float(loss.detach())
 
 
-def fine_tuned(source: DashModel, cases: Sequence[TransferCase], settings: FewShotSettings) -> DashModel:
-    """Return a copy of `source` with a new latent layer, trained on `cases` of a target; unchanged without cases."""
+def fine_tuned(
+    source: DashModel, cases: Sequence[TransferCase], settings: FewShotSettings, anew: tuple[str, ...] = ("latent.",)
+) -> DashModel:
+    """Return a copy of `source` trained on `cases` of a target; unchanged without cases.
+
+    Layers whose names begin with one of `anew` are initialised first: the latent layer, since codes of two platforms
+    share no axis.
+    """
     model = copy.deepcopy(source)
     if not cases:
         return model
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.seed)
-        for layer in model.latent:
-            if isinstance(layer, torch.nn.Linear):
+        for name, layer in model.named_modules():
+            if isinstance(layer, torch.nn.Linear) and name.startswith(anew):
                 layer.reset_parameters()
     return train(model, cases, settings)
 
