@@ -12,6 +12,7 @@ from autosparse.tuner.gpu.facts import DevicePattern
 from autosparse.tuner.gpu.model import ProductSizes
 from numpy.typing import NDArray
 
+from autosparse.core.dtypes import Real
 from autosparse.gpu.schedule import DeviceSchedule
 from autosparse.gpu.target import DeviceTarget
 
@@ -27,7 +28,7 @@ class DeviceSample:
     product: ProductSizes
     target: DeviceTarget = field(repr=False)
     schedules: Sequence[DeviceSchedule] = field(repr=False)
-    seconds: NDArray[np.float64] = field(repr=False)
+    seconds: NDArray[Real] = field(repr=False)
 
 
 def fit_device_correction(samples: Sequence[DeviceSample], strength: float = STRENGTH) -> Correction:
