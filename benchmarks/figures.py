@@ -101,9 +101,9 @@ def ablation(path: Path) -> str:
 
 def transfer(path: Path) -> str:
     """Return the page of `transfer.py`."""
-    from transferlib.report import report
+    from transfer import OF_GPUS, page
 
-    return report(list(ResultFile(path).lines()))
+    return page(path, path.with_name(OF_GPUS))
 
 
 def gnn_plot(path: Path, out: Path) -> None:

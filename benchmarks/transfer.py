@@ -91,16 +91,21 @@ def main() -> int:
     return 0
 
 
-def _write_page(simulated: Path, measured: Path) -> None:
-    """Write `transfer.md` beside the lines of simulated accelerators, with the lines of measured GPUs after them."""
-    page, lines = report(list(ResultFile(simulated).lines())), list(ResultFile(measured).lines())
-    if lines:
-        from gpulib import samples
-        from transferlib import gpu_runs, gpu_world
+def page(simulated: Path, measured: Path) -> str:
+    """Return the page of the lines of simulated accelerators, followed by those of measured GPUs."""
+    text, lines = report(list(ResultFile(simulated).lines())), list(ResultFile(measured).lines())
+    if not lines:
+        return text
+    from gpulib import samples
+    from transferlib import gpu_runs, gpu_world
 
-        page += "\n" + gpu_runs.report(lines, gpu_world.worlds(samples.archived()))
+    return text + "\n" + gpu_runs.report(lines, gpu_world.worlds(samples.archived()))
+
+
+def _write_page(simulated: Path, measured: Path) -> None:
+    """Write `transfer.md` beside the lines of simulated accelerators."""
     simulated.parent.mkdir(parents=True, exist_ok=True)
-    simulated.with_suffix(".md").write_text(page, encoding="utf-8")
+    simulated.with_suffix(".md").write_text(page(simulated, measured), encoding="utf-8")
 
 
 def _of_gpus(arguments: argparse.Namespace) -> int:
