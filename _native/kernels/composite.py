@@ -358,8 +358,7 @@ def _starts(packed: Any, panel: int) -> Any:
 def _structures(packed: PackedComposite, bounds: Sequence[BoundKernel], n_alone: int) -> tuple[Any, list[Any]]:
     """Return the parts as asp_part structures for asp_run_parts, and the objects that they refer to."""
     ffi = runtime_api.ffi
-    structures = ffi.new("asp_part[]", len(bounds))
-    kept: list[Any] = []
+    structures, kept = ffi.new("asp_part[]", len(bounds)), list[Any]()
     for at, (structure, bound) in enumerate(zip(structures, bounds, strict=True)):
         operand = _fill(structure, bound, takes_turns=at >= n_alone)
         if (zeroed := _zeroed(packed, at, bound) if at < n_alone else None) is not None:
