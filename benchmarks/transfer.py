@@ -91,21 +91,22 @@ def main() -> int:
     return 0
 
 
-def page(simulated: Path, measured: Path) -> str:
+def page(simulated: Sequence[Any], measured: Sequence[Any]) -> str:
     """Return the page of the lines of simulated accelerators, followed by those of measured GPUs."""
-    text, lines = report(list(ResultFile(simulated).lines())), list(ResultFile(measured).lines())
-    if not lines:
+    text = report(simulated)
+    if not measured:
         return text
     from gpulib import samples
     from transferlib import gpu_runs, gpu_world
 
-    return text + "\n" + gpu_runs.report(lines, gpu_world.worlds(samples.archived()))
+    return text + "\n" + gpu_runs.report(measured, gpu_world.worlds(samples.archived()))
 
 
 def _write_page(simulated: Path, measured: Path) -> None:
     """Write `transfer.md` beside the lines of simulated accelerators."""
     simulated.parent.mkdir(parents=True, exist_ok=True)
-    simulated.with_suffix(".md").write_text(page(simulated, measured), encoding="utf-8")
+    lines = [list(ResultFile(path).lines()) for path in (simulated, measured)]
+    simulated.with_suffix(".md").write_text(page(*lines), encoding="utf-8")
 
 
 def _of_gpus(arguments: argparse.Namespace) -> int:
