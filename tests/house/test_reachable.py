@@ -15,7 +15,6 @@ SURFACES = re.compile(r"autosparse(\.\w+|\.cli\..*|\.(torch|cuda|dask)(\..*)?)?$
 
 EXCEPTIONS = {
     "autosparse.tuner.research.targets.cpu": "a kind of target, to transfer from a CPU (docs/transfer.md)",
-    "autosparse.tuner.research.targets.gpu": "the same, of a GPU",
     "autosparse.tuner.research.networks.autoencoder": "latent codes where there are too many for a table",
     "autosparse.tuner.research.hybrid": "the package of `greedy` and `primitives`",
     "autosparse.tuner.research.hybrid.primitives": "STile's Table 2: the words in which its formats are told apart",
