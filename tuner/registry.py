@@ -14,11 +14,13 @@ from typing import Any, Final
 NETWORK: Final = "autosparse.tuner.research.inference.network_scorer:network_scorer"
 ENTRIES: Final[Mapping[str, Mapping[str, str]]] = {
     "scorer": {"waconet": NETWORK, "statistics": NETWORK, "human": NETWORK},
+    "partitioner": {"greedy": "autosparse.tuner.research.hybrid.gpu_plan:planned"},
     "space": {"waco": "autosparse.tuner.research.space.waco:waco_space"},
 }
 """Kind -> name -> ``"module:object"``.
 
-A *scorer* is a function (weights of a model file) -> `learned.scorers.Scorer`, by the file's extractor. A *space* is a
+A *partitioner* is a function (pattern, product, target) -> partition of a matrix on a GPU, and whether it decides. A
+*scorer* is a function (weights of a model file) -> `learned.scorers.Scorer`, by the file's extractor. A *space* is a
 function (algorithm, threads=...) -> `space.template.TemplateSpace`, by the prefix of its name in a model file.
 """
 
