@@ -87,6 +87,7 @@ def rows(kind: str, name: str, A: Any, columns: int, *, has_measurements: bool) 
 
     pattern = Pattern(*A.shape, A.indptr, A.indices)
     asked = GpuSetting(operation="matmul", n_dense_cols=columns, dtype="float16", vector=8)
+    tables = {device: measured(device) if has_measurements else {} for device in DEVICES}
     cells, base = [], name.split(" /", maxsplit=1)[0]
     for device, target in DEVICES.items():
         start_s = time.perf_counter()

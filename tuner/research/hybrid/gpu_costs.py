@@ -1,8 +1,8 @@
 """Costs of tiles on a GPU, fitted to measured products, with the uncertainty that the residuals of the fit leave.
 
 The time of a product by one family of layouts is `launch` + columns x (`tile` x tiles + `row` x rows). A tile is an
-entry ("csr") or a block of 16 x 16 cells ("block"). `sigma` is the standard deviation of the logarithm of predicted over
-measured time for matrices that were left out of the fit.
+entry ("csr") or a block of 16 x 16 cells ("block"). `sigma` is the standard deviation of the logarithm of predicted
+over measured time for matrices that were left out of the fit.
 """
 
 from __future__ import annotations
