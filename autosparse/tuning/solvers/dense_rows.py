@@ -21,6 +21,7 @@ from autosparse.core.plan import Candidate
 from autosparse.core.problem import Problem
 from autosparse.core.solver import Cost
 from autosparse.ops import names
+from autosparse.targets.priors import number
 from autosparse.tuner.hybrid.partitions import MIN_COLUMNS, MIN_NNZ
 
 Array = NDArray[Any]  # row lengths
@@ -35,16 +36,8 @@ MIN_ROWS: Final = 2
 """Minimum number of dense rows; a single one shares no row of B with another."""
 AHEAD: Final = 8
 """Prefetch distance in entries of the other rows."""
-WORTH: Final = 0.95
-"""Maximum expected time, as a fraction of the time by rows, at which the composites race."""
-READ, MULTIPLY = 0.5, 0.1
-"""Cost of a column of side-by-side rows: for reading the row of B, and for each of the rows. Unit: an entry by rows.
-
-Both are for a B larger than the L2 cache. Source: 40 half-full rows beside three FEM matrices, 256 columns, float32
-(Xeon with AVX-512).
-"""
-RESIDENT: Final = 0.4
-"""Cost of an entry by rows whose row of B is in the L2 cache, relative to an entry whose row is not."""
+PRIORS: Final = "dense rows"
+"""Set of `priors.json` with the costs of the model; their unit is an entry by rows whose B exceeds the L2 cache."""
 
 
 class _Division(NamedTuple):
@@ -73,8 +66,8 @@ class DenseRows:
         best = _division(problem)
         if best is None:
             return f"fewer than {MIN_ROWS} rows fill 1/{round(1 / CUTS[-1])} of the columns"
-        if best.ratio > WORTH:
-            return f"expected time {best.ratio:.2f} of that by rows; at most {WORTH:g} is raced"
+        if best.ratio > (worth := number(PRIORS, "worth")):
+            return f"expected time {best.ratio:.2f} of that by rows; at most {worth:g} is raced"
         return None
 
     def knobs(self, problem: Problem) -> Iterator[Composite]:
@@ -118,7 +111,8 @@ def _division(problem: Problem) -> _Division | None:
     """Return the division into dense and other rows with the least expected time; None without dense rows."""
     lengths, n_cols = _row_lengths(problem), problem.matrix.shape[0 if problem.transposed else 1]
     n_bytes = n_cols * problem.n_dense_cols * np.dtype(problem.dtype).itemsize
-    unit = 1.0 if n_bytes > problem.target.l2_bytes else RESIDENT
+    unit = 1.0 if n_bytes > problem.target.l2_bytes else number(PRIORS, "resident")
+    read, multiply = number(PRIORS, "read"), number(PRIORS, "multiply")
     found = []
     for cut in CUTS:
         least = int(cut * n_cols) + 1
@@ -130,7 +124,7 @@ def _division(problem: Problem) -> _Division | None:
         n_groups = -(-int(dense.size) // side_by_side)
         n_columns = n_groups * n_cols * (1.0 - (1.0 - density) ** min(side_by_side, int(dense.size)))
         n_dense = float(dense.sum())
-        in_panels = n_columns * (READ * unit + MULTIPLY * side_by_side) / unit
+        in_panels = n_columns * (read * unit + multiply * side_by_side) / unit
         found.append(_Division(least, side_by_side, 1.0 - (n_dense - in_panels) / problem.pattern.nnz))
     return min(found, key=lambda one: one.ratio, default=None)
 
