@@ -30,9 +30,9 @@ QUANTILE: Final = 1.28
 """Standard deviations by which a gain must exceed the uncertainty: a gain is expected in 90 % of the cases."""
 MAX_NNZ: Final = 5_000_000
 """Maximum number of entries that the search, which runs on one thread of the host, may take."""
-LEAST_SHARE: Final = 0.05
+MIN_SHARE: Final = 0.05
 """Minimum fraction of the entries in each kind of tiles for a plan of two parts."""
-MOST_FILLS: Final = 0.1
+MAX_BELOW: Final = 0.1
 """Fraction of the entries in planned blocks that may lie in blocks with less than the partition's fill."""
 
 
@@ -71,7 +71,7 @@ def planned(
     found = plan_tiles(pattern, (BLOCK, CSR), costs_of(fitted, asked, target), _native.choose_tiles, options)
     ratio, sigma = compared(pattern, found, fitted, asked, target)
     shares = found.shares()
-    if min(shares.get(one, 0.0) for one in (BLOCK, CSR)) < LEAST_SHARE:
+    if min(shares.get(one, 0.0) for one in (BLOCK, CSR)) < MIN_SHARE:
         return PlannedPartition(None, ratio, sigma, "the plan has one kind of tiles", found)
     partition = Partition((_rule(pattern, found), REST), ("blocks", "rest"), ratio)
     limit, reason = math.exp(-QUANTILE * sigma), None
@@ -130,5 +130,5 @@ def _rule(pattern: Pattern, found: TilePlan) -> Blocks:
     tiles = blocks(pattern, BLOCK).tile_of
     fill = np.bincount(tiles)[tiles] / (SIDE * SIDE)
     owned = np.array([one == BLOCK for one in found.operators])[found.owner]
-    least = float(np.quantile(fill[owned], MOST_FILLS))
+    least = float(np.quantile(fill[owned], MAX_BELOW))
     return Blocks(SIDE, SIDE, max(1.0, math.floor(least * 20.0)) / 20.0)
