@@ -15,12 +15,14 @@ NETWORK: Final = "autosparse.tuner.research.inference.network_scorer:network_sco
 ENTRIES: Final[Mapping[str, Mapping[str, str]]] = {
     "search": {"graph": "autosparse.tuner.research.graph.search:search_of"},
     "scorer": {"waconet": NETWORK, "statistics": NETWORK, "human": NETWORK},
+    "partitioner": {"greedy": "autosparse.tuner.research.hybrid.gpu_plan:planned"},
     "space": {"waco": "autosparse.tuner.research.space.waco:waco_space"},
 }
 """Kind -> name -> ``"module:object"``.
 
 A *search* is a function (weights of a model file, number of programs) -> `learned.predict.Search`, for files with a
-graph. A *scorer* is a function (weights of a model file) -> `learned.scorers.Scorer`, by the file's extractor. A
+graph. A *partitioner* is a function (pattern, product, target) -> partition of a matrix on a GPU, and whether it
+decides. A *scorer* is a function (weights of a model file) -> `learned.scorers.Scorer`, by the file's extractor. A
 *space* is a function (algorithm, threads=...) -> `space.template.TemplateSpace`, by the prefix of its name in a file.
 """
 
