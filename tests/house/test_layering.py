@@ -51,6 +51,7 @@ SIDEWAYS = {
     ("autosparse.tuner.features.statistics", "_native"),
     ("autosparse.tuner.learned.trees", "_native"),  # the runtime evaluates models
     ("autosparse.tuner.research.inference.embeddings", "_native"),
+    ("autosparse.tuner.research.hybrid.gpu_plan", "_native"),  # the runtime chooses tiles
 }
 """The only imports between the three engines. They form no cycle."""
 

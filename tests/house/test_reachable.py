@@ -16,10 +16,8 @@ SURFACES = re.compile(r"autosparse(\.\w+|\.cli\..*|\.(torch|cuda|dask)(\..*)?)?$
 EXCEPTIONS = {
     "autosparse.tuner.research.targets.cpu": "a kind of target, to transfer from a CPU (docs/transfer.md)",
     "autosparse.tuner.research.networks.autoencoder": "latent codes where there are too many for a table",
-    "autosparse.tuner.research.hybrid": "the package of `greedy` and `primitives`",
     "autosparse.tuner.research.hybrid.primitives": "STile's Table 2: the words in which its formats are told apart",
     "autosparse.tuner.research.networks.published": "reads the weights that WACO's authors published",
-    "autosparse.tuner.research.hybrid.greedy": "STile's Algorithm 2, not used by plans (docs/design/hybrid-formats.md)",
 }
 """Module that no entry point reaches -> why the library contains it. The table may only become shorter."""
 

@@ -21,6 +21,7 @@ from autosparse.core.plan import Candidate
 from autosparse.core.problem import Problem
 from autosparse.core.solver import Cost
 from autosparse.ops import names
+from autosparse.scalar import NARROW_INDEX, REAL
 from autosparse.targets.priors import number
 from autosparse.tuner.hybrid.partitions import MIN_COLUMNS, MIN_NNZ
 
@@ -61,8 +62,8 @@ class DenseRows:
             return "the runtime has such loops for products with unchanged values only"
         if problem.pattern.nnz <= MIN_NNZ:
             return f"the matrix has at most {MIN_NNZ:,} entries"
-        if problem.pattern.index_dtype != "int32" or problem.dtype not in ("float32", "float64"):
-            return "the runtime's loops are for float32 and float64 with 32-bit indices"
+        if problem.pattern.index_dtype != NARROW_INDEX.name or problem.dtype not in REAL:
+            return f"the runtime's loops are for {' and '.join(REAL)} with 32-bit indices"
         best = _division(problem)
         if best is None:
             return f"fewer than {MIN_ROWS} rows fill 1/{round(1 / CUTS[-1])} of the columns"

@@ -15,6 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import nnls
 
+from autosparse.scalar import HALF, SINGLE
+
 Array = NDArray[Any]  # float64
 
 SIDE: Final = 16
@@ -85,19 +87,21 @@ def distrust(families: Sequence[FamilyCost]) -> float:
     return math.sqrt(sum(one.sigma**2 for one in families))
 
 
+SHORT: Final = HALF[-1]
+"""Type of half precision that the tables measured."""
 FITTED: Final[Mapping[tuple[str, str], Fitted]] = {
-    ("h100-sxm", "float16"): {
+    ("h100-sxm", SHORT): {
         "csr": FamilyCost(1.056e-05, 1.652e-13, 1.688e-12, 0.41, 13),
         "block": FamilyCost(1.143e-05, 2.051e-11, 1.928e-12, 0.35, 15),
     },
-    ("h100-sxm", "float32"): {
+    ("h100-sxm", SINGLE.name): {
         "csr": FamilyCost(8.342e-06, 2.547e-13, 3.480e-12, 0.32, 15),
     },
-    ("h200", "float16"): {
+    ("h200", SHORT): {
         "csr": FamilyCost(1.010e-05, 1.681e-13, 1.293e-12, 0.42, 13),
         "block": FamilyCost(1.205e-05, 2.064e-11, 1.759e-12, 0.32, 15),
     },
-    ("h200", "float32"): {
+    ("h200", SINGLE.name): {
         "csr": FamilyCost(8.175e-06, 2.513e-13, 2.522e-12, 0.32, 15),
     },
 }  # fmt: skip
