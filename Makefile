@@ -24,7 +24,7 @@ PY := $(VENV)/bin/python
 PIP := $(PY) -m pip --quiet --disable-pip-version-check
 PROJECT := pyproject.toml setup.py
 RUNTIME := $(wildcard _native/runtime/*/*.c _native/runtime/*/*.h _native/runtime/*.h _native/runtime/*.py \
-  _native/c/*.py _native/ir/*.py _native/kernels/shipped_*.py autosparse/isa/*.py \
+  _native/c/*.py _native/ir/*.py _native/kernels/shipped_*.py autosparse/isa/*.py autosparse/scalar*/*.py autosparse/scalar*.py autosparse/core/*.py \
   _native/extension/*.[ch] _native/extension/build_extension.py) \
   $(wildcard _native/torch_extension/*.cpp _native/torch_extension/*.h _native/torch_extension/build_extension.py)
 LINTERS := 'ruff==0.17.*' 'mypy>=1.14' 'check-jsonschema==0.39.*' 'zizmor==1.32.*' 'pre-commit-hooks==6.*'
@@ -88,11 +88,16 @@ cache=$$(mktemp -d) && trap 'rm -rf "$$cache"' EXIT && \
 AUTOSPARSE_CACHE_DIR="$$cache" PYTHONDONTWRITEBYTECODE= $(PY) -m pytest -q -n $(PROCESSES) --dist worksteal
 endef
 
+# The second run uses kernels that the first one compiled (tests/kept_objects.py).
+define run_tests_twice
+export KEPT_OBJECTS=$$(mktemp -d) && trap 'rm -rf "$$KEPT_OBJECTS"' EXIT && \
+($(run_tests)) && ($(run_tests) --chaos 5 $(DECISIONS))
+endef
+
 dev: $(VENV)/.runtime
 
 test: $(VENV)/.runtime
-	@$(run_tests) $(PYTEST_ARGS)
-	@$(if $(PYTEST_ARGS),,$(run_tests) --chaos 5 $(DECISIONS))
+	@$(if $(PYTEST_ARGS),$(run_tests) $(PYTEST_ARGS),$(run_tests_twice))
 
 # Tests of tuning decisions under other machine descriptions and random times (tests/chaos.py); results must not depend
 # on either.
@@ -127,9 +132,11 @@ test-downstream: $(VENV)/.runtime
 	@$(PIP) install -r tools/downstream_requirements.txt
 	@$(PY) tools/test_downstream.py --processes $(PROCESSES) $(DOWNSTREAM)
 
-# asv stores results of an existing environment only if it is given the commit.
+# asv stores results of an existing environment only if it is given the commit. Committed results of earlier commits are
+# shown beside them.
 bench: $(VENV)/.bench
 	@cd benchmarks && ../$(PY) -m asv machine --yes >/dev/null
+	@mkdir -p $(BUILD)/asv/results && cp -rn benchmarks/results/asv/. $(BUILD)/asv/results/
 	@cd benchmarks && ../$(PY) -m asv run --quick --show-stderr -E existing:../$(PY) \
 	  --set-commit-hash "$$(git rev-parse HEAD)" $(BENCH_ARGS)
 	@cd benchmarks && ../$(PY) -m asv publish

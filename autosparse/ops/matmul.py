@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from autosparse.core.expression import Access, IndexExpression
 from autosparse.ops import names
-from autosparse.ops.base import COMPLEX, REAL, DeviceProduct, Operation, Words
+from autosparse.ops.base import DeviceProduct, Operation, Words
 from autosparse.ops.tuned.matmul import TUNING
+from autosparse.scalar import COMPLEX, REAL
 
 if TYPE_CHECKING:  # the build, which has no NumPy, emits kernels of this operation
     from numpy.typing import NDArray
