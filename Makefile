@@ -23,7 +23,8 @@ DECISIONS := tests/tuning tests/dispatch tests/explain
 PY := $(VENV)/bin/python
 PIP := $(PY) -m pip --quiet --disable-pip-version-check
 PROJECT := pyproject.toml setup.py
-RUNTIME := $(wildcard _native/runtime/*/*.c _native/runtime/*/*.h _native/runtime/*.h _native/runtime/build_runtime.py \
+RUNTIME := $(wildcard _native/runtime/*/*.c _native/runtime/*/*.h _native/runtime/*.h _native/runtime/*.py \
+  _native/c/*.py _native/ir/*.py _native/kernels/shipped_*.py autosparse/isa/*.py autosparse/scalar/*.py autosparse/core/*.py \
   _native/extension/*.[ch] _native/extension/build_extension.py) \
   $(wildcard _native/torch_extension/*.cpp _native/torch_extension/*.h _native/torch_extension/build_extension.py)
 LINTERS := 'ruff==0.17.*' 'mypy>=1.14' 'check-jsonschema==0.39.*' 'zizmor==1.32.*' 'pre-commit-hooks==6.*'

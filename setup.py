@@ -37,7 +37,7 @@ lib = ffi.dlopen(_path.join(_path.dirname(__file__), "{LIBRARY}"))
 """
 # Files with the longest compilation, in descending order of time.
 SLOWEST = (
-    "kernels_isa2.c", "attention.c", "kernels_isa1.c", "dots_rows.c", "csf.c", "identical_masked_isa2.c",
+    "kernels_isa2.c", "attention.c", "kernels_isa1.c", "dots_rows.c", "csf.c",
     "kernels_isa0.c", "dots_any.c", "basis.c", "dots.c",
 )  # fmt: skip
 FAILURES = (BaseError, CCompilerError, OSError, SubprocessError)
@@ -69,6 +69,10 @@ class OptionalBuildExt(build_ext):
                 super().build_extension(ext)
         except FAILURES as error:
             sys.stderr.write(f"autosparse: no extension module, Python code reads arrays: {error}\n")
+
+    def get_source_files(self) -> list[str]:
+        """Return the sources that a source distribution contains: all but the generated ones."""
+        return [name for name in super().get_source_files() if (HERE / name).is_relative_to(HERE / "_native")]
 
     def build_runtime(self, ext: Any) -> None:
         """Build the C runtime in the first of the ways above that works."""

@@ -34,14 +34,15 @@ FLAGS: Final = (
 )
 
 
-def sources() -> list[Path]:
-    """Return the sources that need no headers of Python."""
-    return sorted(path for path in RUNTIME.rglob("*.c") if path.parent.name != "python")
+def sources(generated: Path) -> list[Path]:
+    """Return the sources that need no headers of Python, with those in the folder `generated`."""
+    found = [*RUNTIME.rglob("*.c"), *generated.glob("*.c")]
+    return sorted(path for path in found if path.parent.name != "python")
 
 
-def faults(target: str, folder: Path) -> list[str]:
-    """Compile every source for `target` and return the compiler's output for those that fail."""
-    places = [f"-I{RUNTIME}", *(f"-I{path}" for path in RUNTIME.iterdir() if path.is_dir())]
+def faults(target: str, generated: Path, folder: Path) -> list[str]:
+    """Compile every source for `target` into `folder` and return the compiler's output for those that fail."""
+    places = [f"-I{path}" for path in (RUNTIME, generated, *RUNTIME.iterdir()) if path.is_dir()]
 
     def compile_one(source: Path) -> str:
         command = [sys.executable, "-m", "ziglang", "cc", "-target", target, *FLAGS, *places]
@@ -50,18 +51,22 @@ def faults(target: str, folder: Path) -> list[str]:
         return "" if done.returncode == 0 else f"{source.name}: {done.stderr}"
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        return [text for text in pool.map(compile_one, sources()) if text]
+        return [text for text in pool.map(compile_one, sources(generated)) if text]
 
 
 def main() -> int:
     """Compile for each target and print one line for it."""
     status = 0
-    for target in sys.argv[1:] or TARGETS:
-        with tempfile.TemporaryDirectory() as folder:
-            found = faults(target, Path(folder))
-        sys.stdout.write(f"{target}: {len(sources()) - len(found)} of {len(sources())} sources compile\n")
-        sys.stdout.writelines(found)
-        status |= bool(found)
+    with tempfile.TemporaryDirectory() as name:
+        generated = Path(name)
+        subprocess.run([sys.executable, "-I", "-S", str(RUNTIME / "write_shipped.py"), name], check=True)
+        n_sources = len(sources(generated))
+        for target in sys.argv[1:] or TARGETS:
+            with tempfile.TemporaryDirectory() as folder:
+                found = faults(target, generated, Path(folder))
+            sys.stdout.write(f"{target}: {n_sources - len(found)} of {n_sources} sources compile\n")
+            sys.stdout.writelines(found)
+            status |= bool(found)
     return status
 
 

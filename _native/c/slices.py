@@ -12,9 +12,9 @@ from autosparse._native.c.register_gather import four_helper, has_lookup, lookup
 from autosparse._native.c.types import C_NUMBER, C_VALUES, stored_type, vector_type
 from autosparse._native.ir import nodes as ir
 from autosparse._native.ir.block import lanes_of
+from autosparse._native.ir.slice_layout import BASE_SHIFT, DIAGONAL, IN_ORDER, KIND_MASK, NARROW, SIDES, WIDE
 from autosparse._native.ir.spec import KernelSpec
 from autosparse._native.ir.writer import Writer
-from autosparse._native.storage.slices import BASE_SHIFT, DIAGONAL, IN_ORDER, KIND_MASK, NARROW, SIDES, WIDE
 
 from autosparse.core.formats import DICTIONARY
 from autosparse.core.values import dataclass

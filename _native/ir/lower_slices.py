@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from autosparse._native.ir.nodes import Coordinate, Extent, ForDense, Program, StoredLevel, SumSlots
+from autosparse._native.ir.slice_layout import INDEX_BITS, LEVELS, has_diagonals
 from autosparse._native.ir.spec import KernelSpec, expression_of
-from autosparse._native.storage.slices import INDEX_BITS, LEVELS, has_diagonals
 
 from autosparse.core.formats import DICTIONARY
 from autosparse.core.schedule import SuperSchedule

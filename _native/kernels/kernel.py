@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, overload
 
 from autosparse._native import runtime_api
 from autosparse._native.ir.rough_times import mixes_rows
+from autosparse._native.ir.slice_layout import SIDES
 from autosparse._native.ir.spec import KernelSpec
-from autosparse._native.storage.slices import SIDES
 
 from autosparse.core.values import dataclass, field
 from autosparse.errors import BuildError

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from autosparse._native.ir import nodes as ir
+from autosparse._native.ir.slice_layout import SIDES
 from autosparse._native.ir.spec import KernelSpec
 from autosparse._native.ir.writer import PythonWriter
 from autosparse._native.numba.operand_words import OPERAND_WORDS
-from autosparse._native.storage.slices import SIDES
 
 from autosparse.scalar import BY_BITS
 

@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 from autosparse._native.ir import nodes as ir
+from autosparse._native.ir.slice_layout import BASE_SHIFT, DIAGONAL, IN_ORDER, KIND_MASK, NARROW, WIDE
 from autosparse._native.numba.emitting import INTEGERS, NumbaEmitter, NumbaScope
-from autosparse._native.storage.slices import BASE_SHIFT, DIAGONAL, IN_ORDER, KIND_MASK, NARROW, WIDE
 
 
 def emit_slice(emitter: NumbaEmitter, node: ir.SumSlots, scope: NumbaScope) -> None:

@@ -3,6 +3,7 @@ install.
 
 To add functions, put them into a `.c` file in one of the folders here, and their declarations (plain C, no
 preprocessor) into a header named `*_api.h`. Both are found by name, and a header is included by its name alone.
+`write_shipped.py` generates further sources, into `build/runtime/generated`.
 Without a working `-fopenmp` the runtime is built without OpenMP.
 
 `make dev` compiles what has changed, into the source tree, and the extension module (../extension/build_extension.py).
@@ -19,6 +20,7 @@ sets for development installs) or AUTOSPARSE_SANITIZE is set.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import functools
 import hashlib
@@ -26,6 +28,7 @@ import os  # build time: nothing of autosparse can be imported yet
 import re
 import runpy
 import shlex
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -40,6 +43,7 @@ from cffi import FFI
 FOLDER = Path(__file__).resolve().parent
 INCLUDED = [FOLDER, *sorted(path for path in FOLDER.iterdir() if path.is_dir() and any(path.glob("*.h")))]
 MODULE = "autosparse._native._runtime"
+BUILD = FOLDER.parent.parent / "build" / "runtime"
 EXTENSION = runpy.run_path(str(FOLDER.parent / "extension" / "build_extension.py"))
 HOOKED = __name__ == "__main__" or any(map(os.environ.get, ("AUTOSPARSE_HOOKS", "AUTOSPARSE_SANITIZE")))
 
@@ -93,12 +97,38 @@ def _found(pattern: str) -> list[Path]:
     return sorted(FOLDER.rglob(pattern), key=lambda path: path.name)
 
 
+@functools.cache
+def generated() -> Path:
+    """Write the generated sources (.4 s) and return their folder: a temporary one where `build` cannot be written."""
+    folder = BUILD / "generated"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        writable = os.access(folder, os.W_OK)
+    except OSError:
+        writable = False
+    if not writable:
+        folder = Path(tempfile.mkdtemp(prefix="autosparse-generated-"))
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    subprocess.run([sys.executable, "-I", "-S", str(FOLDER / "write_shipped.py"), str(folder)], check=True)
+    return folder
+
+
+def generated_sources() -> list[Path]:
+    """Return the generated sources that are compiled, sorted by name."""
+    return sorted(generated().glob("*.c"))
+
+
+def include_folders() -> list[Path]:
+    """Return the folders in which compilers find headers."""
+    return [*INCLUDED, generated()]
+
+
 def _digest(flags: list[str]) -> str:
     """Return 16 hex digits over all sources of the runtime and the flags, which are part of plans
     (`_native.kernels.identity`).
     """
     digest = hashlib.blake2b(" ".join(flags).encode(), digest_size=8)
-    for source in [*_found("*.c"), *_found("*.h")]:
+    for source in [*_found("*.c"), *_found("*.h"), *sorted(generated().iterdir())]:
         if source.name != "_runtime_glue.c":
             digest.update(source.name.encode() + b"\0" + source.read_bytes())
     return digest.hexdigest()
@@ -122,7 +152,7 @@ def _make_builder(identity: str) -> FFI:
         builder.cdef(header.read_text(encoding="utf-8"))
     compile_flags, link_flags = _flags()
     root = Path.cwd().resolve()
-    sources = _found("*.c")
+    sources = [*_found("*.c"), *generated_sources()]
     included = [*headers, *_found("*_python.h")]  # only the extension's own module uses Python's API
     builder.set_source(
         MODULE,
@@ -131,7 +161,7 @@ def _make_builder(identity: str) -> FFI:
         + identity,
         # setuptools requires paths relative to setup.py
         sources=[str(path.relative_to(root) if path.is_relative_to(root) else path) for path in sources],
-        include_dirs=[str(folder) for folder in INCLUDED],
+        include_dirs=[str(folder) for folder in include_folders()],
         extra_compile_args=compile_flags,
         extra_link_args=link_flags,
     )
@@ -191,18 +221,19 @@ def build_into(destination: Path, first: Sequence[str] = ()) -> Path:
     its source or a header that the source includes has changed.
     """
     compile_flags, link_flags = _flags()
-    places = [f"-I{place}" for place in (*INCLUDED, sysconfig.get_path("include"))]
+    places = [f"-I{place}" for place in (*include_folders(), sysconfig.get_path("include"))]
     wraps = [] if os.environ.get("AUTOSPARSE_SANITIZE") else ["-fwrapv"]  # as Python's own flags, which wheels have
     flags = [*compile_flags, *wraps, "-fPIC", "-DNDEBUG", "-Wno-psabi", *places]  # psabi: notes on GCC before 4.6
     key = hashlib.blake2b(repr([_compiler(), flags]).encode(), digest_size=6).hexdigest()
-    folder = FOLDER.parent.parent / "build" / "runtime" / key
+    folder = BUILD / key
     folder.mkdir(parents=True, exist_ok=True)
     glue, identity = folder / "_runtime_glue.c", folder / "_identity.c"
     with contextlib.redirect_stdout(None):
         _make_builder("").emit_c_code(str(glue))  # leaves the file alone where it would be the same
     identity.write_text(_identity(), encoding="utf-8")
     place = {name: number for number, name in enumerate(first)}
-    sources = sorted([*_found("*.c"), glue, identity], key=lambda source: place.get(source.name, len(place)))
+    sources = [*_found("*.c"), *generated_sources(), glue, identity]
+    sources.sort(key=lambda source: place.get(source.name, len(place)))
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         objects = list(pool.map(lambda source: _object(source, folder, flags), sources))
     target = destination / f"_runtime{_suffix()}"

@@ -1,17 +1,26 @@
 """Packing of sliced formats (SELL-C-sigma, with diagonals): slots of lanes, one row of op(A) per lane.
 
-A PackedOperand in such a format has the arrays of `SIDES` in addition to the slots of the sliced level ``k1``
-(``pos["k1"]``, ``crd["k1"]``). ``runtime/pack/pack_slices.c``, which packs them, describes their contents.
+A PackedOperand in such a format has the arrays of `SIDES` (ir/slice_layout.py) in addition to the slots of the sliced
+level ``k1`` (``pos["k1"]``, ``crd["k1"]``). ``runtime/pack/pack_slices.c``, which packs them, describes their contents.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
 from autosparse._native import memory, runtime_api
+from autosparse._native.ir.slice_layout import (
+    BASE_SHIFT,
+    DIAGONAL,
+    IN_ORDER,
+    INDEX_BITS,
+    KIND_MASK,
+    LEVELS,
+    NARROW,
+    has_diagonals,
+)  # fmt: skip
 from autosparse._native.storage.dictionary import TABLE
 from autosparse._native.storage.levels import COORDINATE_DTYPES
 from autosparse._native.storage.rows import KernelRows, check, packing_threads
@@ -19,32 +28,14 @@ from autosparse._native.storage.stored import Filled, Packed
 from numpy.typing import NDArray
 
 from autosparse.core.dtypes import NarrowIndex, WideIndex
-from autosparse.core.formats import DICTIONARY, PRESETS, Format, LevelKind
+from autosparse.core.formats import DICTIONARY, Format
 from autosparse.core.pattern import Pattern
 from autosparse.core.values import dataclass
 
 Array = NDArray[Any]  # indices of any supported dtype, or values
 
-LEVELS: Final = (PRESETS["SELL"].levels, PRESETS["SELL with diagonals"].levels)
-"""Levels of the formats that are packed here."""
-SIDES: Final[Mapping[str, tuple[str, int]]] = {
-    "begin": ("pos", 3),
-    "what": ("crd", 3),
-    "first": ("crd", 4),
-    "rows": ("crd", 5),
-    "table": ("crd", 6),
-}
-"""Arrays in addition to those of the levels: name -> where a kernel finds them (kind, depth)."""
-INDEX_BITS: Final = (16, 32)
 LIMIT: Final = (1 << 31) - 1
 """Maximum number of rows and of columns, because both are stored in 32 bits."""
-
-WIDE: Final = 0
-NARROW: Final = 1
-DIAGONAL: Final = 2
-KIND_MASK: Final = 3
-IN_ORDER: Final = 4
-BASE_SHIFT: Final = 3
 
 
 @dataclass(frozen=True)
@@ -65,11 +56,6 @@ class SliceLayout:
         """Return, by name, those arrays of `SIDES` that the layout has."""
         found = {"begin": self.begin, "what": self.what}
         return found if self.rows is None else found | {"first": self.rows[0], "rows": self.rows[1]}
-
-
-def has_diagonals(fmt: Format) -> bool:
-    """Return whether slices may store diagonals."""
-    return fmt.levels[1].kind is LevelKind.DIAGONAL
 
 
 def lay_out(rows: KernelRows, fmt: Format) -> SliceLayout:

@@ -40,7 +40,7 @@ class Isa(NamedTuple):
     has_statistics: bool = False
     """True if the margins of the analytic cost model were determined with it (docs/design/cost-models.md)."""
     is_shipped: bool = False
-    """True if generated kernels are compiled with the runtime (`tools/shipped_kernels.py`)."""
+    """True if generated kernels are compiled with the runtime (`_native/kernels/shipped_specs.py`)."""
 
     @property
     def flags(self) -> tuple[str, ...]:

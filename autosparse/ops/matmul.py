@@ -5,21 +5,23 @@ For vectors there is no j.
 
 from __future__ import annotations
 
-from typing import Any, Final
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any, Final
 
 from autosparse.core.expression import Access, IndexExpression
-from autosparse.core.pattern import Pattern
 from autosparse.ops import names
 from autosparse.ops.base import DeviceProduct, Operation, Words
 from autosparse.ops.tuned.matmul import TUNING
 from autosparse.scalar import COMPLEX, REAL
 
+if TYPE_CHECKING:  # the build, which has no NumPy, emits kernels of this operation
+    from numpy.typing import NDArray
+
+    from autosparse.core.pattern import Pattern
+
 
 def reference(pattern: Pattern, data: NDArray[Any], B: NDArray[Any], *, transposed: bool = False) -> NDArray[Any]:
     """Return SciPy's ``op(A) @ B``, of shape (rows of op(A),) or (rows of op(A), columns of B)."""
+    import numpy as np
     import scipy.sparse
 
     nnz = pattern.nnz

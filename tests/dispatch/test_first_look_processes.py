@@ -110,7 +110,8 @@ ALLOWED = {
     "autosparse.tuning": {"", "memory", "memory.recall", "memory.sizes", "memory.stamps", "problems", "trials",
                           "trials.copy_policy", "trials.comparison", "trials.operand_adapter", "trials.iterations",
                           "trials.kernel_trial", "trials.matmul", "trials.served", "trials.service", "trials.specs"},
-    "autosparse._native": {"c", "c.build", "ir", "ir.rough_times", "ir.spec", "kernels", "kernels.kernel",
+    "autosparse._native": {"c", "c.build", "ir", "ir.rough_times", "ir.slice_layout", "ir.spec", "kernels",
+                           "kernels.kernel",
                            "kernels.precompiled", "kernels.shipped", "storage", "storage.levels", "storage.dictionary",
                            "storage.packers", "storage.packing", "storage.row_orders", "storage.rows",
                            "storage.slices", "storage.stored"},
@@ -119,7 +120,7 @@ ALLOWED = {
 """Modules that loading a remembered plan may import. Who adds one must say why it is needed.
 
 `core.solver` and `trials.served` name the choice that a trial runs; `ops.tuned` and `targets` hold the operation's
-tuning row, which was part of `ops.matmul`.
+tuning row, which was part of `ops.matmul`. `ir.slice_layout` holds constants that were part of `storage.slices`.
 """
 
 

@@ -15,7 +15,9 @@ BUILD_TIME = {
     "autosparse._native._runtime",
     "autosparse._native.extension",
     "autosparse._native.extension.build_extension",
+    "autosparse._native.kernels.shipped_sources",
     "autosparse._native.runtime.build_runtime",
+    "autosparse._native.runtime.write_shipped",
     "autosparse._native.torch_extension.build_extension",
 }
 """Modules that the installer runs where autosparse cannot be imported, or that it writes."""

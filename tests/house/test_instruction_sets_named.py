@@ -37,11 +37,9 @@ USED = NAMED | {
     "_native/runtime/spmv/spmv_masked64.h",
     "_native/runtime/spmv/spmv_masked64_f32.h",
     "_native/runtime/spmv/spmv_masked64_f64.h",
-    "tools/shipped_kernels.py",
+    "_native/kernels/shipped_sources.py",
 }
 """Files that may use one's intrinsics: kernels that win against portable vectors on a processor that has them."""
-GENERATED = re.compile(r"_native/runtime/shipped/shipped_(avx|list|neon)")
-"""Files that tools/shipped_kernels.py writes from the rows of `autosparse.isa`."""
 
 
 def spelling(pattern: re.Pattern[str]) -> set[str]:
@@ -51,7 +49,7 @@ def spelling(pattern: re.Pattern[str]) -> set[str]:
         place = REPOSITORY / folder
         for path in [place] if place.is_file() else place.rglob("*"):
             name = path.relative_to(REPOSITORY).as_posix()
-            if path.suffix in (".py", ".c", ".h") and not GENERATED.match(name) and pattern.search(path.read_text()):
+            if path.suffix in (".py", ".c", ".h") and pattern.search(path.read_text()):
                 found.add(name)
     return found
 

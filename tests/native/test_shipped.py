@@ -1,34 +1,47 @@
-"""Tests of precompiled kernels: their sources are the emitter's, and they compute what their specs say."""
+"""Tests of precompiled kernels: the build compiles the emitter's sources, and they compute what their specs say."""
 
 from __future__ import annotations
 
 import dataclasses
-import runpy
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from autosparse._native import runtime_api
 from autosparse._native.kernels import implementations
-from autosparse._native.kernels.shipped import SHIPPED_ISAS, shipped_kernel, specs
+from autosparse._native.kernels.shipped import shipped_kernel
+from autosparse._native.kernels.shipped_sources import sources
+from autosparse._native.kernels.shipped_specs import SHIPPED_ISAS, specs
 from autosparse._native.storage.packing import reason_unfit
 
 from autosparse import _native, config
 from autosparse.core.pattern import Pattern
-from tests.house.sources import IN_CHECKOUT, REPOSITORY
+from tests.house.sources import IN_CHECKOUT
 from tests.native.runtime_cases import isas, needs_runtime
 
 pytestmark = needs_runtime
+RUNTIME = Path(_native.__path__[0]) / "runtime"
 SPECS = [spec for isa in isas() if isa in SHIPPED_ISAS for spec in specs(isa)]
 needs_vectors = pytest.mark.skipif(not SPECS, reason="no avx2 here")
 
 
+@pytest.mark.parametrize("seed", ["1", "2"])
+def test_the_build_writes_the_emitters_sources(tmp_path: Path, seed: str) -> None:
+    """Check that the text depends neither on hash seeds, locale or folder, nor on packages that are installed."""
+    environment = {"PYTHONHASHSEED": seed, "LC_ALL": "C"} | {k: v for k, v in os.environ.items() if k == "SYSTEMROOT"}
+    (tmp_path / "shipped_of_an_old_version.c").touch()
+    command = [sys.executable, "-S", str(RUNTIME / "write_shipped.py"), str(tmp_path)]
+    subprocess.run(command, env=environment, cwd=tmp_path, check=True)
+    assert {path.name: path.read_text(encoding="utf-8") for path in tmp_path.iterdir()} == sources()
+
+
 @pytest.mark.skipif(not IN_CHECKOUT, reason="needs the sources: this is an installed copy")
-def test_sources_are_the_emitters():
-    emitted = runpy.run_path(str(REPOSITORY / "tools" / "shipped_kernels.py"))["sources"]()
-    kept = (REPOSITORY / "_native" / "runtime" / "shipped").glob("shipped_*.[ch]")
-    texts = {path.name: path.read_text(encoding="utf-8") for path in kept if path.name != "shipped_api.h"}
-    assert texts == emitted, "python tools/shipped_kernels.py, then build the runtime"
+def test_no_generated_source_is_committed() -> None:
+    assert not [path for path in RUNTIME.rglob("*") if path.name in sources()]
 
 
 @needs_vectors

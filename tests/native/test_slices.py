@@ -8,6 +8,7 @@ import itertools
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from autosparse._native.ir import slice_layout
 from autosparse._native.storage import slices
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -153,7 +154,7 @@ def test_every_row_is_in_one_lane_and_padding_stays_within_its_slice(fmt: Format
     is_stored = packed.values[positions] != 0
     for owner in np.unique(owners):
         of_slice = owners == owner
-        if (packed.crd["what"][owner - 1] & slices.KIND_MASK) != slices.DIAGONAL:
+        if (packed.crd["what"][owner - 1] & slice_layout.KIND_MASK) != slice_layout.DIAGONAL:
             touched = set(coordinates["k1"][of_slice & is_stored].tolist())
             assert set(coordinates["k1"][of_slice].tolist()) <= touched  # no further cache lines are read
 
@@ -174,8 +175,8 @@ def test_sorting_within_windows_is_what_least_padding_asks_for() -> None:
 def test_a_band_is_stored_by_diagonals() -> None:
     taken = banded(320)
     packed = _native.pack(taken.pattern, taken.data, Format.parse("i1:U,k1:D,i0:U | i=16"), transposed=False)
-    kinds = packed.crd["what"] & slices.KIND_MASK
-    assert np.count_nonzero(kinds == slices.DIAGONAL) >= 18  # all but the ends, whose diagonals leave the matrix
+    kinds = packed.crd["what"] & slice_layout.KIND_MASK
+    assert np.count_nonzero(kinds == slice_layout.DIAGONAL) >= 18  # all but the ends, whose diagonals leave the matrix
     assert packed.crd["k1"].size < taken.pattern.nnz / 4
 
 
@@ -185,7 +186,7 @@ def test_columns_too_far_apart_for_16_bits_are_stored_in_32() -> None:
     pattern, data = Pattern(3, 70_001, indptr, indices), np.arange(1, 6, dtype=np.float32)
     fmt = Format.parse("i1:U,k1:S,i0:U | i=2 | bits=16")
     packed = _native.pack(pattern, data, fmt, transposed=False)
-    assert (packed.crd["what"] & slices.KIND_MASK).tolist() == [slices.WIDE, slices.NARROW]
+    assert (packed.crd["what"] & slice_layout.KIND_MASK).tolist() == [slice_layout.WIDE, slice_layout.NARROW]
     expected = sp.csr_array((data, indices, indptr), shape=pattern.shape)
     np.testing.assert_array_equal(dense(packed), expected.toarray())
     made = cases.schedule(str(fmt), "i1 k1 i0")

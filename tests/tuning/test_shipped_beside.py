@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sps
-from autosparse._native.kernels.shipped import HIGH_SLICES
+from autosparse._native.kernels.shipped_specs import HIGH_SLICES
 
 import autosparse as asp
 from autosparse.config import Effort

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Final
 
-from autosparse._native.kernels.shipped import HIGH_SLICES
+from autosparse._native.kernels.shipped_specs import HIGH_SLICES
 from autosparse.config import Effort
 from autosparse.core.formats import DICTIONARY
 from autosparse.core.plan import Plan
