@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from autosparse._native.c.emit import emit
-from autosparse._native.ir.spec import KernelSpec
+from autosparse._native.ir.spec import VALUE_BYTES, KernelSpec
 from autosparse._native.kernels.shipped import HIGH_SLICE, SHIPPED_ISAS, specs
 
 from autosparse.isa import ISAS
@@ -55,15 +55,23 @@ def tables(isa: str) -> Iterator[tuple[str, list[KernelSpec]]]:
 
     def table_of(spec: KernelSpec) -> tuple[str, str, str, bool]:
         layout = str(spec.schedule.format)
-        return spec.dtype, spec.index_dtype, layout, spec.gathers and f"i={HIGH_SLICE} " in layout
+        return spec.dtype, spec.index_dtype, layout, spec.gathers and is_high(layout)
 
     for (dtype, index_dtype, layout, gathers), group in itertools.groupby(specs(isa), table_of):
         kind = "sorted" if "sigma" in layout else "slices" if ":D" in layout else "blocks"
+        kind = "rows" if ":C,i0:U |" in layout else kind
+        lanes = ISAS[isa].vector_bytes // VALUE_BYTES[dtype]
+        kind = "double" if f"i={2 * lanes} | sigma" in layout else kind
         kind += "_numbered" if "values=numbered" in layout else ""
-        if f"i={HIGH_SLICE} " in layout:
+        if is_high(layout):
             kind = f"high_{'gathered' if gathers else 'loaded'}_numbered"
         value, index = dtype.replace("float", "f"), "" if index_dtype == "int32" else "_i64"
         yield f"{isa}_{value}{index}_{kind}", list(group)
+
+
+def is_high(layout: str) -> bool:
+    """Return whether slices are higher than a vector and have dictionary-encoded values."""
+    return f"i={HIGH_SLICE} " in layout and "values=numbered" in layout
 
 
 def sources() -> dict[str, str]:

@@ -200,7 +200,7 @@ def test_one_product_never_pays_for_a_step(account: TuningAccount, outlook: Outl
         assert not pays(price_s, fresh, outlook)
 
 
-@given(gain=st.floats(0, 0.9), prices=st.lists(st.floats(1e-5, 1.0), min_size=1, max_size=8), n_runs=st.integers(1, 3000))
+@given(st.floats(0, 0.9), st.lists(st.floats(1e-5, 1.0), min_size=1, max_size=8), st.integers(1, 3000))
 def test_at_no_number_of_products_is_the_total_above_the_bound(gain: float, prices: list[float], n_runs: int) -> None:
     """Buy all steps on the advance, with the default overhead, for a kernel that then saves nothing."""
     account, outlook = TuningAccount(), Outlook(gain=gain, default_s=1e-4)

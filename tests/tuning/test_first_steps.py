@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import scipy.sparse as sps
 from autosparse._native import runtime_api
+from autosparse.tuner.search.loop import StepLoop, WithinBudget
 
 import autosparse as asp
 from autosparse import _native
 from autosparse.config import Effort
 from autosparse.dispatch import executor
-from autosparse.tuner.search.loop import StepLoop, WithinBudget
 from autosparse.tuning import planner
 from autosparse.tuning.live import LiveTuner
 from autosparse.tuning.setup import context_of, session_of

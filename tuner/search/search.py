@@ -353,9 +353,9 @@ class Search:
 
     def _warm_up(self, entrants: Sequence[Trial], race: Race) -> Steps:
         for at, trial in enumerate(entrants):
-            if trial is not self.incumbent and trial is not self.default:
-                if (yield self._sample(race, entrants, at)) is None:
-                    race.disqualify(at)
+            is_known = trial is self.incumbent or trial is self.default
+            if not is_known and (yield self._sample(race, entrants, at)) is None:
+                race.disqualify(at)
 
     def _sample(self, race: Race, entrants: Sequence[Trial], turn: int) -> Sample:
         in_advance = len(entrants) == 2 and self._is_first(entrants[1])

@@ -1,0 +1,29 @@
+/* Generated kernels for x86-64 with AVX2 and FMA, written by tools/shipped_kernels.py: do not edit. */
+#include "common.h"
+#include "shipped.h"
+
+#if ASP_X86
+#include <immintrin.h>
+#ifdef __clang__
+#pragma clang attribute push(__attribute__((target("avx2,fma,bmi,bmi2,popcnt"))), apply_to = function)
+#else
+#pragma GCC push_options
+#pragma GCC target("avx2,fma,bmi,bmi2,popcnt")
+#endif
+
+#define POSITION int64_t
+#include "shipped_avx2_f64_common.h"
+#include "shipped_avx2_f64_double_body.h"
+
+const asp_shipped asp_shipped_avx2_f64_i64_double[] = {
+    {"046d7dc7cb682aa201dd0e52be822913", (void (*)(void))asp_kernel_0},
+    {"287b3b425ec9cf93ad79d41d1306591d", (void (*)(void))asp_kernel_1},
+    {NULL, NULL},
+};
+
+#ifdef __clang__
+#pragma clang attribute pop
+#else
+#pragma GCC pop_options
+#endif
+#endif

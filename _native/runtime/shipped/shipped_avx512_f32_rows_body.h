@@ -1,0 +1,160 @@
+/* Generated kernels, written by tools/shipped_kernels.py: do not edit. */
+/* autosparse kernel
+ * i1:U,k1:C,i0:U | i=16 | bits=16; loops i1 k1 i0, parallel i1
+ * float32, avx512; unroll 4, prefetch 0
+ *
+ * C[i] += A[i,k] * B[k]    # A: i1:U,k1:C,i0:U
+ * parallel for i1 in 0..ceil(n_i / 16):
+ *   p_i1 = 0 * ceil(n_i / 16) + i1
+ *   accumulate C[i] x 4 (zero, check finite):
+ *     for p_k1 in k1_pos[p_i1]..: k1 = k1_crd[p_k1]  # unroll 4
+ *       block [i0] lanes i0: C[i] += A[i,k] * B[k]
+ */
+typedef float f32x2 __attribute__((vector_size(8)));
+typedef float f32x2_unaligned __attribute__((vector_size(8), aligned(4), may_alias));
+static inline f32x2 load_f32x2(const float *p) { return *(const f32x2_unaligned *)p; }
+static inline void store_f32x2(float *p, f32x2 v) { *(f32x2_unaligned *)p = v; }
+static inline float sum_f32x2(f32x2 v)
+{
+    union { f32x2 whole; f32x1 half[2]; } u = {v};
+    return sum_f32x1(u.half[0] + u.half[1]);
+}
+typedef float f32x4 __attribute__((vector_size(16)));
+typedef float f32x4_unaligned __attribute__((vector_size(16), aligned(4), may_alias));
+static inline f32x4 load_f32x4(const float *p) { return *(const f32x4_unaligned *)p; }
+static inline void store_f32x4(float *p, f32x4 v) { *(f32x4_unaligned *)p = v; }
+static inline float sum_f32x4(f32x4 v)
+{
+    union { f32x4 whole; f32x2 half[2]; } u = {v};
+    return sum_f32x2(u.half[0] + u.half[1]);
+}
+typedef float f32x8 __attribute__((vector_size(32)));
+typedef float f32x8_unaligned __attribute__((vector_size(32), aligned(4), may_alias));
+static inline f32x8 load_f32x8(const float *p) { return *(const f32x8_unaligned *)p; }
+static inline void store_f32x8(float *p, f32x8 v) { *(f32x8_unaligned *)p = v; }
+static inline float sum_f32x8(f32x8 v)
+{
+    union { f32x8 whole; f32x4 half[2]; } u = {v};
+    return sum_f32x4(u.half[0] + u.half[1]);
+}
+typedef float f32x16 __attribute__((vector_size(64)));
+typedef float f32x16_unaligned __attribute__((vector_size(64), aligned(4), may_alias));
+static inline f32x16 load_f32x16(const float *p) { return *(const f32x16_unaligned *)p; }
+static inline void store_f32x16(float *p, f32x16 v) { *(f32x16_unaligned *)p = v; }
+static inline float sum_f32x16(f32x16 v)
+{
+    union { f32x16 whole; f32x8 half[2]; } u = {v};
+    return sum_f32x8(u.half[0] + u.half[1]);
+}
+static inline f32x16 load_part_f32x16(const float *p, int64_t n)
+{
+    f32x16 v = {0};
+    for (int lane = 0; lane < 16 && lane < n; lane++)
+        v[lane] = p[lane];
+    return v;
+}
+static inline void store_part_f32x16(float *p, f32x16 v, int64_t n)
+{
+    for (int lane = 0; lane < 16 && lane < n; lane++)
+        p[lane] = v[lane];
+}
+/* Reads past the end give the last value: it meets a padded zero. */
+static inline f32x16 load_clamped_f32x16(const float *p, int64_t k, int64_t n)
+{
+    f32x16 v;
+    if (k + 16 <= n)
+        return load_f32x16(p + k);
+    for (int lane = 0; lane < 16; lane++)
+        v[lane] = p[k + lane < n ? k + lane : n - 1];
+    return v;
+}
+static void task_0(void *context, int64_t part, int64_t end_part)
+{
+    task_context_0 *x = context;
+    const asp_call *call = x->call;
+    const int64_t begin = asp_boundary(x->weights, x->n, call->chunk, part, x->n_parts);
+    const int64_t end = asp_boundary(x->weights, x->n, call->chunk, end_part, x->n_parts);
+    f32x16 check_16 = {0};
+    const asp_operand *A = call->A;
+    const int64_t n_i = A->size[0];
+    const POSITION *restrict k1_pos = A->pos[1];
+    const uint16_t *restrict k1_crd = A->crd[1];
+    const float *restrict vals = A->vals;
+    const float *restrict B_ = (const float *)call->B;
+    float *restrict C_ = (float *)call->C;
+    for (int64_t i1 = begin; i1 < end; i1++) {
+        const int64_t p_i1 = i1;
+        {
+            f32x16 sum_i0_0 = (f32x16){0};
+            f32x16 sum1_i0_0 = (f32x16){0};
+            f32x16 sum2_i0_0 = (f32x16){0};
+            f32x16 sum3_i0_0 = (f32x16){0};
+            int64_t p_k1 = k1_pos[p_i1];
+            const int64_t end_k1 = k1_pos[p_i1 + 1];
+            for (; p_k1 + 4 <= end_k1; p_k1 += 4) {
+                const int64_t step_k1 = p_k1;
+                {
+                    const int64_t p_k1 = step_k1 + 0, k1 = k1_crd[p_k1];
+                    const f32x1 b = *(B_ + k1);
+                    sum_i0_0 += load_f32x16(vals + p_k1 * 16) * b;
+                }
+                {
+                    const int64_t p_k1 = step_k1 + 1, k1 = k1_crd[p_k1];
+                    const f32x1 b = *(B_ + k1);
+                    sum1_i0_0 += load_f32x16(vals + p_k1 * 16) * b;
+                }
+                {
+                    const int64_t p_k1 = step_k1 + 2, k1 = k1_crd[p_k1];
+                    const f32x1 b = *(B_ + k1);
+                    sum2_i0_0 += load_f32x16(vals + p_k1 * 16) * b;
+                }
+                {
+                    const int64_t p_k1 = step_k1 + 3, k1 = k1_crd[p_k1];
+                    const f32x1 b = *(B_ + k1);
+                    sum3_i0_0 += load_f32x16(vals + p_k1 * 16) * b;
+                }
+            }
+            for (; p_k1 < end_k1; p_k1++) {
+                const int64_t k1 = k1_crd[p_k1];
+                const f32x1 b = *(B_ + k1);
+                sum_i0_0 += load_f32x16(vals + p_k1 * 16) * b;
+            }
+            sum_i0_0 += sum1_i0_0;
+            sum_i0_0 += sum2_i0_0;
+            sum_i0_0 += sum3_i0_0;
+            check_16 += sum_i0_0 * 0;
+            if (n_i - (i1 * 16) >= 16)
+                store_f32x16(C_ + i1 * 16, sum_i0_0);
+            else
+                store_part_f32x16(C_ + i1 * 16, sum_i0_0, n_i - (i1 * 16));
+        }
+    }
+    if (sum_f32x16(check_16) != 0) /* nan: a result was not finite */
+        x->bad = 1;
+}
+static int asp_kernel_0(const asp_operand *A, uintptr_t B, int64_t ldB, uintptr_t C, int64_t ldC, int64_t n_j, int64_t n_threads, int64_t chunk)
+{
+    const asp_call arguments = {A, B, C, ldB, ldC, n_j, n_threads, chunk}, *call = &arguments;
+    int bad = 0;
+    const int64_t n_i = A->size[0];
+    const int64_t n_k = A->size[1];
+    const POSITION *restrict k1_pos = A->pos[1];
+    float *restrict C_ = (float *)call->C;
+    const int64_t n_i1 = (n_i + 15) / 16;
+    if (n_i == 0 || n_k == 0) {
+        for (int64_t at = 0; at < n_i; at++) C_[at] = 0;
+        return 0;
+    }
+    {
+        task_context_0 x = {.call = call, .n = n_i1, .weights = k1_pos};
+        x.n_parts = chunk > 0 ? (x.n + chunk - 1) / chunk : n_threads > 1 ? 16 * n_threads : 1;
+        if (!A->parallel || n_threads <= 1)
+            task_0(&x, 0, x.n_parts);
+        else {
+            const double serial_ns = (double)A->n_positions[2] * (0.6 + 0.04 * (double)n_j);
+            A->parallel(task_0, &x, x.n_parts, 1, 1 + x.n_parts / (4 * n_threads), (int)n_threads, serial_ns);
+        }
+        bad |= x.bad;
+    }
+    return bad;
+}

@@ -1,0 +1,29 @@
+/* Generated kernels for x86-64 with AVX-512 (F, VL, DQ, BW), written by tools/shipped_kernels.py: do not edit. */
+#include "common.h"
+#include "shipped.h"
+
+#if ASP_X86
+#include <immintrin.h>
+#ifdef __clang__
+#pragma clang attribute push(__attribute__((target("avx512f,avx512vl,avx512dq,avx512bw,avx2,fma,bmi,bmi2,popcnt"))), apply_to = function)
+#else
+#pragma GCC push_options
+#pragma GCC target("avx512f,avx512vl,avx512dq,avx512bw,avx2,fma,bmi,bmi2,popcnt")
+#endif
+
+#define POSITION int32_t
+#include "shipped_avx512_f64_common.h"
+#include "shipped_avx512_f64_double_body.h"
+
+const asp_shipped asp_shipped_avx512_f64_double[] = {
+    {"78b123ae2f368e25abda39643da82c04", (void (*)(void))asp_kernel_0},
+    {"65db45ad7d58290f37ca78929958cfad", (void (*)(void))asp_kernel_1},
+    {NULL, NULL},
+};
+
+#ifdef __clang__
+#pragma clang attribute pop
+#else
+#pragma GCC pop_options
+#endif
+#endif
