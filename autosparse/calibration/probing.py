@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from autosparse.calibration.collection import context_for
 from autosparse.config import options
+from autosparse.core.dtypes import Byte
 from autosparse.core.target import Target
 from autosparse.errors import BuildError
 from autosparse.tuner.features.setting import MachineRates
@@ -57,7 +58,7 @@ def measured_rates(target: Target, threads: int) -> MachineRates:
 
 def _copied(n_bytes: int, threads: int) -> float:
     """Return the bytes read and written per second by threads that each copy `n_bytes` between private arrays."""
-    pairs = [(np.ones(n_bytes, np.uint8), np.ones(n_bytes, np.uint8)) for _ in range(threads)]
+    pairs = [(np.ones(n_bytes, Byte), np.ones(n_bytes, Byte)) for _ in range(threads)]
     if threads == 1:
         (source, target), (nothing, other) = pairs[0], (pairs[0][0][:0], pairs[0][1][:0])
         call_s = seconds_each(lambda rounds: _copy(nothing, other, rounds))
@@ -72,7 +73,7 @@ def _copied(n_bytes: int, threads: int) -> float:
         return 2.0 * n_bytes * threads / seconds_each(all_copy)
 
 
-def _copy(source: NDArray[np.uint8], target: NDArray[np.uint8], rounds: int) -> None:
+def _copy(source: NDArray[Byte], target: NDArray[Byte], rounds: int) -> None:
     for _ in range(rounds):
         np.copyto(target, source)
 
