@@ -30,6 +30,21 @@ HIGH_SLICES: Final = SuperSchedule(
 """Schedule of the fastest kernel for grids with few distinct coefficients; the tuning statistics never rank it."""
 
 
+def chosen(lanes: int) -> Iterator[SuperSchedule]:
+    """Yield the schedules that add most to the others in the archive of measurements, for `lanes` values a vector.
+
+    benchmarks/results/decisions/precompiled-portfolio.md has the evidence.
+    """
+    yield SuperSchedule(
+        operation=names.MATMUL, format=Format.parse(f"i1:U,k1:C,i0:U | i={lanes} | bits=16"),
+        loop_order=("i1", "k1", "i0"), unroll=4,
+    )  # fmt: skip
+    yield SuperSchedule(
+        operation=names.MATMUL, format=Format.parse(f"i1:U,k1:D,i0:U | i={2 * lanes} | sigma=512 | bits=16"),
+        loop_order=("i1", "k1", "i0"), unroll=1, prefetch=SLICE_PREFETCH,
+    )  # fmt: skip
+
+
 def specs(isa: str) -> Iterator[KernelSpec]:
     """Yield the specs of an instruction set's shipped kernels, in the order of its source."""
     # SciPy's sparse arrays keep 64-bit indices if they are created from such arrays.
@@ -42,6 +57,8 @@ def specs(isa: str) -> Iterator[KernelSpec]:
                 loop_order=("i1", "k1", "i0"), unroll=SLICE_UNROLL, prefetch=SLICE_PREFETCH,
             )  # fmt: skip
             yield from (KernelSpec(names.MATMUL, slices, dtype, index_dtype, isa, gathers=one) for one in (True, False))
+        for added in chosen(lanes):
+            yield from (KernelSpec(names.MATMUL, added, dtype, index_dtype, isa, gathers=one) for one in (True, False))
         for _ in numbers[1:]:
             for one in (True, False):
                 yield KernelSpec(names.MATMUL, HIGH_SLICES, dtype, index_dtype, isa, gathers=one)

@@ -24,7 +24,7 @@ RUN_SHARE: Final = 0.1
 REINVEST_SHARE: Final = 0.5
 """Fraction of the time saved in earlier processes that may be spent on tuning (`tuning.amortization` has the same)."""
 
-ADVANCE: Final = 10.0
+ADVANCE: Final = 13.0
 """Factor of the advance on the overhead budget: steps without a compiler may cost 1 + ADVANCE * expected gain times it.
 
 `tuning.amortization` has the same.

@@ -285,11 +285,12 @@ def _look(state: DispatchState, operand: AnyOperand, n_vecs: int, trial: Serving
     try:
         if state.live_tuner is None and _is_enough(state, operand):
             return
-        begun_ns, is_new = perf_counter_ns(), state.live_tuner is None
+        begun_ns, is_first = perf_counter_ns(), "autosparse.tuning.setup" not in sys.modules
+        is_new = state.live_tuner is None
         from autosparse.tuning.setup import live_tuner_of
 
         live_tuner = live_tuner_of(state, operand)
-        if is_new and state.expected is not None:  # a solver's budget includes loading the modules
+        if is_new and (is_first or state.expected is not None):  # the budget includes loading the modules
             live_tuner.tuning_s += (perf_counter_ns() - begun_ns) * 1e-9
         live_tuner.look(n_vecs, trial, took_ns)
         state.commit()

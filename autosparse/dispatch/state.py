@@ -32,6 +32,12 @@ FIRST_STEP_S: Final = 2e-4
 """Cost in seconds of the first tuning step, a cache lookup. Tuning is not considered before the budget covers it."""
 FIRST_IMPORT_S: Final = 0.03
 """Cost in seconds of loading the modules of tuning, once per process."""
+FIRST_IMPORT_ADVANCE: Final = 4.0
+"""Advance on loading the modules, as a multiple of the overhead share, for products with a vector.
+
+Their expected gain allows the largest advance (`amortization.MAX_ADVANCE`). The modules that know the gain are not
+loaded yet.
+"""
 FIRST_GLANCE_S: Final = 6e-5
 """Product time in seconds, times the option `overhead`, after which a problem's account is read: 1.5 ms at 4 %."""
 
@@ -242,8 +248,9 @@ def tuning_look_ns(options: Options, operation: str, n_vecs: int) -> float:
         return 0.0
     if "autosparse.tuning.setup" in sys.modules:
         from autosparse.ops import OPS
-        from autosparse.tuning.amortization import ADVANCE
+        from autosparse.tuning.amortization import advance_share
 
         gain = OPS[operation].tuning.measured_gain(n_vecs)
-        return FIRST_STEP_S / ((1.0 + ADVANCE * gain) * options.overhead) * 1e9
-    return FIRST_IMPORT_S / options.overhead * 1e9
+        return FIRST_STEP_S / ((1.0 + advance_share(gain)) * options.overhead) * 1e9
+    advance = FIRST_IMPORT_ADVANCE if operation == names.MATMUL and n_vecs == 1 else 0.0
+    return FIRST_IMPORT_S / ((1.0 + advance) * options.overhead) * 1e9

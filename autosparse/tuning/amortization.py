@@ -6,8 +6,9 @@ of products run so far, and rho the option `overhead`. Tuning between products i
 * overhead share: rho times the time already spent in products, plus half of what tuning has saved so far. For any N,
   and even if tuning gains nothing, the total time stays <= (1 + rho) * N * d;
 * expected saving: if a hint or the history gives N_total, SAVING_SHARE times the expected saving g * N_total * d;
-* advance: g * ADVANCE times the overhead share, for steps that need no compiler and lead to a result soon (hashing the
-  matrix, ranking, packing for a kernel that is built). The total stays <= (1 + (1 + g * ADVANCE) * rho) * N * d.
+* advance: g * ADVANCE times the overhead share, at most MAX_ADVANCE times, for steps that need no compiler and lead to
+  a result soon (loading modules, hashing the matrix, ranking, packing for a kernel that is built). The total stays
+  <= (1 + (1 + MAX_ADVANCE) * rho) * N * d, which is 1.20 times the untuned total with the default overhead.
 
 A solver that runs products states a lower bound on their number (`Expected`). The overhead share is then rho times the
 time of that many products, and there is no advance: the total stays <= (1 + rho) * N * d if the bound holds.
@@ -33,11 +34,16 @@ SAVING_SHARE: Final = 0.3
 """Fraction of an expected saving that may be spent to obtain it; both run count and expected gain can be wrong."""
 REINVEST_SHARE: Final = 0.5
 """Fraction of the time already saved that may be spent on further tuning."""
-ADVANCE: Final = 10.0
+ADVANCE: Final = 13.0
 """Advance on cheap steps, as a multiple of the overhead share, before any saving is measured.
 
-It is multiplied by the expected gain. With the default overhead (0.04) it allows 0.4 times what tuning would have
+It is multiplied by the expected gain. With the default overhead (0.04) it allows 0.52 times what tuning would have
 saved on the products run so far.
+"""
+MAX_ADVANCE: Final = 4.0
+"""Maximum advance, as a multiple of the overhead share, whatever gain is expected.
+
+It bounds the total time of any number of products by 1.20 times the untuned total with the default overhead (0.04).
 """
 ADVANCE_RUNS: Final = 3.0
 """Expected number of future products for each product run so far, for steps that lead to a result soon.
@@ -110,7 +116,14 @@ def saving_budget_s(outlook: Outlook) -> float:
 
 def advance_budget_s(account: TuningAccount, outlook: Outlook) -> float:
     """Return the seconds by which tuning may exceed the overhead share early on; 0 if a solver bounds the run count."""
-    return 0.0 if outlook.expected is not None else ADVANCE * outlook.gain * outlook.overhead * account.product_s
+    if outlook.expected is not None:
+        return 0.0
+    return advance_share(outlook.gain) * outlook.overhead * account.product_s
+
+
+def advance_share(gain: float) -> float:
+    """Return the advance for an expected `gain`, as a multiple of the overhead share."""
+    return min(MAX_ADVANCE, ADVANCE * gain)
 
 
 def budget_s(account: TuningAccount, outlook: Outlook, *, in_advance: bool = False) -> float:
@@ -205,7 +218,7 @@ def next_look_s(
     path_s = max(price_s, path_price_s or 0.0)
     saved_s = REINVEST_SHARE * max(0.0, account.saved_s)
     in_advance = in_advance and outlook.expected is None
-    share = outlook.overhead * (1.0 + ADVANCE * outlook.gain if in_advance else 1.0)
+    share = outlook.overhead * (1.0 + advance_share(outlook.gain) if in_advance else 1.0)
     by_overhead_s = max(0.0, account.tuning_s + price_s - saved_s) / share
     by_runs_s = 0.0
     if expected_runs_left(account, outlook, in_advance=in_advance) * gain_s < path_s:

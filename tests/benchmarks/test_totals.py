@@ -39,7 +39,7 @@ def test_the_setup_cost_is_added_once_to_the_total():
 @pytest.mark.parametrize("speed", [0.8, 1.0, 1.5, 4.0])
 def test_tuning_lazily_never_costs_more_than_the_overhead_allows(price_s, speed):
     one = lazy(Way(price_s=price_s, product_s=1e-3 / speed), overhead=0.05)
-    share = 0.05 * (1 + amortization.ADVANCE * one.gain)  # the first tier may be bought in advance
+    share = 0.05 * (1 + amortization.advance_share(one.gain))  # the first tier may be bought in advance
     for n in (1, 10, 100, 1_000, 10_000, 100_000):
         before_s = n * 1e-3
         # A tier that turns out slower costs the time its products lose, besides its price.

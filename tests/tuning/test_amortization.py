@@ -11,6 +11,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from autosparse.dispatch import state
+from autosparse.ops import OPS
 from autosparse.tuning import amortization, session
 from autosparse.tuning.amortization import Outlook, TuningAccount
 from autosparse.tuning.memory.sizes import LARGE_ENTRIES
@@ -170,7 +172,7 @@ def test_ski_rental_total_is_bounded_whatever_tuning_brings(
     gain = max(0.0, true_gain)
     account, outlook = TuningAccount(), Outlook(overhead=overhead, gain=0.1, default_s=default_s)
     queue, tuned = list(cost_estimates), False
-    share = overhead * (1 + amortization.ADVANCE * outlook.gain if in_advance else 1)
+    share = overhead * (1 + amortization.advance_share(outlook.gain) if in_advance else 1)
     for _ in range(n_runs):
         run_s = default_s * (1 - gain) if tuned else default_s
         account = dataclasses.replace(
@@ -196,6 +198,22 @@ def test_one_product_never_pays_for_a_step(account: TuningAccount, outlook: Outl
     fresh = TuningAccount(n_calls=1, product_s=outlook.default_s)
     if price_s > 0.04 * outlook.default_s + amortization.NO_PRICE_S:
         assert not pays(price_s, fresh, outlook)
+
+
+@given(st.floats(0, 0.9), st.lists(st.floats(1e-5, 1.0), min_size=1, max_size=8), st.integers(1, 3000))
+def test_at_no_number_of_products_is_the_total_above_the_bound(gain: float, prices: list[float], n_runs: int) -> None:
+    """Buy all steps on the advance, with the default overhead, for a kernel that then saves nothing."""
+    account, outlook = TuningAccount(), Outlook(gain=gain, default_s=1e-4)
+    for _ in range(n_runs):
+        account = dataclasses.replace(account, n_calls=account.n_calls + 1, product_s=account.product_s + 1e-4)
+        while prices and amortization.weigh(prices[0], account=account, outlook=outlook, in_advance=True).pays:
+            account = dataclasses.replace(account, tuning_s=account.tuning_s + prices.pop(0))
+        assert account.product_s + account.tuning_s <= 1.2 * account.n_calls * 1e-4 * (1 + 1e-9)
+
+
+def test_the_advance_on_loading_modules_is_the_largest_one() -> None:
+    assert state.FIRST_IMPORT_ADVANCE == amortization.MAX_ADVANCE
+    assert amortization.advance_share(OPS["matmul"].tuning.measured_gain(1)) == amortization.MAX_ADVANCE
 
 
 def test_break_even_examples() -> None:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
 import pytest
 import scipy.sparse as sps
 from autosparse._native import runtime_api
+from autosparse.tuner.search.loop import StepLoop, WithinBudget
 
 import autosparse as asp
 from autosparse import _native
+from autosparse.config import Effort
+from autosparse.dispatch import executor
 from autosparse.tuning import planner
 from autosparse.tuning.live import LiveTuner
 from autosparse.tuning.setup import context_of, session_of
 from autosparse.tuning.solvers import candidates
+from autosparse.tuning.trials.context import TuningContext
 from tests.tuning.forcing import state_of
 
 pytestmark = pytest.mark.skipif(not runtime_api.available, reason="needs the C runtime")
@@ -52,6 +57,34 @@ def test_a_tuning_that_was_asked_for_makes_the_space_before_ranking_is_timed(mon
     matrix().tune(effort="estimate")
     assert had
     assert all(had)
+
+
+@pytest.mark.parametrize("live", [False, True])
+def test_without_a_compiler_only_kernels_that_exist_are_tried(live: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Check that candidates that need a compiler take no place of precompiled ones where there is none."""
+    A = matrix()
+    A @ np.ones(3_000, np.float32)
+    monkeypatch.setattr(TuningContext, "compiler_id", lambda self: "none")
+    context = context_of(A._cell, state_of(A))
+    search = candidates.search_for(context, effort=Effort.MEASURE, live=live)
+    loop = StepLoop(search.steps())
+    loop.run(WithinBudget(runner=context.runner, budget_s=20.0))
+    loop.close()
+    assert search.trials, "precompiled kernels are candidates"
+    assert all(context.is_built(one.schedule) for one in search.trials if one.schedule is not None)
+    assert not [one.failed for one in search.trials if one.failed and "compiler" in one.failed]
+
+
+def test_loading_the_modules_counts_as_tuning_of_the_first_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Check that the advance on loading them cannot be spent a second time on the steps after it."""
+    A = matrix()
+    found = executor.state_for(A._cell, np.ones(3_000, np.float32), 1, False)
+    monkeypatch.delitem(sys.modules, "autosparse.tuning.setup")
+    monkeypatch.setattr(executor, "perf_counter_ns", iter(range(0, 10**12, 30_000_000)).__next__)
+    monkeypatch.setattr(LiveTuner, "look", lambda *_: None)
+    monkeypatch.setattr(executor, "_is_enough", lambda *_: False)
+    executor._look(found, A._cell, 1, None, 100_000)
+    assert found.live_tuner.tuning_s >= 0.03  # type: ignore[union-attr]
 
 
 def _steps_until_ranked(A: Any) -> list[str]:

@@ -61,6 +61,7 @@ class Search:
     propose: Proposer | None = None  # learned model, where there is one
     build_all: Callable[[Sequence[Trial]], None] | None = None  # compiles several kernels at once
     is_built: Callable[[Schedule], bool] | None = None  # returns whether a kernel needs no compilation
+    can_make: Callable[[Schedule], bool] = lambda _: True  # false: a kernel needs a compiler, and there is none
     untrusted_reason: Callable[[bool], str | None] = lambda _: None  # why no prediction is accepted unmeasured
     is_foreign: Callable[[], bool] = lambda: False  # returns whether the learned model was trained on other processors
     always: Sequence[Schedule] = ()  # schedules that race first regardless of predictions and need no compilation
@@ -191,8 +192,8 @@ class Search:
     def _is_accepted(self, schedule: SuperSchedule) -> bool:
         """Return whether `schedule` may be used unmeasured; after a learned model ran, only its proposals may."""
         ratio, is_learned = self.predicted_ratio(schedule) or 1.0, self.queue.n_proposed > 0
-        is_named = not is_learned or self.queue.is_proposed(schedule)
-        return is_named and is_accepted(schedule, ratio, most=self._acceptable(), is_learned=is_learned)
+        is_open = (not is_learned or self.queue.is_proposed(schedule)) and self.can_make(schedule)
+        return is_open and is_accepted(schedule, ratio, most=self._acceptable(), is_learned=is_learned)
 
     def _batches(self) -> Iterator[list[Trial]]:
         """Yield batches: best predictions, corrected ones, the incumbent's neighbours, close losers, or (full) all."""
@@ -230,15 +231,17 @@ class Search:
         if self.propose is None or not self.queue.n_proposed or not self.default_s or not self.style.n_corrected:
             return []
         more, note, n = self.propose.more, self.queue.note, self.style.n_corrected
-        return corrected_favourites(self.trials, self.measured_s, default_s=self.default_s, n=n, more=more, note=note)
+        found = corrected_favourites(self.trials, self.measured_s, default_s=self.default_s, n=n, more=more, note=note)
+        return list(filter(self.can_make, found))
 
     def _around_incumbent(self) -> list[SuperSchedule]:
         one = self.incumbent.schedule
         return list(neighbours(self.problem, one, self.supports)) if isinstance(one, SuperSchedule) else []
 
     def tried(self, choice: Choice) -> bool:
-        """Return whether this search has entered `choice`, or an earlier process has measured it."""
-        return self._is_entered(choice) or bool(self._n_measured_earlier([choice]))
+        """Return whether `choice` was entered, or measured by an earlier process, or needs a missing compiler."""
+        is_known = self._is_entered(choice) or bool(self._n_measured_earlier([choice]))
+        return is_known or (choice.schedule is not None and not self.can_make(choice.schedule))
 
     def _is_entered(self, choice: Choice) -> bool:
         return any(trial.choice == choice for trial in self.trials)
@@ -281,8 +284,7 @@ class Search:
     def _run_batch(self, batch: Sequence[Trial]) -> Steps:
         try:
             yield from self._prepare(batch)
-            ready = [trial for trial in batch if trial.ready]
-            if ready:
+            if ready := [trial for trial in batch if trial.ready]:
                 yield from self._race(ready)
             if not self.incumbent.choice.is_default and not self.incumbent.ready:
                 for trial in batch:
@@ -312,8 +314,7 @@ class Search:
             now = {trial.choice for trial in batch}
             self._unbuilt = [trial for trial in wanted if trial.choice not in now]
             for trial in batch:
-                what = name_of(trial)
-                price_s = build_s[trial.choice]
+                what, price_s = name_of(trial), build_s[trial.choice]
                 is_cheap = self.is_built is not None and trial.schedule is not None and self.is_built(trial.schedule)
                 in_advance = is_cheap and self._is_first(trial)
                 yield self._work("build", price_s, trial.build, path_s=path_s, what=what, in_advance=in_advance)
@@ -351,10 +352,9 @@ class Search:
 
     def _warm_up(self, entrants: Sequence[Trial], race: Race) -> Steps:
         for at, trial in enumerate(entrants):
-            if trial is not self.incumbent and trial is not self.default:
-                seconds = yield self._sample(race, entrants, at)
-                if seconds is None:
-                    race.disqualify(at)
+            is_known = trial is self.incumbent or trial is self.default
+            if not is_known and (yield self._sample(race, entrants, at)) is None:
+                race.disqualify(at)
 
     def _sample(self, race: Race, entrants: Sequence[Trial], turn: int) -> Sample:
         in_advance = len(entrants) == 2 and self._is_first(entrants[1])

@@ -7,6 +7,7 @@ from typing import Final
 
 from autosparse._native.kernels.shipped_specs import HIGH_SLICES
 from autosparse.config import Effort
+from autosparse.core.composite import Schedule
 from autosparse.core.formats import DICTIONARY
 from autosparse.core.plan import Plan
 from autosparse.core.problem import Problem
@@ -78,6 +79,7 @@ def search_for(
         style=style,
         propose=proposer_of(context, live=live),
         is_built=context.is_built,
+        can_make=context.is_built if context.compiler_id() == "none" else _anything,
         untrusted_reason=lambda is_learned: training_domain_of(context, is_learned=is_learned).untrusted_reason(
             context.problem
         ),
@@ -91,6 +93,10 @@ def search_for(
         others=offer.choices,
         refused=(*refused, *offer.refused),
     )
+
+
+def _anything(schedule: Schedule) -> bool:
+    return True
 
 
 def _in_place(context: TuningContext, *, live: bool) -> list[SuperSchedule]:
