@@ -66,6 +66,7 @@ class CoreRates:
     flops: float = 50e9  # of products with several columns; a multiply-add counts twice
     row_s: float = 2e-9  # loop overhead per row, block row, or row in a column panel, in products with several columns
     block_s: float = 1.2e-9  # loop overhead per nonzero or block, in products with several columns
+    start_s: float = 0.0  # seconds added to a product on several threads
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +93,7 @@ class VectorRates:
     not_unrolled: float = 1.25  # time factor of blocks with a single accumulator
 
 
+ModelRates = tuple[CoreRates, VectorRates]
 Floats = NDArray[np.float64]
 
 
@@ -115,7 +117,8 @@ class TrafficModel:
             is_runtimes = traits.tile == 0
             one_thread_s = self._wide_s(setting, traits, shape) * np.where(is_runtimes, 1.0, behind_runtime(problem))
         # Two threads on two cores gain about 1.7: they share the L3 cache and the memory bandwidth.
-        times: list[float] = (one_thread_s / (1.0 + 0.7 * (min(problem.threads, problem.target.n_cores) - 1))).tolist()
+        start_s = self.rates.start_s if problem.threads > 1 else 0.0
+        times: list[float] = (start_s + one_thread_s / speedup_of(problem.threads, problem.target.n_cores)).tolist()
         return times
 
     def _vector_s(self, setting: _Setting, traits: Traits, shape: _Shapes) -> Floats:
@@ -212,6 +215,11 @@ class TrafficModel:
         n_bytes = self.facts.n_rows * setting.n_columns * setting.item
         found = n_bytes * (1 + 2 * (shape.n_panels - 1)) / self._rate(setting, self._footprint(setting))
         return np.asarray(found)
+
+
+def speedup_of(threads: int, n_cores: int) -> float:
+    """Return the assumed speed of `threads` threads over one thread's."""
+    return 1.0 + 0.7 * (min(threads, n_cores) - 1)
 
 
 LLC_CONTENTION: Final = 1.3

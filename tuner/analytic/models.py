@@ -3,40 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Final
 
-from autosparse.tuner.analytic.matmul import CostModel, TrafficModel
+from autosparse.tuner.analytic.matmul import CoreRates, CostModel, ModelRates, TrafficModel, VectorRates
 from autosparse.tuner.features.statistics import Locality, pattern_facts
 
 from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
 from autosparse.ops import OPS
 
+SHIPPED: Final = (CoreRates(), VectorRates())
+"""Rates of models on machines that were not measured."""
 
-def matrix_product(problem: Problem) -> CostModel:
+
+def matrix_product(problem: Problem, rates: ModelRates) -> CostModel:
     """Return the model of products of a matrix, or its transpose, with a dense operand (SpMV, SpMM)."""
     pattern, transposed = problem.matrix, problem.transposed
     locality = None if transposed else Locality(pattern)
-    return TrafficModel(pattern_facts(pattern, transposed=transposed), locality=locality)
+    return TrafficModel(pattern_facts(pattern, transposed=transposed), *rates, locality=locality)
 
 
-def sampled_product(problem: Problem) -> CostModel:
+def sampled_product(problem: Problem, rates: ModelRates) -> CostModel:
     """Return the model of products of dense operands at the entries of a matrix (SDDMM)."""
     from autosparse.tuner.analytic.sddmm import SampledModel
 
-    return SampledModel(pattern_facts(problem.matrix), locality=Locality(problem.matrix))
+    return SampledModel(pattern_facts(problem.matrix), rates[0], locality=Locality(problem.matrix))
 
 
-def tensor_product(problem: Problem) -> CostModel:
+def tensor_product(problem: Problem, rates: ModelRates) -> CostModel:
     """Return the model of products of a tensor with a factor for each of its other modes (MTTKRP)."""
     from autosparse.tuner.analytic.mttkrp import TensorModel, tensor_facts
 
     return TensorModel(tensor_facts(problem.tensor, problem.mode))
 
 
-def statistics_model(problem: Problem) -> CostModel:
+def statistics_model(problem: Problem, rates: ModelRates = SHIPPED) -> CostModel:
     """Return the analytic model of the problem's operation, from a sample of the problem's pattern."""
-    make: Callable[[Problem], CostModel] = globals()[OPS[problem.operation].tuning.model]
-    return make(problem)
+    make: Callable[[Problem, ModelRates], CostModel] = globals()[OPS[problem.operation].tuning.model]
+    return make(problem, rates)
 
 
 def predicted_ratios(problem: Problem, schedules: Sequence[SuperSchedule | None]) -> list[float]:
