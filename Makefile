@@ -87,11 +87,16 @@ cache=$$(mktemp -d) && trap 'rm -rf "$$cache"' EXIT && \
 AUTOSPARSE_CACHE_DIR="$$cache" PYTHONDONTWRITEBYTECODE= $(PY) -m pytest -q -n $(PROCESSES) --dist worksteal
 endef
 
+# The second run uses kernels that the first one compiled (tests/kept_objects.py).
+define run_tests_twice
+export KEPT_OBJECTS=$$(mktemp -d) && trap 'rm -rf "$$KEPT_OBJECTS"' EXIT && \
+($(run_tests)) && ($(run_tests) --chaos 5 $(DECISIONS))
+endef
+
 dev: $(VENV)/.runtime
 
 test: $(VENV)/.runtime
-	@$(run_tests) $(PYTEST_ARGS)
-	@$(if $(PYTEST_ARGS),,$(run_tests) --chaos 5 $(DECISIONS))
+	@$(if $(PYTEST_ARGS),$(run_tests) $(PYTEST_ARGS),$(run_tests_twice))
 
 # Tests of tuning decisions under other machine descriptions and random times (tests/chaos.py); results must not depend
 # on either.
@@ -126,9 +131,11 @@ test-downstream: $(VENV)/.runtime
 	@$(PIP) install -r tools/downstream_requirements.txt
 	@$(PY) tools/test_downstream.py --processes $(PROCESSES) $(DOWNSTREAM)
 
-# asv stores results of an existing environment only if it is given the commit.
+# asv stores results of an existing environment only if it is given the commit. Committed results of earlier commits are
+# shown beside them.
 bench: $(VENV)/.bench
 	@cd benchmarks && ../$(PY) -m asv machine --yes >/dev/null
+	@mkdir -p $(BUILD)/asv/results && cp -rn benchmarks/results/asv/. $(BUILD)/asv/results/
 	@cd benchmarks && ../$(PY) -m asv run --quick --show-stderr -E existing:../$(PY) \
 	  --set-commit-hash "$$(git rev-parse HEAD)" $(BENCH_ARGS)
 	@cd benchmarks && ../$(PY) -m asv publish

@@ -12,7 +12,9 @@ import numpy as np
 from autosparse._native.runtime_api import ffi, lib, pointer, raise_for
 from numpy.typing import NDArray
 
+from autosparse.core.dtypes import NarrowIndex
 from autosparse.core.pattern import Pattern
+from autosparse.scalar import NARROW_INDEX
 
 MACHINE: Final = (
     "n_pes", "lanes", "l1_bytes", "llc_bytes", "barrier_cycles", "tile_cycles", "port_width", "llc_width", "dram_width"
@@ -27,16 +29,16 @@ Numbers = Mapping[str, float]
 
 
 def accelerate(
-    pattern: Pattern, order: NDArray[np.int32], *, machine: Numbers, operation: Numbers, tiling: Numbers
+    pattern: Pattern, order: NDArray[NarrowIndex], *, machine: Numbers, operation: Numbers, tiling: Numbers
 ) -> tuple[float, dict[str, int]]:
     """Return (cycles, counts) of one product with the rows in `order`; counts are named by `COUNTS`.
 
     The mappings hold the fields named by `MACHINE`, `OPERATION` and `TILING`. Columns must ascend in every row. Raises
     ValueError if a number of the machine or the tiling is not positive, and MemoryError.
     """
-    indptr = np.ascontiguousarray(pattern.indptr, np.int32)
-    indices = np.ascontiguousarray(pattern.indices, np.int32)
-    if order.shape != (pattern.n_rows,) or order.dtype != np.int32:
+    indptr = np.ascontiguousarray(pattern.indptr, NarrowIndex)
+    indices = np.ascontiguousarray(pattern.indices, NarrowIndex)
+    if order.shape != (pattern.n_rows,) or order.dtype != NarrowIndex:
         raise ValueError(f"order {order.dtype} {order.shape} for {pattern.n_rows} rows")
     structs = [
         ffi.new(f"struct {kind} *", {name: values[name] for name in fields})
@@ -46,6 +48,8 @@ def accelerate(
         )
     ]  # fmt: skip
     found = ffi.new("struct asp_traffic *")
-    arrays = [ffi.cast("int32_t *", pointer(array)) for array in (indptr, indices, np.ascontiguousarray(order))]
+    arrays = [
+        ffi.cast(NARROW_INDEX.pointer, pointer(array)) for array in (indptr, indices, np.ascontiguousarray(order))
+    ]
     raise_for(lib.asp_accelerate(*structs, pattern.n_rows, pattern.n_cols, *arrays, found))
     return float(found.cycles), {name: int(getattr(found, name)) for name in COUNTS}

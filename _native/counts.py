@@ -10,6 +10,7 @@ from autosparse._native import runtime_api
 from autosparse._native.storage.rows import packing_threads
 from numpy.typing import NDArray
 
+from autosparse.core.dtypes import WideIndex
 from autosparse.core.pattern import Pattern
 
 N_OF_LENGTHS: Final = 3
@@ -26,8 +27,8 @@ def of_rows(pattern: Pattern, n_slots: int, n_sample: int, n_sizes: int) -> tupl
     slots and entries. The second holds entries, sum and number of gaps, entries on few diagonals, cells of these
     diagonals, and blocks by `n_sizes` heights and widths. Takes O(rows + n_sample). Raises MemoryError.
     """
-    of_lengths = np.empty(N_OF_LENGTHS + 2 * n_slots, np.int64)
-    of_sample = np.empty(N_OF_SAMPLE + n_sizes**2, np.int64)
+    of_lengths = np.empty(N_OF_LENGTHS + 2 * n_slots, WideIndex)
+    of_sample = np.empty(N_OF_SAMPLE + n_sizes**2, WideIndex)
     itype, indptr, indices = _arrays(pattern)
     starts, columns, lengths_room, sample_room = map(runtime_api.pointer, (indptr, indices, of_lengths, of_sample))
     _check(
@@ -43,7 +44,7 @@ def of_columns(pattern: Pattern, n_slots: int) -> list[int]:
 
     Takes O(nnz). Raises MemoryError.
     """
-    found = np.empty(N_OF_LENGTHS + 2 * n_slots, np.int64)
+    found = np.empty(N_OF_LENGTHS + 2 * n_slots, WideIndex)
     itype, indptr, indices = _arrays(pattern)
     starts, columns, room = map(runtime_api.pointer, (indptr, indices, found))
     _check(runtime_api.lib.asp_column_length_counts(itype, *pattern.shape, starts, columns, room))
@@ -71,7 +72,7 @@ def walks(pattern: Pattern, sizes: Sequence[int], n_walks: int) -> list[tuple[in
     MemoryError.
     """
     itype, indptr, indices = _arrays(pattern)
-    ends, found = np.array(sizes, np.int64), np.empty((len(sizes), 2), np.int64)
+    ends, found = np.array(sizes, WideIndex), np.empty((len(sizes), 2), WideIndex)
     starts, columns, at, room = map(runtime_api.pointer, (indptr, indices, ends, found))
     _check(runtime_api.lib.asp_walks(itype, pattern.n_rows, starts, columns, ends.size, at, n_walks, room))
     return [(n_columns, n_entries) for n_columns, n_entries in found.tolist()]

@@ -18,7 +18,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from autosparse import config
+from autosparse import config, scalar
+from autosparse.core.dtypes import Hash, WideIndex
 from autosparse.isa import isa_of_level, isas_of
 from autosparse.notices import FallbackWarning, warn_once
 
@@ -49,8 +50,9 @@ lib, ffi, fault = _load()
 
 available: Final = lib is not None
 
-DTYPE_CODES: Final = {"float32": 0, "float64": 1, "complex64": 2, "complex128": 3}
-INDEX_CODES: Final = {"int32": 0, "int64": 1}
+DTYPE_CODES: Final = scalar.VALUE_CODES
+INDEX_CODES: Final = scalar.INDEX_CODES
+_HASHES: Final = f"{scalar.HASH.c}[2]"
 # creating a dtype's name takes 0.5 µs
 _CODE_OF_INDEX: Final = {np.dtype(name): code for name, code in INDEX_CODES.items()}
 
@@ -218,14 +220,14 @@ def hash64(array: NDArray[Any]) -> int:
 
 def hash128(array: NDArray[Any]) -> int:
     """Return XXH3 (128 bits) of the bytes of a contiguous array."""
-    low_high = ffi.new("uint64_t[2]")
+    low_high = ffi.new(_HASHES)
     lib.asp_xxh3_128(pointer(array), array.nbytes, low_high)
     return int(low_high[1]) << 64 | int(low_high[0])
 
 
-def chunk_hashes(array: NDArray[Any]) -> NDArray[np.uint64]:
+def chunk_hashes(array: NDArray[Any]) -> NDArray[Hash]:
     """Return a 64-bit hash of each chunk (ASP_LOOK_CHUNK bytes) of a contiguous array; large arrays use all threads."""
-    hashes = np.empty(-(-array.nbytes // lib.ASP_LOOK_CHUNK), np.uint64)
+    hashes = np.empty(-(-array.nbytes // lib.ASP_LOOK_CHUNK), Hash)
     lib.asp_look(pointer(array), array.nbytes, lib.ASP_LOOK_CHUNK, pointer(hashes), max_threads())
     return hashes
 
@@ -243,18 +245,18 @@ def sparsity_hash(
     `known` holds the structure's `structure_hashes` if they have been computed already.
     """
     nnz = int(indptr[-1])
-    head = np.array([*shape, nnz, indptr.itemsize, indices.itemsize], dtype=np.int64)
+    head = np.array([*shape, nnz, indptr.itemsize, indices.itemsize], dtype=WideIndex)
     return _joint_hash([hash128(head), *(known or structure_hashes(indptr, indices[:nnz]))])
 
 
 def tensor_hash(shape: tuple[int, ...], coords: NDArray[Any]) -> str:
     """Return 128 bits, as 32 hex digits, of a tensor's coordinates (ndim, nnz): shape, index width and coordinates."""
-    head = np.array([len(shape), *shape, coords.shape[1], coords.itemsize], dtype=np.int64)
+    head = np.array([len(shape), *shape, coords.shape[1], coords.itemsize], dtype=WideIndex)
     return _joint_hash([hash128(np.ascontiguousarray(array)) for array in (head, *coords)])
 
 
 def _joint_hash(parts: list[int]) -> str:
-    words = np.array([part >> shift & (1 << 64) - 1 for part in parts for shift in (0, 64)], dtype=np.uint64)
+    words = np.array([part >> shift & (1 << 64) - 1 for part in parts for shift in (0, 64)], dtype=Hash)
     return f"{hash128(words):032x}"
 
 

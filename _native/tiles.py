@@ -9,7 +9,9 @@ import numpy as np
 from autosparse._native import runtime_api
 from numpy.typing import NDArray
 
+from autosparse.core.dtypes import NarrowIndex
 from autosparse.core.pattern import Pattern
+from autosparse.scalar import DOUBLE, NARROW_INDEX
 
 Array = NDArray[Any]  # int32 numbers of operators, or float64 costs
 
@@ -24,13 +26,13 @@ def choose_tiles(
     """
     ffi, lib = runtime_api.ffi, runtime_api.lib
     given = ffi.new("asp_tile_operator[]", [tuple(one) for one in operators])
-    owner = np.full(pattern.nnz, -1, dtype=np.int32)
+    owner = np.full(pattern.nnz, -1, dtype=NarrowIndex)
     totals, single = np.zeros(3), np.zeros(len(operators))
     code = lib.asp_plan_tiles(
         runtime_api.INDEX_CODES[pattern.index_dtype], pattern.n_rows, runtime_api.pointer(pattern.indptr),
         runtime_api.pointer(pattern.indices), given, len(operators), ffi.new("asp_tile_options *", dict(options)),
-        ffi.cast("int32_t *", runtime_api.pointer(owner)), ffi.cast("double *", runtime_api.pointer(totals)),
-        ffi.cast("double *", runtime_api.pointer(single)),
+        ffi.cast(NARROW_INDEX.pointer, runtime_api.pointer(owner)),
+        ffi.cast(DOUBLE.pointer, runtime_api.pointer(totals)), ffi.cast(DOUBLE.pointer, runtime_api.pointer(single)),
     )  # fmt: skip
     if code < 0:
         raise MemoryError("no memory to choose tiles")

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 import autosparse.tuner.research.transfer
 from autosparse._native import accelerator as native
 from autosparse._native import runtime_api
+from autosparse.core.dtypes import NarrowIndex, NarrowReal, Real, WideIndex
 from autosparse.core.pattern import Pattern
 from autosparse.errors import InputError
 from autosparse.tuner.research.targets import simulation
@@ -74,7 +75,7 @@ def simulate(
     return simulation.Traffic(cycles=cycles, **counts)
 
 
-def times(target: Accelerator, matrix: Any, *, operation: str = simulation.DEFAULT_OPERATION) -> NDArray[np.float64]:
+def times(target: Accelerator, matrix: Any, *, operation: str = simulation.DEFAULT_OPERATION) -> NDArray[Real]:
     """Return the simulated cycles of every configuration of `target` on `matrix` (SciPy, autosparse or `Pattern`).
 
     Raises InputError for a target without a machine description, and for rows whose column indices do not ascend.
@@ -105,7 +106,7 @@ def pattern_of(matrix: Any) -> Pattern:  # Any: anything that SciPy makes rows o
     """
     if not isinstance(matrix, Pattern):
         rows = scipy.sparse.csr_array(matrix)
-        indptr, indices = rows.indptr.astype(np.int32), rows.indices.astype(np.int32)
+        indptr, indices = rows.indptr.astype(NarrowIndex), rows.indices.astype(NarrowIndex)
         matrix = Pattern(int(rows.shape[0]), int(rows.shape[1]), indptr, indices)
     return simulation.checked(matrix)
 
@@ -117,9 +118,9 @@ class Sources:
     plain: SourceModel = field(repr=False)
     counting: SourceModel = field(repr=False)
 
-    def costs(self, rows: NDArray[np.float32]) -> NDArray[np.float64]:
+    def costs(self, rows: NDArray[NarrowReal]) -> NDArray[Real]:
         """Return the mean prediction of both models for rows made by `described`."""
-        return np.asarray((self.plain.costs(rows[:, : -len(COUNTED)]) + self.counting.costs(rows)) / 2, np.float64)
+        return np.asarray((self.plain.costs(rows[:, : -len(COUNTED)]) + self.counting.costs(rows)) / 2, Real)
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,7 +136,7 @@ class Model:
     transferred: Transferred
     corrected: Corrected | None = None
 
-    def costs(self, matrix: Any) -> NDArray[np.float64]:
+    def costs(self, matrix: Any) -> NDArray[Real]:
         """Return the predicted cost of every configuration: logarithms of times up to a constant; lower is better."""
         rows = described(pattern_of(matrix), self.target)
         if self.corrected is not None:
@@ -182,8 +183,8 @@ def transfer(
     sources, phi = shipped_sources(operation), additive(target)
     rows, y, patterns = [], [], []
     for name, times_of in measured.items():
-        numbers = np.array(sorted(times_of), np.int64)
-        samples = Samples(name, numbers, np.array([times_of[int(n)] for n in numbers], np.float64))
+        numbers = np.array(sorted(times_of), WideIndex)
+        samples = Samples(name, numbers, np.array([times_of[int(n)] for n in numbers], Real))
         rows.append(described(pattern_of(matrices[name]), target)[numbers])
         y.append(samples.y)
         patterns.append(Fitted(sources.costs(rows[-1]), phi[numbers], samples.y))

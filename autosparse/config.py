@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from autosparse.errors import OptionError
 from autosparse.isa import ISAS, IsaName
+from autosparse.scalar import HALF, SINGLE, StoredName
 
 
 class Effort(str, Enum):
@@ -90,7 +91,7 @@ if TYPE_CHECKING:
         background: bool
         deterministic: bool
         extra_memory: float
-        storage: Literal["bfloat16", "float16"] | None
+        storage: StoredName | None
         hybrid: bool | None
         vendor: bool
         overhead: float
@@ -165,8 +166,6 @@ def _path(value: Any) -> Path:
         raise ValueError from None
 
 
-STORAGE_NAMES: Final = ("bfloat16", "float16")
-
 SETTINGS: Final[Mapping[str, Setting]] = {
     row.name: row
     for row in (
@@ -181,9 +180,9 @@ SETTINGS: Final[Mapping[str, Setting]] = {
                 "Use the default kernels with one order of summation: the same bits in every run."),
         Setting("extra_memory", "AUTOSPARSE_EXTRA_MEMORY", _real(0.0, MAX_RATIO), "a ratio in [0, 1e6]",
                 "Maximum bytes of packed copies, as a multiple of the bytes of the CSR matrix."),
-        Setting("storage", "AUTOSPARSE_STORAGE", _one_of(*STORAGE_NAMES), "bfloat16 or float16",
-                "Let tuned products A @ B in float32 read values of A rounded to 16 bits, with a relative error of at "
-                "most 2^-8 or 2^-11 (sums stay float32; default: no rounding)."),
+        Setting("storage", "AUTOSPARSE_STORAGE", _one_of(*HALF), " or ".join(HALF),
+                f"Let tuned products A @ B in {SINGLE.name} read values of A rounded to 16 bits, with a relative error "
+                f"of at most 2^-8 or 2^-11 (sums stay {SINGLE.name}; default: no rounding)."),
         Setting("hybrid", "AUTOSPARSE_HYBRID", _flag, "true or false",
                 "Store a matrix in parts, each in its own format. True: every search considers such plans; False: none "
                 "is used (default: a full search considers them where the model expects a gain)."),

@@ -184,7 +184,7 @@ class StructureError(AutosparseError, ValueError):
         return cls(
             "unsupported data types in input\n"
             f"  indptr has dtype {indptr}, indices has dtype {indices}; both must hold integers.\n"
-            "  Hint: A.indptr = A.indptr.astype(np.int32), and A.indices likewise."
+            "  Hint: A.indptr = A.indptr.astype(np.intc), and A.indices likewise."
         )
 
     @classmethod

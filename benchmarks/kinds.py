@@ -8,7 +8,8 @@ validation groups and on held-out groups that are not sealed. A *kind* is a proc
 The score is the share of the best measured speed that an estimate reaches, as a geometric mean over patterns. The
 estimate takes the best predicted program if it is predicted to be faster than the default kernel, and the default
 kernel otherwise; the default kernel is among the measured programs. *With margins* uses the library's rule: the
-predicted gain must exceed a margin, which is larger for a model of other kinds (tuner/search/acceptance.py).
+prediction must exceed an allowance for its error, which is larger for a model of other kinds
+(tuner/search/acceptance.py).
 
 WAYS are the variants that were tried for left-out kinds. Only validation groups may select one.
 """
@@ -115,18 +116,15 @@ def prepared(op: str, matrices: Path | None, folders: Sequence[Path]) -> list[Se
             )  # fmt: skip
             ratios = np.asarray(predicted_ratios(problem, case.schedules))
             rows = features_of(inputs(numbers, where), np.hstack([case.codes, guess_column(ratios)]))
-            accepted = {is_foreign: accepted_ratios(problem, case, ratios, is_foreign) for is_foreign in (False, True)}
+            accepted = {is_foreign: accepted_ratios(problem, case, is_foreign) for is_foreign in (False, True)}
             found.append(Seen(case, rows, accepted))
     return found
 
 
-def accepted_ratios(problem: Problem, case: TrainingCase, guesses: np.ndarray, is_foreign: bool) -> np.ndarray:
+def accepted_ratios(problem: Problem, case: TrainingCase, is_foreign: bool) -> np.ndarray:
     """Return the maximum predicted ratio at which the library accepts each program of `case`; 0 if it never does."""
-    found = []
-    for schedule, guess in zip(case.schedules, guesses, strict=True):
-        most = acceptance_ratio(problem, is_learned=True, is_foreign=is_foreign, guess=float(guess))
-        found.append(most if is_accepted(schedule, 0.0, most=most, is_learned=True) else 0.0)
-    return np.asarray(found)
+    most = acceptance_ratio(problem, is_learned=True, is_foreign=is_foreign)
+    return np.array([most * is_accepted(one, 0.0, most=most, is_learned=True) for one in case.schedules])
 
 
 def fitted(train: Sequence[Seen], way: Way, n_sketch: int) -> Callable[[Seen], np.ndarray]:

@@ -10,9 +10,9 @@ import pytest
 Combination = tuple[Hashable, ...]
 
 
-def pairs_of(combination: Combination) -> set[tuple[int, Hashable, int, Hashable]]:
-    """Return (axis, value, axis, value) for every two values of the combination."""
-    return {(i, combination[i], j, combination[j]) for i, j in itertools.combinations(range(len(combination)), 2)}
+def parts_of(combination: Combination, size: int = 2) -> set[tuple[tuple[int, Hashable], ...]]:
+    """Return every choice of `size` values of the combination, each with the number of its axis."""
+    return set(itertools.combinations(enumerate(combination), size))
 
 
 def chosen(axes: Sequence[Iterable[Hashable]]) -> list[Combination]:
@@ -20,15 +20,18 @@ def chosen(axes: Sequence[Iterable[Hashable]]) -> list[Combination]:
     return cover(itertools.product(*axes))
 
 
-def cover(combinations: Iterable[Combination]) -> list[Combination]:
-    """Return few of `combinations` that cover the same pairs of values as all, by a deterministic greedy choice."""
-    pairs = {one: pairs_of(one) for one in combinations}
-    missing = set().union(*pairs.values())
+def cover(combinations: Iterable[Combination], size: int = 2) -> list[Combination]:
+    """Return few of `combinations` that cover the same pairs of values as all, by a deterministic greedy choice.
+
+    With another `size`, they cover the same single values, or triples.
+    """
+    parts = {one: parts_of(one, size) for one in combinations}
+    missing = set().union(*parts.values())
     taken = []
     while missing:
-        best = max(pairs, key=lambda one: len(pairs[one] & missing))  # of equals, the first
+        best = max(parts, key=lambda one: len(parts[one] & missing))  # of equals, the first
         taken.append(best)
-        missing -= pairs[best]
+        missing -= parts[best]
     return taken
 
 

@@ -5,6 +5,7 @@ python tools/einsum_frontiers.py
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -52,7 +53,7 @@ def _lines(rows: dict[str, dict[str, Any]]) -> str:
 
 
 def main() -> None:
-    """Enumerate the frontier of each expression and write `frontiers.json`."""
+    """Enumerate the frontier of each expression and write `frontiers.json.gz`."""
     found = {}
     for row in NAMED:
         text, *kinds = row.split(" ")
@@ -60,8 +61,8 @@ def main() -> None:
         inputs, sparse = tuple(left.split(",")), tuple(kind == "s" for kind in kinds if kind)
         key, _ = signature(inputs, output, sparse)
         found[key] = as_row(enumerated(kernel_of(inputs, output, sparse)))
-    target = Path(__file__).resolve().parent.parent / "autosparse" / "contraction" / "frontiers.json"
-    target.write_text(_lines(found), encoding="utf-8")
+    target = Path(__file__).resolve().parent.parent / "autosparse" / "contraction" / "frontiers.json.gz"
+    target.write_bytes(gzip.compress(_lines(found).encode(), 9, mtime=0))
 
 
 if __name__ == "__main__":

@@ -73,7 +73,12 @@ for one in map(Requirement, needed):
 END
 install -r "$work/requirements.txt" && required=0 || required=$?
 
+# The C++ module for PyTorch needs its headers only, so it is compiled while pip installs what PyTorch requires.
+module_of_torch() { [ ! -d "$source" ] || "$python" "$source/_native/torch_extension/build_extension.py"; }
+module=
 if wait $torch; then
+    module_of_torch >"$work/module.log" 2>&1 &
+    module=$!
     install -r "$work/requirements.txt" 'torch>=2.9' || required=$? # what PyTorch requires, within the pins
 else
     tail -n 3 "$work/torch.log" >&2
@@ -92,3 +97,4 @@ if ! wait $hnswlib || ! { has hnswlib || install --no-index --no-deps "$work"/hn
     echo "hnswlib could not be built: its tests are skipped, and fail where CI is set" >&2
     echo "  Hint: apt-get install g++ python3-dev, then make again" >&2
 fi
+[ -z "$module" ] || wait "$module" || true # make tries again

@@ -16,6 +16,7 @@ from autosparse._native.ir.spec import KernelSpec
 from autosparse._native.ir.writer import Writer
 
 from autosparse.core.values import dataclass
+from autosparse.scalar import C_SIZE
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,7 @@ class CScope:
     """Position of the emitter: the function being written, the enclosing loop variables, the current column tile."""
 
     out: Writer
-    variables: tuple[str, ...] = ()  # int64_t variables that a task receives
+    variables: tuple[str, ...] = ()  # integer variables that a task receives
     width: int | None = None
     least: int | None = None  # minimum number of columns of a masked tile
     tile_index: str | None = None
@@ -83,15 +84,15 @@ class CEmitter:
         spec, value = self.spec, C_VALUES[self.spec.dtype]
         lines = {"A": "const asp_operand *A = call->A;"}
         for depth, index in enumerate(self.program.expression.sparse.indices):
-            lines[f"n_{index}"] = f"const int64_t n_{index} = A->size[{depth}];"
+            lines[f"n_{index}"] = f"const {C_SIZE} n_{index} = A->size[{depth}];"
         expression = self.program.expression
         leading = [f"ld{access.tensor}" for access in (*expression.dense, expression.output)]
-        lines |= {name: f"const int64_t {name} = call->{name};" for name in (*leading, "n_j", "n_threads", "chunk")}
+        lines |= {name: f"const {C_SIZE} {name} = call->{name};" for name in (*leading, "n_j", "n_threads", "chunk")}
         for level in self.program.levels:
             for kind, bits in (("pos", spec.positions_bits), ("crd", spec.coordinate_bits)):
                 name = f"{level.name}_{kind}"
                 lines[name] = f"const {C_INDICES[bits]} *restrict {name} = A->{kind}[{level.depth}];"
-            lines[f"last_{level.name}"] = f"const int64_t last_{level.name} = A->n_positions[{level.depth}] - 1;"
+            lines[f"last_{level.name}"] = f"const {C_SIZE} last_{level.name} = A->n_positions[{level.depth}] - 1;"
         lines |= slice_declarations(value)
         if expression.sampled:
             lines |= sampled_declarations(spec, C_INDICES[spec.positions_bits])
@@ -111,7 +112,7 @@ def _extents(program: ir.Program) -> dict[str, str]:
     nodes = [node for node in ir.walk(program.body) if isinstance(node, ir.ForDense | ir.ForTiles)]
     coordinates = {level.coordinate for level in program.levels} | {node.coordinate for node in nodes}
     return {
-        f"n_{c.name}": f"const int64_t n_{c.name} = "
+        f"n_{c.name}": f"const {C_SIZE} n_{c.name} = "
         + (f"n_{c.index};" if c.split == 1 else f"(n_{c.index} + {c.split - 1}) / {c.split};")
         for c in sorted(coordinates, key=lambda c: c.name)
         if c.is_outer

@@ -9,6 +9,7 @@ from autosparse._native.ir.block import lanes_of
 from autosparse._native.ir.writer import Writer
 
 from autosparse.core.values import dataclass
+from autosparse.scalar import C_SIZE
 
 
 @dataclass(frozen=True)
@@ -66,8 +67,8 @@ def emit_gather_loop(out: Writer, shape: GatherShape, node: ir.ForStored) -> Non
     if level.coordinate.split > 1:
         outer = level.coordinate.partner
         dense = f"({dense} + {outer} * {level.coordinate.split})"
-    out.line(f"int64_t p_{name} = {name}_pos[{parent}];")
-    out.line(f"const int64_t end_{name} = {name}_pos[{'1' if parent == '0' else parent + ' + 1'}];")
+    out.line(f"{C_SIZE} p_{name} = {name}_pos[{parent}];")
+    out.line(f"const {C_SIZE} end_{name} = {name}_pos[{'1' if parent == '0' else parent + ' + 1'}];")
     step = shape.unroll
     if not (shape.masked and step == shape.lanes):
         with out.block(f"for (; p_{name} + {step} <= end_{name}; p_{name} += {step})"):

@@ -18,6 +18,7 @@ from autosparse._native.c.slices import emit_slice
 from autosparse._native.ir import nodes as ir
 
 from autosparse.core.expression import Access
+from autosparse.scalar import C_SIZE
 
 
 def _parallel(
@@ -51,13 +52,13 @@ def _for_dense(emitter: CEmitter, node: ir.ForDense, scope: CScope) -> None:
             weights = f"{node.weights.name}_pos" + (f" + {parent} * {whole}" if parent != "0" else "")
 
         def write(inside: CScope) -> None:
-            with inside.out.block(f"for (int64_t {name} = begin; {name} < end; {name}++)"):
+            with inside.out.block(f"for ({C_SIZE} {name} = begin; {name} < end; {name}++)"):
                 emitter.run(node.body, inside.binding(name))
 
         _parallel(emitter, scope, count=count, weights=weights, write=write)
         return
     inner = replace(scope.binding(name), extents=(*scope.extents, count))
-    with scope.out.block(f"for (int64_t {name} = 0, end_{name} = {count}; {name} < end_{name}; {name}++)"):
+    with scope.out.block(f"for ({C_SIZE} {name} = 0, end_{name} = {count}; {name} < end_{name}; {name}++)"):
         emitter.run(node.body, inner)
 
 
@@ -66,14 +67,14 @@ def _for_tiles(emitter: CEmitter, node: ir.ForTiles, scope: CScope) -> None:
     if node.parallel:
 
         def write(inside: CScope) -> None:
-            inside.out.line(f"const int64_t end_{index} = asp_min(n_{index}, end * {tile});")
-            with inside.out.block(f"for (int64_t {index} = begin * {tile}; {index} < end_{index};)"):
+            inside.out.line(f"const {C_SIZE} end_{index} = asp_min(n_{index}, end * {tile});")
+            with inside.out.block(f"for ({C_SIZE} {index} = begin * {tile}; {index} < end_{index};)"):
                 _widths(emitter, node, inside)
 
         _parallel(emitter, scope, count=count, weights=None, write=write)
         return
-    scope.out.line(f"const int64_t end_{index} = n_{index};")
-    with scope.out.block(f"for (int64_t {index} = 0; {index} < end_{index};)"):
+    scope.out.line(f"const {C_SIZE} end_{index} = n_{index};")
+    with scope.out.block(f"for ({C_SIZE} {index} = 0; {index} < end_{index};)"):
         _widths(emitter, node, replace(scope, extents=(*scope.extents, count)))
 
 
@@ -109,18 +110,18 @@ def _for_stored(emitter: CEmitter, node: ir.ForStored, scope: CScope) -> None:
     if node.vector:
         emit_gather_loop(out, gather_shape(emitter, node, scope), node)
         return
-    out.line(f"int64_t p_{name} = {low};")
-    out.line(f"const int64_t end_{name} = {high};")
+    out.line(f"{C_SIZE} p_{name} = {low};")
+    out.line(f"const {C_SIZE} end_{name} = {high};")
     inner = scope.binding(f"p_{name}", name)
     if node.unroll > 1:
         with out.block(f"for (; p_{name} + {node.unroll} <= end_{name}; p_{name} += {node.unroll})"):
-            out.line(f"const int64_t step_{name} = p_{name};")
+            out.line(f"const {C_SIZE} step_{name} = p_{name};")
             for copy in range(node.unroll):
                 with out.block():
-                    out.line(f"const int64_t p_{name} = step_{name} + {copy}, {name} = {name}_crd[p_{name}];")
+                    out.line(f"const {C_SIZE} p_{name} = step_{name} + {copy}, {name} = {name}_crd[p_{name}];")
                     _entry(emitter, node, inner, copy)
     with out.block(f"for (; p_{name} < end_{name}; p_{name}++)"):
-        out.line(f"const int64_t {name} = {name}_crd[p_{name}];")
+        out.line(f"const {C_SIZE} {name} = {name}_crd[p_{name}];")
         _entry(emitter, node, inner, 0)
 
 
@@ -128,8 +129,8 @@ def _jammed(emitter: CEmitter, node: ir.ForStored, scope: CScope) -> None:
     """Emit steps of `unroll` entries that are computed together, then the rest by halves."""
     name, out = node.level.name, scope.out
     low, high = fiber_text(node.level)
-    out.line(f"int64_t p_{name} = {low};")
-    out.line(f"const int64_t end_{name} = {high};")
+    out.line(f"{C_SIZE} p_{name} = {low};")
+    out.line(f"const {C_SIZE} end_{name} = {high};")
     emit_whole_row(emitter, node, scope)
     step = node.unroll
     while step:
@@ -137,7 +138,7 @@ def _jammed(emitter: CEmitter, node: ir.ForStored, scope: CScope) -> None:
         with out.block(f"for (; {text}; p_{name} += {step})" if step == node.unroll else f"if ({text})"):
             for entry in range(step):
                 p, at = f"p_{name}_{entry}", f"p_{name} + {entry}" if entry else f"p_{name}"
-                out.line(f"const int64_t {p} = {at}, {name}_{entry} = {name}_crd[{p}];")
+                out.line(f"const {C_SIZE} {p} = {at}, {name}_{entry} = {name}_crd[{p}];")
             fetched = [inside.level.name for inside in node.body if isinstance(inside, ir.Fetch)]
             inner = replace(scope.binding(), jam=(name, *fetched), n_entries=step)
             for entry in range(step if node.prefetch else 0):
@@ -158,11 +159,11 @@ def fiber_text(level: ir.StoredLevel) -> tuple[str, str]:
 def _parallel_stored(emitter: CEmitter, node: ir.ForStored, scope: CScope) -> None:
     name = node.level.name
     low, high = fiber_text(node.level)
-    scope.out.line(f"const int64_t low_{name} = {low};")
+    scope.out.line(f"const {C_SIZE} low_{name} = {low};")
 
     def write(inside: CScope) -> None:
-        with inside.out.block(f"for (int64_t p_{name} = low_{name} + begin; p_{name} < low_{name} + end; p_{name}++)"):
-            inside.out.line(f"const int64_t {name} = {name}_crd[p_{name}];")
+        with inside.out.block(f"for ({C_SIZE} p_{name} = low_{name} + begin; p_{name} < low_{name} + end; p_{name}++)"):
+            inside.out.line(f"const {C_SIZE} {name} = {name}_crd[p_{name}];")
             emitter.run(node.body, inside.binding(f"p_{name}", name))
 
     weights = f"{node.weights.name}_pos + low_{name}" if node.weights else None
@@ -185,24 +186,24 @@ def gather_shape(emitter: CEmitter, node: ir.ForStored, scope: CScope) -> Gather
 def _locate(emitter: CEmitter, node: ir.Locate, scope: CScope) -> None:
     name, parent = node.level.name, node.level.parent_position
     at = name if parent == "0" else f"{parent} * {extent_text(node.extent)} + {name}"
-    scope.out.line(f"const int64_t p_{name} = {at};")
+    scope.out.line(f"const {C_SIZE} p_{name} = {at};")
 
 
 def _fetch(emitter: CEmitter, node: ir.Fetch, scope: CScope) -> None:
     name, parent = node.level.name, node.level.parent_position
     ends = [f"_{entry}" for entry in range(scope.n_entries)] if name in scope.jam else [""]
     for end in ends:
-        scope.out.line(f"const int64_t p_{name}{end} = {parent}{end}, {name}{end} = {name}_crd[p_{name}{end}];")
+        scope.out.line(f"const {C_SIZE} p_{name}{end} = {parent}{end}, {name}{end} = {name}_crd[p_{name}{end}];")
 
 
 def _search(emitter: CEmitter, node: ir.CoordinateSearch, scope: CScope) -> None:
     name, out = node.level.name, scope.out
     low, high = fiber_text(node.level)
-    out.line(f"const int64_t end_{name} = {high};")
+    out.line(f"const {C_SIZE} end_{name} = {high};")
     out.line(f"const int sorted_{name} = (int)(A->sorted >> {node.level.depth} & 1);")
     start = f"asp_first({name}_crd, {low}, end_{name}, {name}, sorted_{name})"
-    with out.block(f"for (int64_t p_{name} = {start}; p_{name} < end_{name}; p_{name}++)"):
-        with out.block(f"if ((int64_t){name}_crd[p_{name}] != {name})"):
+    with out.block(f"for ({C_SIZE} p_{name} = {start}; p_{name} < end_{name}; p_{name}++)"):
+        with out.block(f"if (({C_SIZE}){name}_crd[p_{name}] != {name})"):
             out.line(f"if (sorted_{name})")
             out.line("    break;")
             out.line("continue;")
@@ -253,10 +254,10 @@ def zero_text(output: Access) -> str:
     """Return C text that clears the output."""
     name, row = f"{output.tensor}_", output.indices[0]
     if len(output.indices) == 1:
-        return f"for (int64_t at = 0; at < n_{row}; at++) {name}[at] = 0;"
+        return f"for ({C_SIZE} at = 0; at < n_{row}; at++) {name}[at] = 0;"
     column = output.indices[1]
-    inner = f"for (int64_t to = 0; to < n_{column}; to++) {name}[at * ld{output.tensor} + to] = 0;"
-    return f"for (int64_t at = 0; at < n_{row}; at++) {inner}"
+    inner = f"for ({C_SIZE} to = 0; to < n_{column}; to++) {name}[at * ld{output.tensor} + to] = 0;"
+    return f"for ({C_SIZE} at = 0; at < n_{row}; at++) {inner}"
 
 
 def _zero(emitter: CEmitter, node: ir.Zero, scope: CScope) -> None:

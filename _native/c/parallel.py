@@ -17,6 +17,8 @@ from autosparse._native.c.types import C_INDICES, vector_type
 from autosparse._native.ir.rough_times import COLUMN_NS, entry_ns
 from autosparse._native.ir.writer import Writer
 
+from autosparse.scalar import C_REAL, C_SIZE
+
 PARTS_PER_THREAD: Final = 16
 
 
@@ -41,10 +43,10 @@ def emit_parallel(
         out.line("if (!A->parallel || n_threads <= 1)")
         out.line(f"    {name}(&x, 0, x.n_parts);")
         with out.block("else"):
-            entries = f"(double)A->n_positions[{len(emitter.program.levels) - 1}]"
-            rounds = "".join(f" / (double)({extent})" for extent in scope.extents)
-            each_ns = f"({entry_ns(emitter.spec.schedule.format)} + {COLUMN_NS} * (double)n_j)"
-            out.line(f"const double serial_ns = {entries} * {each_ns}{rounds};")
+            entries = f"({C_REAL})A->n_positions[{len(emitter.program.levels) - 1}]"
+            rounds = "".join(f" / ({C_REAL})({extent})" for extent in scope.extents)
+            each_ns = f"({entry_ns(emitter.spec.schedule.format)} + {COLUMN_NS} * ({C_REAL})n_j)"
+            out.line(f"const {C_REAL} serial_ns = {entries} * {each_ns}{rounds};")
             out.line(
                 f"A->parallel({name}, &x, x.n_parts, 1, 1 + x.n_parts / (4 * n_threads), (int)n_threads, serial_ns);"
             )
@@ -59,23 +61,23 @@ def _task(emitter: CEmitter, scope: CScope, name: str, write: Callable[[CScope],
     head, tail = Writer(), Writer()
     head.line(f"{name}_context *x = context;")
     head.line("const asp_call *call = x->call;")
-    head.line("const int64_t begin = asp_boundary(x->weights, x->n, call->chunk, part, x->n_parts);")
-    head.line("const int64_t end = asp_boundary(x->weights, x->n, call->chunk, end_part, x->n_parts);")
+    head.line(f"const {C_SIZE} begin = asp_boundary(x->weights, x->n, call->chunk, part, x->n_parts);")
+    head.line(f"const {C_SIZE} end = asp_boundary(x->weights, x->n, call->chunk, end_part, x->n_parts);")
     for variable in scope.variables:
         if re.search(rf"\b{variable}\b", body):
-            head.line(f"const int64_t {variable} = x->{variable};")
+            head.line(f"const {C_SIZE} {variable} = x->{variable};")
     checks, reports = finite_checks(emitter, body)
     for line in checks:
         head.line(line)
     for line in reports:
         tail.line(line)
-    fields = "".join(f"    int64_t {variable};\n" for variable in scope.variables)
+    fields = "".join(f"    {C_SIZE} {variable};\n" for variable in scope.variables)
     context = (
-        f"typedef struct {{\n    const asp_call *call;\n    int64_t n, n_parts;\n"
+        f"typedef struct {{\n    const asp_call *call;\n    {C_SIZE} n, n_parts;\n"
         f"    const {C_INDICES[emitter.spec.positions_bits]} *weights;\n{fields}    int bad;\n}} {name}_context;\n"
     )
     text = head.text() + emitter.declare(head.text() + body) + body + tail.text()
-    return f"{context}\nstatic void {name}(void *context, int64_t part, int64_t end_part)\n{{\n{text}}}\n\n"
+    return f"{context}\nstatic void {name}(void *context, {C_SIZE} part, {C_SIZE} end_part)\n{{\n{text}}}\n\n"
 
 
 def finite_checks(emitter: CEmitter, body: str) -> tuple[list[str], list[str]]:

@@ -11,6 +11,7 @@ from autosparse._native.ir import nodes as ir
 
 from autosparse.core.expression import Access
 from autosparse.core.schedule import L2_AHEAD
+from autosparse.scalar import C_SIZE
 
 CACHE_LINE_BYTES: Final = 64
 
@@ -27,7 +28,7 @@ def emit_prefetch(emitter: CEmitter, node: ir.ForStored, scope: CScope, entry: i
         at = f"asp_min({position} + {node.prefetch}, last_{level.name})"
         accesses = [a for a in block.factors if level.coordinate.index in a.indices and a != block.expression.sparse]
         if accesses:
-            scope.out.line(f"const int64_t {ahead} = {level.name}_crd[{at}];")
+            scope.out.line(f"const {C_SIZE} {ahead} = {level.name}_crd[{at}];")
         for access in accesses:
             _prefetch_rows(scope, shape, access, (level.coordinate, ahead), locality, all_tiles=is_tiled)
 
@@ -49,7 +50,7 @@ def _prefetch_rows(
         at = f"asp_min({whole} + {row}, n_{c.index} - 1)" if row else whole
         if is_wide and scope.width is None and all_tiles:
             line = shape.address(access, [at, "column"])
-            out.line(f"for (int64_t column = 0; column < n_j; column += {step}) __builtin_prefetch({line}{locality});")
+            out.line(f"for ({C_SIZE} column = 0; column < n_j; column += {step}) __builtin_prefetch({line}{locality});")
             continue
         for column in range(0, scope.width or 1, step) if is_wide else range(1):
             values = [at, _column(scope, access, column)] if is_wide else [at]

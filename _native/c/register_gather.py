@@ -10,6 +10,8 @@ from typing import Final
 
 from autosparse._native.ir.spec import KernelSpec
 
+from autosparse.scalar import BY_BITS
+
 REGISTER_GATHERS: Final = frozenset({("float32", 16), ("float32", 8), ("float64", 8), ("float64", 4)})
 """Value types and lanes with an in-register gather: one register of 64 or 32 bytes."""
 
@@ -34,8 +36,7 @@ _FOUR: Final = {
     const __m128d low_two = _mm_loadh_pd(_mm_load_sd(B + a), B + b);
     return _mm256_insertf128_pd(_mm256_castpd128_pd256(low_two), _mm_loadh_pd(_mm_load_sd(B + c), B + d), 1);""",
 }
-_TYPES: Final = {"float32": ("float", "__m128"), "float64": ("double", "__m256d")}
-_AT: Final = {16: "uint16_t", 32: "int32_t", 64: "int64_t"}
+_VECTORS: Final = {"float32": "__m128", "float64": "__m256d"}
 _JOINED: Final = {
     ("float32", 8): "_mm256_insertf128_ps(_mm256_castps128_ps256({low}), {high}, 1)",
     ("float32", 16): "_mm512_insertf32x8(_mm512_castps256_ps512({low}), {high}, 1)",
@@ -50,8 +51,8 @@ def has_lookup(spec: KernelSpec, lanes: int) -> bool:
 
 def four_helper(spec: KernelSpec, bits: int) -> str:
     """Return the helper ``four_16`` (or 32, 64), which loads four elements at indices of that many bits."""
-    value, vector = _TYPES[spec.dtype]
-    head = f"static inline {vector} four_{bits}(const {value} *B, const {_AT[bits]} *at)"
+    value, vector = spec.types.compute.c, _VECTORS[spec.dtype]
+    head = f"static inline {vector} four_{bits}(const {value} *B, const {BY_BITS[bits].c} *at)"
     return f"{head}\n{{\n{_PLACES[bits]}\n{_FOUR[spec.dtype]}\n}}\n"
 
 

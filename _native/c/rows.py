@@ -18,6 +18,7 @@ from autosparse._native.ir.spec import KernelSpec, expression_of
 from autosparse._native.ir.writer import Writer
 
 from autosparse.isa import ISAS
+from autosparse.scalar import C_SIZE
 
 MIN_REGISTERS: Final = 32
 """Number of vector registers that hold a row of X, the sums and a vector of Y."""
@@ -57,13 +58,13 @@ def emit_whole_row(emitter: CEmitter, node: ir.ForStored, scope: CScope) -> bool
     row = "slice_rows[i1]" if fmt.rows else "i1"
     out.line(f"if (n_j == {tile}) {{")
     shift = "0" if fmt.is_csr or spec.scatters else "origin && p_k1 < end_k1 ? origin[p_k1] - p_k1 : 0"
-    out.line(f"    const int64_t shift = {shift};")
+    out.line(f"    const {C_SIZE} shift = {shift};")
     if fmt.rows and fmt.levels[0].kind.value == "U":
         _fetch_row(out, spec, tile)
     arguments = f"X_ + {row} * ldX, Y_, ldY, k1_crd, vals + shift, O_ + shift, p_k1, end_k1, last_k1"
     arguments += ", origin" if spec.scatters else ""
     if n_vectors >= MIN_LINED:
-        out.line("    const int64_t lead = asp_lead(Y_, ldY);")
+        out.line(f"    const {C_SIZE} lead = asp_lead(Y_, ldY);")
         out.line("    if (lead)")
         out.line(f"        sampled_row_lined({arguments}, lead);")
         out.line("    else")
@@ -79,10 +80,10 @@ def _fetch_row(out: Writer, spec: KernelSpec, tile: int) -> None:
     """Emit prefetches of everything that a permuted row will read and write."""
     step = CACHE_LINE_BYTES // spec.value_bytes
     out.line(f"    if (i1 + {ROWS_AHEAD} < n_i1) {{")
-    out.line(f"        const int64_t row_ahead = slice_rows[i1 + {ROWS_AHEAD}];")
-    out.line(f"        const int64_t p_ahead = asp_min(k1_pos[i1 + {ROWS_AHEAD}], last_k1);")
-    out.line("        const int64_t ahead = origin ? origin[p_ahead] : p_ahead;")
-    out.line(f"        for (int64_t column = 0; column < {tile}; column += {step})")
+    out.line(f"        const {C_SIZE} row_ahead = slice_rows[i1 + {ROWS_AHEAD}];")
+    out.line(f"        const {C_SIZE} p_ahead = asp_min(k1_pos[i1 + {ROWS_AHEAD}], last_k1);")
+    out.line(f"        const {C_SIZE} ahead = origin ? origin[p_ahead] : p_ahead;")
+    out.line(f"        for ({C_SIZE} column = 0; column < {tile}; column += {step})")
     out.line("            __builtin_prefetch(X_ + row_ahead * ldX + column);")
     out.line("        __builtin_prefetch(vals + ahead);")
     out.line("        __builtin_prefetch(O_ + ahead, 1);")
@@ -98,13 +99,13 @@ def row_helpers(spec: KernelSpec, jam: int) -> str:
     return text + "".join(_row_function(spec, jam, n_vectors, lined=lined) for lined in kinds)
 
 
-_LEAD: Final = """\
+_LEAD: Final = f"""\
 /* Values of every row of Y before its first cache line begins; 0 where rows differ in that. */
-static inline int64_t asp_lead(const {value} *Y, int64_t ldY)
-{{
-    const int64_t before = (int64_t)(-(uintptr_t)Y % {line});
-    return ldY * (int64_t)sizeof *Y % {line} || before % (int64_t)sizeof *Y ? 0 : before / (int64_t)sizeof *Y;
-}}
+static inline {C_SIZE} asp_lead(const {{value}} *Y, {C_SIZE} ldY)
+{{{{
+    const {C_SIZE} before = ({C_SIZE})(-(uintptr_t)Y % {{line}});
+    return ldY * ({C_SIZE})sizeof *Y % {{line}} || before % ({C_SIZE})sizeof *Y ? 0 : before / ({C_SIZE})sizeof *Y;
+}}}}
 """
 
 
@@ -115,10 +116,10 @@ def _row_function(spec: KernelSpec, jam: int, n_vectors: int, *, lined: bool) ->
     out.line(f"/* Results of one row of A, {jam} at a time. */")
     out.line(f"static inline void sampled_row{'_lined' if lined else ''}(")
     out.line(
-        f"    const {value} *x, const {value} *restrict Y, int64_t ldY, const {C_INDICES[spec.coordinate_bits]} *crd,"
+        f"    const {value} *x, const {value} *restrict Y, {C_SIZE} ldY, const {C_INDICES[spec.coordinate_bits]} *crd,"
     )
     out.line(
-        f"    const {value} *vals, {value} *restrict O, int64_t p, int64_t end, int64_t last,{places} int64_t lead)"
+        f"    const {value} *vals, {value} *restrict O, {C_SIZE} p, {C_SIZE} end, {C_SIZE} last,{places} {C_SIZE} lead)"
     )
     with out.block(""):
         out.line("(void)last;")
@@ -168,7 +169,7 @@ def _group(out: Writer, spec: KernelSpec, n: int, n_vectors: int, *, lined: bool
     """Emit C that computes `n` consecutive results, those of the entries from position p on."""
     name, width = vector_type(spec, spec.max_lanes), 1 << (n - 1).bit_length()
     for e in range(n):
-        out.line(f"const {C_VALUES[spec.dtype]} *y_{e} = Y + (int64_t)crd[p + {e}] * ldY;")
+        out.line(f"const {C_VALUES[spec.dtype]} *y_{e} = Y + ({C_SIZE})crd[p + {e}] * ldY;")
     for v in range(n_vectors + lined):
         for e in range(n):
             product = f"x_{v} * {_part(spec, f'y_{e}', v, n_vectors, lined=lined)}"

@@ -12,12 +12,13 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 
 from autosparse._native.c.block import BlockShape, Cell, first_test
-from autosparse._native.c.types import C_VALUES, vector_type
+from autosparse._native.c.types import C_INDICES, C_VALUES, vector_type
 from autosparse._native.ir import nodes as ir
 from autosparse._native.ir.spec import KernelSpec
 from autosparse._native.ir.writer import Writer
 
 from autosparse.core.formats import Format
+from autosparse.scalar import C_SIZE
 
 
 def emit_sampled_store(out: Writer, shape: BlockShape, node: ir.Workspace) -> None:
@@ -57,7 +58,7 @@ def _emit_group(
         adjacent = n > 1 and n == shape.n_entries and not padded and not shape.spec.scatters
         first = first_test(shape, node)
         if adjacent and _keeps_rows(fmt):
-            out.line(f"const int64_t e = origin ? origin[{positions[0]}] : {positions[0]};")
+            out.line(f"const {C_SIZE} e = origin ? origin[{positions[0]}] : {positions[0]};")
             _emit_vector(out, node, dtype, "e", first)
             return
         if adjacent:
@@ -107,11 +108,11 @@ def emit_entry(out: Writer, spec: KernelSpec, position: str, value: str, *, befo
     fmt = spec.schedule.format
     store = f"O_[e] = {before}vals[e] * {value};"
     if fmt.has_padding:
-        with out.block(f"for (int64_t e = origin[{position}]; e >= 0; e = repeats ? repeats[e] : -1)"):
+        with out.block(f"for ({C_SIZE} e = origin[{position}]; e >= 0; e = repeats ? repeats[e] : -1)"):
             out.line(store)
         return
     with out.block():
-        out.line(f"const int64_t e = {position if fmt.is_csr else f'origin ? origin[{position}] : {position}'};")
+        out.line(f"const {C_SIZE} e = {position if fmt.is_csr else f'origin ? origin[{position}] : {position}'};")
         out.line(store)
 
 
@@ -119,7 +120,7 @@ def emit_empty_sums(out: Writer, spec: KernelSpec) -> None:
     """Emit the case of no columns: an empty sum is 0, times the value."""
     last = spec.schedule.format.order[-1]
     with out.block("if (n_j == 0)"):
-        with out.block(f"for (int64_t p = 0; p <= last_{last}; p++)"):
+        with out.block(f"for ({C_SIZE} p = 0; p <= last_{last}; p++)"):
             emit_entry(out, spec, "p", f"({C_VALUES[spec.dtype]})0", before="")
         out.line("return 0;")
 
@@ -169,7 +170,7 @@ def _pick(spec: KernelSpec, lanes: int, a: str, b: str, lanes_wanted: list[int])
 def _shuffle(spec: KernelSpec, lanes: int) -> str:
     """Return the definition of a two-source shuffle with constant lanes for gcc or clang."""
     name = vector_type(spec, lanes)
-    integer = "int32_t" if spec.value_bytes == 4 else "int64_t"
+    integer = C_INDICES[8 * spec.value_bytes]
     return f"""\
 #ifndef shuffle_{name}
 #if defined(__clang__) || __GNUC__ >= 12

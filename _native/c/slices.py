@@ -18,13 +18,16 @@ from autosparse._native.storage.slices import BASE_SHIFT, DIAGONAL, IN_ORDER, KI
 
 from autosparse.core.formats import DICTIONARY
 from autosparse.core.values import dataclass
+from autosparse.scalar import C_SIZE, COORDINATE, NARROW_INDEX
 
 CACHE_LINE_BYTES: Final = 64
 
 
 def slice_declarations(value: str) -> dict[str, str]:
     """Return the declarations of the arrays of `SIDES`; `value` is C's type of values."""
-    kinds = {"begin": "int64_t", "what": "int64_t", "first": "int32_t", "rows": "int32_t", "table": value}
+    kinds = (
+        dict.fromkeys(("begin", "what"), C_SIZE) | dict.fromkeys(("first", "rows"), NARROW_INDEX.c) | {"table": value}
+    )
     return {
         f"slice_{name}": f"const {kinds[name]} *restrict slice_{name} = A->{kind}[{depth}];"
         for name, (kind, depth) in SIDES.items()
@@ -84,7 +87,7 @@ def _emit_slots(out: Writer, shape: SliceShape, kind: int) -> None:
     """Emit all slots of a slice with columns of this kind: whole steps, then the rest by halves."""
     spec, node = shape.spec, shape.node
     crd, split, tensor = f"{node.level.name}_crd", node.lanes.split, node.expression.dense[0].tensor
-    stored = "uint16_t" if kind == NARROW else "int32_t"
+    stored = (COORDINATE if kind == NARROW else NARROW_INDEX).c
     begin = "slice_begin[i1]" if node.diagonals or node.narrow else f"{node.level.name}_pos[i1] * {split}"
     base = f" + (what >> {BASE_SHIFT})" if kind == NARROW else ""
     out.line(f"const {C_VALUES[spec.dtype]} *x = {tensor}_{base};")

@@ -9,15 +9,13 @@ from autosparse._native.c.register_gather import four_helper, has_lookup, lookup
 from autosparse._native.ir.spec import KernelSpec
 
 from autosparse.core.expression import IndexExpression
-from autosparse.core.formats import DICTIONARY
 from autosparse.isa import ISAS
+from autosparse.scalar import BY_BITS, BYTE, GENERATED, SCALARS
 
-C_VALUES: Final = {"float32": "float", "float64": "double"}
-C_STORED: Final = "uint16_t"
-"""C type of half-precision values."""
-C_NUMBER: Final = "uint8_t"
+C_VALUES: Final = {name: SCALARS[name].c for name in GENERATED}
+C_NUMBER: Final = BYTE.c
 """C type of dictionary-encoded values, which are indices into a table."""
-C_INDICES: Final = {16: "uint16_t", 32: "int32_t", 64: "int64_t"}
+C_INDICES: Final = {bits: row.c for bits, row in BY_BITS.items()}
 MAX_LEVELS: Final = 12
 MAX_INDICES: Final = 6
 
@@ -137,7 +135,7 @@ static inline int64_t asp_first(const CRD *crd, int64_t low, int64_t high, int64
 
 def vector_type(spec: KernelSpec, lanes: int) -> str:
     """Return the name of the type of `lanes` values ("f32x1" is a scalar)."""
-    return f"f{8 * spec.value_bytes}x{lanes}"
+    return f"{spec.types.compute.short}x{lanes}"
 
 
 def vector_helpers(spec: KernelSpec, lanes_used: Iterable[int]) -> str:
@@ -172,8 +170,7 @@ static inline {value} sum_{name}({name} v)
 
 def stored_type(spec: KernelSpec) -> str:
     """Return the C type of A's values as they are stored."""
-    fmt = spec.schedule.format
-    return C_NUMBER if fmt.values == DICTIONARY else C_STORED if fmt.values else C_VALUES[spec.dtype]
+    return spec.types.stored.c
 
 
 _WIDEN: Final = {

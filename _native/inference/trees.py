@@ -8,12 +8,15 @@ import numpy as np
 from autosparse._native.runtime_api import ffi, lib, pointer
 from numpy.typing import NDArray
 
-Ints = NDArray[np.int32]
+from autosparse.core.dtypes import NarrowIndex, NarrowReal, ProgramCode
+from autosparse.scalar import NARROW_INDEX, PROGRAM_CODE, SINGLE
+
+Ints = NDArray[NarrowIndex]
 
 
 def predicted(
-    nodes: NDArray[Any], roots: Ints, base: float, rows: NDArray[np.int16], ids: Ints | None = None
-) -> NDArray[np.float32]:
+    nodes: NDArray[Any], roots: Ints, base: float, rows: NDArray[ProgramCode], ids: Ints | None = None
+) -> NDArray[NarrowReal]:
     """Return `base` plus the sum of the trees for the codes `rows` (n, columns), or for rows `ids` of these: (n,)
     float32.
 
@@ -21,29 +24,29 @@ def predicted(
     """
     if int(nodes["feature"].max(initial=-1)) >= rows.shape[1]:
         raise ValueError(f"trees over more than {rows.shape[1]} columns")
-    rows = np.ascontiguousarray(rows, np.int16)
-    kept = None if ids is None else np.ascontiguousarray(ids, np.int32)
+    rows = np.ascontiguousarray(rows, ProgramCode)
+    kept = None if ids is None else np.ascontiguousarray(ids, NarrowIndex)
     n = len(rows) if kept is None else kept.size
-    out = np.empty(n, np.float32)
-    which = ffi.NULL if kept is None else ffi.cast("int32_t *", pointer(kept))
+    out = np.empty(n, NarrowReal)
+    which = ffi.NULL if kept is None else ffi.cast(NARROW_INDEX.pointer, pointer(kept))
     lib.asp_trees_predict(
-        n, which, ffi.cast("int16_t *", pointer(rows)), rows.shape[1], roots.size,
-        ffi.cast("int32_t *", pointer(roots)), ffi.cast("asp_tree_node *", pointer(nodes)), base,
-        ffi.cast("float *", pointer(out)),
+        n, which, ffi.cast(PROGRAM_CODE.pointer, pointer(rows)), rows.shape[1], roots.size,
+        ffi.cast(NARROW_INDEX.pointer, pointer(roots)), ffi.cast("asp_tree_node *", pointer(nodes)), base,
+        ffi.cast(SINGLE.pointer, pointer(out)),
     )  # fmt: skip
     return out
 
 
-def decided(nodes: NDArray[Any], roots: Ints, sketch: NDArray[np.float32]) -> tuple[NDArray[Any], Ints]:
+def decided(nodes: NDArray[Any], roots: Ints, sketch: NDArray[NarrowReal]) -> tuple[NDArray[Any], Ints]:
     """Return (nodes, roots) of the trees with decisions on `sketch` resolved, so that they depend on codes alone.
 
     They give the same sums, without unreachable nodes.
     """
-    n, numbers = len(nodes), np.ascontiguousarray(sketch, np.float32)
-    left, starts, target = np.empty_like(nodes), np.empty_like(roots), np.empty(n, np.int32)
+    n, numbers = len(nodes), np.ascontiguousarray(sketch, NarrowReal)
+    left, starts, target = np.empty_like(nodes), np.empty_like(roots), np.empty(n, NarrowIndex)
     n_kept = lib.asp_trees_decide(
-        n, ffi.cast("asp_tree_node *", pointer(nodes)), starts.size, ffi.cast("int32_t *", pointer(roots)),
-        ffi.cast("float *", pointer(numbers)), numbers.size, ffi.cast("int32_t *", pointer(target)),
-        ffi.cast("asp_tree_node *", pointer(left)), ffi.cast("int32_t *", pointer(starts)),
+        n, ffi.cast("asp_tree_node *", pointer(nodes)), starts.size, ffi.cast(NARROW_INDEX.pointer, pointer(roots)),
+        ffi.cast(SINGLE.pointer, pointer(numbers)), numbers.size, ffi.cast(NARROW_INDEX.pointer, pointer(target)),
+        ffi.cast("asp_tree_node *", pointer(left)), ffi.cast(NARROW_INDEX.pointer, pointer(starts)),
     )  # fmt: skip
     return left[:n_kept], starts

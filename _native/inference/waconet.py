@@ -14,7 +14,10 @@ import numpy as np
 from autosparse._native.runtime_api import ffi, lib, pointer, raise_for
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float32]
+from autosparse.core.dtypes import NarrowIndex, NarrowReal
+from autosparse.scalar import NARROW_INDEX, SINGLE
+
+Floats = NDArray[NarrowReal]
 
 CHANNELS: Final = 32
 MAX_COORDINATE: Final = 1 << 30
@@ -35,7 +38,7 @@ class ConvolutionWeights:
         Raises ValueError if the shapes are not WACONet's.
         """
         n_layers = sum(name.startswith("layer") and name.endswith(".0.kernel") for name in weights)
-        kernels = [np.asarray(weights[f"layer{at}.0.kernel"], np.float32) for at in range(1, n_layers + 1)]
+        kernels = [np.asarray(weights[f"layer{at}.0.kernel"], NarrowReal) for at in range(1, n_layers + 1)]
         if not kernels or kernels[0].shape not in ((25, 1, CHANNELS), (125, 1, CHANNELS)):
             raise ValueError(f"a first kernel of {kernels[0].shape if kernels else 'no'} weights is not WACONet's")
         n_dims = 2 if kernels[0].shape[0] == 25 else 3
@@ -54,14 +57,14 @@ def pooled_means(coordinates: Sequence[NDArray[np.integer[Any]]], weights: Convo
     """
     if len(coordinates) != weights.n_dims:
         raise ValueError(f"a pattern of {len(coordinates)} dimensions for weights of {weights.n_dims}")
-    columns = [np.ascontiguousarray(column, np.int32) for column in coordinates]
+    columns = [np.ascontiguousarray(column, NarrowIndex) for column in coordinates]
     n_cells = columns[0].size
     if n_cells and max(int(column.max()) for column in columns) >= MAX_COORDINATE:
         raise ValueError(f"coordinates must be below {MAX_COORDINATE}")
-    pooled = np.empty(weights.n_layers * CHANNELS, np.float32)
+    pooled = np.empty(weights.n_layers * CHANNELS, NarrowReal)
     first = [ffi.NULL] if weights.n_dims == 2 else []
-    pointers = [*first, *(_pointer("int32_t *", column) for column in columns)]
-    values, out = _pointer("float *", weights.values), _pointer("float *", pooled)
+    pointers = [*first, *(_pointer(NARROW_INDEX.pointer, column) for column in columns)]
+    values, out = _pointer(SINGLE.pointer, weights.values), _pointer(SINGLE.pointer, pooled)
     raise_for(lib.asp_waconet(weights.n_dims, n_cells, *pointers, weights.n_layers, values, out, threads))
     return pooled
 

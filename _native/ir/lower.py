@@ -55,6 +55,7 @@ from autosparse.core.formats import STORED_VALUES, LevelKind
 from autosparse.core.schedule import SuperSchedule
 from autosparse.errors import ScheduleError
 from autosparse.ops import OPS, Operation
+from autosparse.scalar import SCALARS
 
 MAX_TAIL_UPDATES: Final = 160
 """Maximum vector multiply-adds of all tiles for the last columns, if there is one tile per number of vectors."""
@@ -129,11 +130,10 @@ def _reason_unsupported_threads(expression: IndexExpression, schedule: SuperSche
 
 def lower(spec: KernelSpec) -> Program:
     """Return the IR of `spec`. Raises ScheduleError if `supports` refuses the schedule."""
-    reason = supports(spec.operation, spec.schedule)
-    if spec.schedule.format.values in STORED_VALUES and spec.dtype != "float32":
-        reason = f"values={spec.schedule.format.values} are widened to float32, not {spec.dtype}"
-    reason = reason or (reason_cannot_add(spec.schedule) if spec.adds else None)
-    if reason:
+    reason, values = supports(spec.operation, spec.schedule), spec.schedule.format.values
+    if values in STORED_VALUES and spec.dtype != (wide := SCALARS[values].compute):
+        reason = f"values={values} are widened to {wide}, not {spec.dtype}"
+    if reason := reason or (reason_cannot_add(spec.schedule) if spec.adds else None):
         raise ScheduleError.illegal(spec.schedule.to_json(), reason)
     if spec.schedule.format.is_sliced:
         return lower_slices(spec)

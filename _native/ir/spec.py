@@ -9,18 +9,20 @@ from collections.abc import Collection, Mapping
 from typing import Final
 
 from autosparse.core.expression import IndexExpression
-from autosparse.core.formats import LevelKind
+from autosparse.core.formats import DICTIONARY, LevelKind
 from autosparse.core.schedule import RUN_TIME, SuperSchedule
 from autosparse.core.values import dataclass
 from autosparse.errors import ScheduleError
 from autosparse.forking import computed_once
 from autosparse.isa import ISAS
 from autosparse.ops import OPS
+from autosparse.scalar import BYTE, GENERATED, INDICES, SCALARS
+from autosparse.scalar.kernel import KernelType
 
-VALUE_BYTES: Final[Mapping[str, int]] = {"float32": 4, "float64": 8}
+VALUE_BYTES: Final[Mapping[str, int]] = {name: SCALARS[name].itemsize for name in GENERATED}
 """Value types for which kernels are generated, with their size in bytes."""
 
-INDEX_BYTES: Final[Mapping[str, int]] = {"int32": 4, "int64": 8}
+INDEX_BYTES: Final[Mapping[str, int]] = {name: SCALARS[name].itemsize for name in INDICES}
 """Integer types of the user's index arrays, with their size in bytes."""
 
 SPEC_VERSION: Final = 1
@@ -90,6 +92,13 @@ class KernelSpec:
     scatters: bool = False
 
     @property
+    def types(self) -> KernelType:
+        """Types of stored values, of index arrays, and of sums; dictionary-encoded values are stored as bytes."""
+        values = self.schedule.format.values
+        stored = BYTE if values == DICTIONARY else SCALARS[values or self.dtype]
+        return KernelType(stored, SCALARS[self.index_dtype], SCALARS[self.dtype])
+
+    @property
     def value_bytes(self) -> int:
         """Bytes of one value."""
         return VALUE_BYTES[self.dtype]
@@ -97,7 +106,7 @@ class KernelSpec:
     @property
     def max_lanes(self) -> int:
         """Number of values in one vector register."""
-        return ISAS[self.isa].vector_bytes // self.value_bytes
+        return self.types.compute.lanes(ISAS[self.isa].vector_bytes)
 
     @property
     def masked_lanes(self) -> frozenset[int]:

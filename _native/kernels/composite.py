@@ -24,10 +24,12 @@ from autosparse._native.kernels.precompiled import reason_unsupported as reason_
 from autosparse._native.storage.composite import PackedComposite, is_sampled, part_schedules
 
 from autosparse.core.composite import COMPOSITE_VERSION, Composite
+from autosparse.core.dtypes import NarrowIndex
 from autosparse.core.formats import CSR
 from autosparse.core.schedule import SuperSchedule
 from autosparse.core.values import dataclass, field
 from autosparse.forking import computed_once
+from autosparse.scalar import NARROW_INDEX
 
 
 def composite_unsupported(operation: str, composite: Composite) -> str | None:
@@ -325,7 +327,7 @@ class BoundSwept:
             structure.prefetch = bound.kernel.spec.schedule.prefetch
             if shape is None:
                 starts = _starts(bound.packed, shapes[0][1])
-                structure.starts = runtime_api.ffi.cast("int32_t *", runtime_api.pointer(starts))
+                structure.starts = runtime_api.ffi.cast(NARROW_INDEX.pointer, runtime_api.pointer(starts))
                 kept.append(starts)
         leading = (DTYPES[bounds[0].kernel.spec.dtype], shapes[0][1], structures, len(bounds))
         return cls(packed, tuple(bounds), leading, sum(bound._n_reads for bound in bounds), kept)
@@ -348,7 +350,7 @@ def _starts(packed: Any, panel: int) -> Any:
     pos, columns = packed.pos["k1"], packed.crd["k1"]
     filled = np.flatnonzero(pos[1:] > pos[:-1])  # the leading rows: empty rows come last
     first = np.minimum.reduceat(columns, pos[filled]) if filled.size else columns[:0]
-    starts = np.searchsorted(first, np.arange(0, packed.sizes["k"] + panel, panel)).astype(np.int32)
+    starts = np.searchsorted(first, np.arange(0, packed.sizes["k"] + panel, panel)).astype(NarrowIndex)
     starts[-1] = pos.size - 1
     return starts
 
@@ -356,13 +358,12 @@ def _starts(packed: Any, panel: int) -> Any:
 def _structures(packed: PackedComposite, bounds: Sequence[BoundKernel], n_alone: int) -> tuple[Any, list[Any]]:
     """Return the parts as asp_part structures for asp_run_parts, and the objects that they refer to."""
     ffi = runtime_api.ffi
-    structures = ffi.new("asp_part[]", len(bounds))
-    kept: list[Any] = []
+    structures, kept = ffi.new("asp_part[]", len(bounds)), list[Any]()
     for at, (structure, bound) in enumerate(zip(structures, bounds, strict=True)):
         operand = _fill(structure, bound, takes_turns=at >= n_alone)
-        zeroed = _zeroed(packed, at, bound) if at < n_alone else None
-        if zeroed is not None:
-            structure.zeroed, structure.n_zeroed = ffi.cast("int32_t *", runtime_api.pointer(zeroed)), zeroed.size
+        if (zeroed := _zeroed(packed, at, bound) if at < n_alone else None) is not None:
+            structure.zeroed = ffi.cast(NARROW_INDEX.pointer, runtime_api.pointer(zeroed))
+            structure.n_zeroed = zeroed.size
         kept += [operand, zeroed]
     return structures, kept
 
@@ -372,7 +373,7 @@ def _zeroed(packed: PackedComposite, at: int, bound: BoundKernel) -> Any:
     if not bound.kernel.spec.adds or at > packed.composite.n_row_parts:
         return None
     rows = packed.parts[at].subset.rows
-    return np.arange(packed.n_rows, dtype=np.int32) if rows is None else rows
+    return np.arange(packed.n_rows, dtype=NarrowIndex) if rows is None else rows
 
 
 def _windows_of(packed: PackedComposite, bounds: Sequence[Any]) -> _Windows | None:

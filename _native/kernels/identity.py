@@ -16,7 +16,7 @@ from typing import Final
 from autosparse._native import runtime_api
 from autosparse._native.c import build as c_build
 
-from autosparse import ops
+from autosparse import ops, scalar
 from autosparse.core.values import dataclass
 
 _LOWERING: Final = ("ir/*.py", "storage/slices.py")
@@ -70,7 +70,8 @@ def code_digest(implementation: str) -> str:
     folder = Path(__file__).parent.parent
     digest = hashlib.blake2b(digest_size=8)
     emitters = sorted(one for pattern in EMITTERS[implementation] for one in folder.glob(pattern))
-    for source in (*emitters, *sorted(Path(ops.__file__).parent.glob("*.py"))):
+    folders = [Path(package.__path__[0]) for package in (ops, scalar)]
+    for source in (*emitters, *(one for place in folders for one in sorted(place.glob("*.py")))):
         digest.update(source.read_bytes())
     return digest.hexdigest()
 

@@ -18,8 +18,9 @@ from autosparse._native.kernels.kernel import CompiledKernel
 from autosparse.core.formats import CSR, Format
 from autosparse.core.schedule import SuperSchedule
 from autosparse.ops import OPS
+from autosparse.scalar import GENERATED, NARROW_INDEX, VALUE_CODES
 
-DTYPES: Final = {"float32": 0, "float64": 1}
+DTYPES: Final = {name: VALUE_CODES[name] for name in GENERATED}
 """Value type codes of `asp_ready_kernel` and `asp_ready_sampled`."""
 PREFETCH: Final = (0, 4, 8, 16, 64)
 LOOPS: Final = ("i1", "k1")
@@ -94,7 +95,7 @@ def is_ready(spec: KernelSpec) -> bool:
     """Return whether the runtime has the kernel of `spec`."""
     if not spec.schedule.is_precompiled:  # the common case
         return False
-    is_known = spec.index_dtype == "int32" and spec.dtype in DTYPES
+    is_known = spec.index_dtype == NARROW_INDEX.name and spec.dtype in DTYPES
     return is_known and reason_unsupported(spec.operation, spec.schedule) is None
 
 

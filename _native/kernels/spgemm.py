@@ -14,6 +14,9 @@ import numpy as np
 from autosparse._native import memory, runtime_api
 from numpy.typing import NDArray
 
+from autosparse.core.dtypes import NarrowIndex, WideIndex
+from autosparse.scalar import DOUBLE, WIDE_INDEX
+
 _DTYPE_CODES: Final = {np.dtype(name): code for name, code in runtime_api.DTYPE_CODES.items()}
 _INDEX_CODES: Final = {np.dtype(name): code for name, code in runtime_api.INDEX_CODES.items()}
 
@@ -82,7 +85,7 @@ def costs(A: CompressedRows, B: CompressedRows, *, n_cols: int) -> tuple[SolverC
     Rows "by class" are all that have multiplications.
     """
     lib, ffi, pointer = runtime_api.lib, runtime_api.ffi, runtime_api.pointer
-    counts, ns = ffi.new("int64_t[]", 2 * len(SOLVERS)), ffi.new("double[]", len(SOLVERS))
+    counts, ns = ffi.new(WIDE_INDEX.array, 2 * len(SOLVERS)), ffi.new(DOUBLE.array, len(SOLVERS))
     if n_cols > FEW_COLS + MAX_EMPTY_COLS * B.indices.size:
         n_cols = max(1, min(n_cols, B.indices.size))  # only columns with entries are numbered
     codes = _DTYPE_CODES[A.data.dtype], _INDEX_CODES[A.indptr.dtype]
@@ -101,7 +104,7 @@ def _multiply(A: CompressedRows, B: CompressedRows, *, n_cols: int, threads: int
     """
     lib, ffi, pointer = runtime_api.lib, runtime_api.ffi, runtime_api.pointer
     index_code = _INDEX_CODES[A.indptr.dtype]
-    n_entries = ffi.new("int64_t *")
+    n_entries = ffi.new(WIDE_INDEX.pointer)
     job = lib.asp_spgemm_begin(
         _DTYPE_CODES[A.data.dtype], index_code, (A.n_rows, B.n_rows, n_cols),
         *map(pointer, A), *map(pointer, B), threads, SOLVERS.index(solver), n_entries,
@@ -109,8 +112,8 @@ def _multiply(A: CompressedRows, B: CompressedRows, *, n_cols: int, threads: int
     if job == ffi.NULL:
         raise MemoryError(f"no memory for the product of {A.n_rows} rows with a matrix of {n_cols} columns")
     try:
-        wide = index_code == 1 or n_entries[0] > np.iinfo(np.int32).max
-        index_dtype = np.int64 if wide else np.int32
+        wide = index_code == 1 or n_entries[0] > np.iinfo(NarrowIndex).max
+        index_dtype = WideIndex if wide else NarrowIndex
         result = CompressedRows(
             memory.empty_output((A.n_rows + 1,), np.dtype(index_dtype)),
             memory.empty_output((n_entries[0],), np.dtype(index_dtype)),

@@ -23,6 +23,7 @@ from autosparse._native.numba.emit import emit
 
 from autosparse import config, forking
 from autosparse.errors import BuildError
+from autosparse.scalar import NARROW_INDEX, WIDE_INDEX
 
 SOURCE_NAME: Final = "kernel.py"
 OBJECT_NAME: Final = "kernel.o"
@@ -101,8 +102,8 @@ def compile_object(spec: KernelSpec, source: str) -> bytes:
     try:
         for task in [name for name in names if re.fullmatch(r"task_\d+", name)]:
             names[f"{task}_address"] = intrinsics.address_of_task(names[task])
-        words = ", ".join(["int64"] * n_arguments)
-        kernel = numba.cfunc(f"int32({words})", forceinline=True, **intrinsics.OPTIONS)(names["kernel"])
+        words = ", ".join([WIDE_INDEX.name] * n_arguments)
+        kernel = numba.cfunc(f"{NARROW_INDEX.name}({words})", forceinline=True, **intrinsics.OPTIONS)(names["kernel"])
     except NumbaError as err:
         first = " ".join(str(err).split("\n")[:2])
         raise BuildError(f"numba failed on a kernel: {first}", key=spec.key(), log=str(err)) from err

@@ -13,7 +13,9 @@ from autosparse._native.ir.writer import PythonWriter
 from autosparse._native.numba.operand_words import OPERAND_WORDS
 from autosparse._native.storage.slices import SIDES
 
-INTEGERS: Final = {16: "u16", 32: "i32", 64: "i64"}
+from autosparse.scalar import BY_BITS
+
+INTEGERS: Final = {bits: row.short for bits, row in BY_BITS.items()}
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,7 @@ class NumbaEmitter:
     @property
     def value(self) -> str:
         """Suffix of the names of the functions that load and store values."""
-        return {"float32": "f32", "float64": "f64"}[self.spec.dtype]
+        return self.spec.types.compute.short
 
     @property
     def positions(self) -> str:

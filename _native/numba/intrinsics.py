@@ -17,6 +17,8 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from autosparse.scalar import BYTE, COORDINATE, DOUBLE, NARROW_INDEX, SINGLE, WIDE_INDEX
+
 OPTIONS: Final[dict[str, Any]] = {"error_model": "numpy", "fastmath": {"contract", "reassoc", "nsz"}}
 """Compiler options: the compiler may reorder sums, independently of the number of threads; NaN and infinities are
 respected."""
@@ -26,12 +28,14 @@ _TASK: Final = ir.FunctionType(ir.VoidType(), [_WORD] * 3)
 # Signature of asp_parallel_function: task, context, n_items, min_items, max_items, n_threads, serial_ns.
 _PARALLEL: Final = ir.FunctionType(ir.IntType(32), [_WORD] * 5 + [ir.IntType(32), ir.DoubleType()])
 
-VALUES: Final = {"f32": (types.float32, ir.FloatType()), "f64": (types.float64, ir.DoubleType())}
+_INT: Final = getattr(types, WIDE_INDEX.name)
+VALUES: Final = {
+    SINGLE.short: (getattr(types, SINGLE.name), ir.FloatType()),
+    DOUBLE.short: (getattr(types, DOUBLE.name), ir.DoubleType()),
+}
 INTEGERS: Final = {
-    "u8": (ir.IntType(8), False),
-    "u16": (ir.IntType(16), False),
-    "i32": (ir.IntType(32), True),
-    "i64": (_WORD, True),
+    **{row.short: (ir.IntType(8 * row.itemsize), row.kind == "signed") for row in (BYTE, COORDINATE, NARROW_INDEX)},
+    WIDE_INDEX.short: (_WORD, True),
 }
 
 
@@ -47,7 +51,7 @@ def _load_value(name: str) -> Any:
         def code(context, builder, signature, arguments):
             return builder.load(_cell(builder, llvm_kind, *arguments))
 
-        return kind(types.int64, types.int64), code
+        return kind(_INT, _INT), code
 
     return load
 
@@ -60,7 +64,7 @@ def _store_value(name: str) -> Any:
         def code(context, builder, signature, arguments):
             builder.store(arguments[2], _cell(builder, llvm_kind, *arguments[:2]))
 
-        return types.void(types.int64, types.int64, kind), code
+        return types.void(_INT, _INT, kind), code
 
     return store
 
@@ -76,7 +80,7 @@ def _load_integer(name: str) -> Any:
                 return found
             return builder.sext(found, _WORD) if signed else builder.zext(found, _WORD)
 
-        return types.int64(types.int64, types.int64), code
+        return _INT(_INT, _INT), code
 
     return load
 
@@ -91,7 +95,7 @@ def _stack(llvm_kind: Any) -> Any:
             room = cgutils.alloca_once(builder, ir.ArrayType(llvm_kind, n.literal_value))
             return builder.ptrtoint(room, _WORD)
 
-        return types.int64(n), code
+        return _INT(n), code
 
     return stack
 
@@ -103,7 +107,7 @@ def store_i64(typing_context, base, at, value):
     def code(context, builder, signature, arguments):
         builder.store(arguments[2], _cell(builder, _WORD, *arguments[:2]))
 
-    return types.void(types.int64, types.int64, types.int64), code
+    return types.void(_INT, _INT, _INT), code
 
 
 @intrinsic
@@ -113,7 +117,7 @@ def run_task(typing_context, task, context_address, begin, end):
     def code(context, builder, signature, arguments):
         builder.call(builder.inttoptr(arguments[0], _TASK.as_pointer()), arguments[1:])
 
-    return types.void(*[types.int64] * 4), code
+    return types.void(*[_INT] * 4), code
 
 
 @intrinsic
@@ -126,10 +130,10 @@ def run_parallel(typing_context, pool, task, context_address, n_items, most_item
         threads = builder.trunc(n_threads, ir.IntType(32))
         builder.call(function, [task, where, n_items, ir.Constant(_WORD, 1), most, threads, serial_ns])
 
-    return types.void(*[types.int64] * 6, types.float64), code
+    return types.void(*[_INT] * 6, VALUES[DOUBLE.short][0]), code
 
 
-TASK_SIGNATURE: Final = types.void(types.int64, types.int64, types.int64)
+TASK_SIGNATURE: Final = types.void(_INT, _INT, _INT)
 
 
 def address_of_task(task: Any) -> Any:  # a function
@@ -151,7 +155,7 @@ def address_of_task(task: Any) -> Any:  # a function
             context.active_code_library.add_linking_library(compiled.library)
             return builder.ptrtoint(entry, _WORD)
 
-        return types.int64(), code
+        return _INT(), code
 
     return address
 
@@ -181,7 +185,7 @@ def _load_half(widen: Any) -> Any:  # of 32 bits
             loaded.align = 2
             return widen(builder, builder.zext(loaded, ir.IntType(32)))
 
-        return types.float32(types.int64, types.int64), code
+        return VALUES[SINGLE.short][0](_INT, _INT), code
 
     return load
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from autosparse._native.ir import nodes as ir
-from autosparse._native.numba.emitting import NumbaEmitter, NumbaScope
+from autosparse._native.numba.emitting import INTEGERS, NumbaEmitter, NumbaScope
 from autosparse._native.storage.slices import BASE_SHIFT, DIAGONAL, IN_ORDER, KIND_MASK, NARROW, WIDE
 
 
@@ -35,7 +35,7 @@ def emit_slice(emitter: NumbaEmitter, node: ir.SumSlots, scope: NumbaScope) -> N
 def _emit_slots(emitter: NumbaEmitter, node: ir.SumSlots, scope: NumbaScope, kind: int) -> None:
     out, lanes, tensor = scope.out, node.lanes.split, node.expression.dense[0].tensor
     value = emitter.value
-    stored, item_bytes = ("u16", 2) if kind == NARROW else ("i32", 4)
+    stored, item_bytes = (INTEGERS[16], 2) if kind == NARROW else (INTEGERS[32], 4)
     # `slice_begin` counts units of the format's width; `crd` begins there.
     unit_bytes = emitter.spec.schedule.format.index_bits // 8
     begin = "load_i64(slice_begin, i1)" if node.diagonals or node.narrow else "cells"

@@ -14,9 +14,11 @@ import numpy as np
 from autosparse._native import memory, runtime_api
 from numpy.typing import NDArray
 
+from autosparse.core.dtypes import WideIndex
 from autosparse.core.formats import Format, LevelKind
 from autosparse.core.values import dataclass
 from autosparse.errors import PackError
+from autosparse.scalar import C_SIZE
 
 Array = NDArray[Any]  # indices of any integer type
 KIND_CODES: Final = {
@@ -76,7 +78,7 @@ def assemble(fmt: Format, entries: Mapping[str, Array], sizes: Mapping[str, int]
         asked.split[depth], asked.extent[depth] = fmt.split(name[:-1]), extents[name]
         asked.is_outer[depth] = name.endswith("1")
         asked.kind[depth] = KIND_CODES[level.kind]
-    n_listed, in_order = ffi.new("int64_t[12]"), ffi.new("int *")
+    n_listed, in_order = ffi.new(f"{C_SIZE}[12]"), ffi.new("int *")
     entries_sorted = lib.asp_sort_entries(asked, n_listed, in_order)
     if not entries_sorted:
         raise MemoryError("no memory to sort the entries of a sparse operand")
@@ -103,7 +105,7 @@ def _written(fmt: Format, extents: Mapping[str, int], types: Types, found: tuple
             raise PackError.unfit(fmt, f"{n_positions:,} positions")
     nnz = int(n_listed[len(fmt.levels) - 1])
     numbers = None if in_order else np.empty(nnz, dtype=types.pos)
-    positions = np.empty(nnz, dtype=np.int64) if fmt.has_padding else None
+    positions = np.empty(nnz, dtype=WideIndex) if fmt.has_padding else None
     pointers = [
         [ffi.NULL if name not in arrays else runtime_api.pointer(arrays[name]) for name in fmt.order]
         for arrays in (pos, crd)

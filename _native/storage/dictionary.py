@@ -13,14 +13,16 @@ import numpy as np
 from autosparse._native import runtime_api
 from numpy.typing import NDArray
 
+from autosparse.core.dtypes import Byte
 from autosparse.core.formats import Format
 from autosparse.errors import PackError
+from autosparse.scalar import GENERATED
 
 Array = NDArray[Any]  # float32 or float64; numbers: uint8
 
 TABLE: Final = 16
 """Number of entries of the table, of which zero takes one."""
-DTYPES: Final = ("float32", "float64")
+DTYPES: Final = GENERATED
 N_LOOKED_AT: Final = 1024
 """Sample size of the test that rejects most matrices with too many distinct values."""
 
@@ -33,7 +35,7 @@ def encoded(values: Array, fmt: Format) -> tuple[Array, Array]:
     values = np.ascontiguousarray(values)
     if values.dtype.name not in DTYPES:
         raise PackError.unfit(fmt, f"values of {values.dtype.name} are not numbered, only {' and '.join(DTYPES)} are")
-    numbers, table = np.empty(values.size, np.uint8), np.empty(TABLE, values.dtype)
+    numbers, table = np.empty(values.size, Byte), np.empty(TABLE, values.dtype)
     if _number(values, table, runtime_api.pointer(numbers)) < 0:
         raise PackError.unfit(fmt, f"more than {TABLE - 1} different values: a table of {TABLE} does not hold them")
     return numbers, table

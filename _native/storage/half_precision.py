@@ -14,36 +14,38 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from autosparse.core.dtypes import Half, HalfBits, NarrowReal, Word
 from autosparse.core.formats import Format
 from autosparse.errors import PackError
+from autosparse.scalar import HALF, SCALARS
 
 Array = NDArray[Any]  # float32, or uint16 as stored
 
-BOUNDS: Final[Mapping[str, float]] = {"bfloat16": 2.0**-8, "float16": 2.0**-11}
+BOUNDS: Final[Mapping[str, float]] = {name: SCALARS[name].rounding for name in HALF}
 """Maximum relative error of a stored value, by kind."""
 WIDTH: Final = 2
 """Bytes of a stored value."""
 
 
 def _to_bfloat16(values: Array) -> Array:
-    bits = values.view(np.uint32)
-    even = bits >> np.uint32(16) & np.uint32(1)
-    stored: Array = ((bits + np.uint32(0x7FFF) + even) >> np.uint32(16)).astype(np.uint16)
+    bits = values.view(Word)
+    even = bits >> Word(16) & Word(1)
+    stored: Array = ((bits + Word(0x7FFF) + even) >> Word(16)).astype(HalfBits)
     return stored
 
 
 def _from_bfloat16(stored: Array) -> Array:
-    values: Array = (stored.astype(np.uint32) << np.uint32(16)).view(np.float32)
+    values: Array = (stored.astype(Word) << Word(16)).view(NarrowReal)
     return values
 
 
 def _to_float16(values: Array) -> Array:
     with np.errstate(over="ignore"):
-        return values.astype(np.float16).view(np.uint16)
+        return values.astype(Half).view(HalfBits)
 
 
 def _from_float16(stored: Array) -> Array:
-    return stored.view(np.float16).astype(np.float32)
+    return stored.view(Half).astype(NarrowReal)
 
 
 ROUND: Final[Mapping[str, tuple[Callable[[Array], Array], Callable[[Array], Array]]]] = {
@@ -62,7 +64,7 @@ def narrowed(values: Array, fmt: Format) -> Array:
     to_stored, from_stored = ROUND[fmt.values]
     stored = to_stored(values)
     with np.errstate(invalid="ignore", over="ignore"):
-        is_near = np.abs(from_stored(stored) - values) <= np.float32(BOUNDS[fmt.values]) * np.abs(values)
+        is_near = np.abs(from_stored(stored) - values) <= NarrowReal(BOUNDS[fmt.values]) * np.abs(values)
     if not is_near.all():
         worst = float(values[int(np.argmin(is_near))])
         raise PackError.unfit(fmt, f"{worst!r} is not within {BOUNDS[fmt.values]:.3g} of any {fmt.values}, relatively")

@@ -15,13 +15,14 @@ from typing import Any, Final
 
 import numpy as np
 
+from autosparse.core.dtypes import HalfBits, NarrowIndex, WideIndex
 from autosparse.core.formats import Format, LevelKind
 from autosparse.core.values import dataclass
 
 COORDINATE_DTYPES: Final[Mapping[int, np.dtype[Any]]] = {
-    16: np.dtype(np.uint16),
-    32: np.dtype(np.int32),
-    64: np.dtype(np.int64),
+    16: np.dtype(HalfBits),
+    32: np.dtype(NarrowIndex),
+    64: np.dtype(WideIndex),
 }
 """Type of stored coordinates by `Format.index_bits`."""
 

@@ -18,6 +18,7 @@ from autosparse._native.storage.rows import KernelRows, check, packing_threads
 from autosparse._native.storage.stored import Filled, Packed
 from numpy.typing import NDArray
 
+from autosparse.core.dtypes import NarrowIndex, WideIndex
 from autosparse.core.formats import PRESETS, Format
 from autosparse.core.pattern import Pattern
 from autosparse.core.values import dataclass
@@ -168,7 +169,7 @@ def dictionary_positions(found: Array, n: int) -> ValuePositions | None:
     """Return the positions of n entries whose numbers, from 1 on, were packed as `found`, or None if entries share a
     position.
     """
-    to = np.empty(n, np.int32 if found.size <= np.iinfo(np.int32).max else np.int64)
+    to = np.empty(n, NarrowIndex if found.size <= np.iinfo(NarrowIndex).max else WideIndex)
     code = runtime_api.INDEX_CODES[to.dtype.name]
     how = runtime_api.lib.asp_places(runtime_api.pointer(found), found.size, n, code, runtime_api.pointer(to))
     return None if how < 0 else ValuePositions(n, to if how == 0 else None)

@@ -20,6 +20,7 @@ from autosparse._native.storage.packers import ValuePositions, dictionary_positi
 from autosparse._native.storage.stored import Packed, StoredLevels, is_inside, whole_of
 from numpy.typing import NDArray
 
+from autosparse.core.dtypes import NarrowIndex, Real
 from autosparse.core.formats import DICTIONARY, Format, LevelKind
 from autosparse.core.pattern import Pattern
 from autosparse.core.values import dataclass, field
@@ -102,7 +103,7 @@ class PackedOperand(StoredLevels):
     def places(self, room_bytes: int | None = None) -> ValuePositions | None:
         """Return the position of each entry of A in `values`, or None if entries share one or memory is short."""
         if not self._places:
-            item = 4 if self.values.size <= np.iinfo(np.int32).max else 8
+            item = 4 if self.values.size <= np.iinfo(NarrowIndex).max else 8
             if room_bytes is not None and item * self.pattern.nnz > room_bytes:
                 return None
             try:
@@ -215,8 +216,8 @@ def _stored(exact: Array, fmt: Format) -> tuple[Array, dict[str, Array]]:
 def _positions_of(packed: PackedOperand) -> ValuePositions | None:
     """Return the positions of A's entries, found by packing the numbers of the entries (from 1) as values."""
     nnz = packed.pattern.nnz
-    numbers = np.arange(1, nnz + 1, dtype=np.float64)
-    same = replace(packed, values=np.zeros(packed.values.size, np.float64), _places=[None])
+    numbers = np.arange(1, nnz + 1, dtype=Real)
+    same = replace(packed, values=np.zeros(packed.values.size, Real), _places=[None])
     if native_packers.refill(same, numbers):
         return dictionary_positions(same.values, nnz)
     _, _, found = pack_generic(packed.pattern, numbers, packed.fmt, transposed=packed.transposed)

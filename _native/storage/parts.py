@@ -23,6 +23,7 @@ from autosparse.core.composite import (
     Rows,
     Selection,
 )
+from autosparse.core.dtypes import HalfBits, NarrowIndex, WideIndex
 from autosparse.core.pattern import Pattern
 from autosparse.core.values import dataclass
 
@@ -127,8 +128,8 @@ def _of_rows(view: View, rows: Array) -> Subset:
     entries += np.repeat((begin - indptr[:-1]).astype(indptr.dtype), lengths)
     pattern = Pattern(int(rows.size), whole.n_cols, indptr, whole.indices[entries])
     if view.origin is None:
-        return Subset(pattern, rows.astype(np.int32), begin=begin)
-    return Subset(pattern, rows.astype(np.int32), view.origin[entries])
+        return Subset(pattern, rows.astype(NarrowIndex), begin=begin)
+    return Subset(pattern, rows.astype(NarrowIndex), view.origin[entries])
 
 
 def _shared(whole: Subset, selections: Sequence[Selection]) -> list[Subset]:
@@ -157,7 +158,7 @@ def _remaining(pattern: Pattern, left: Array) -> Pattern:
 
 def block_fill(pattern: Pattern, r: int, c: int) -> Array:
     """Return the number of entries in the aligned r x c block of each entry, uint16 (nnz,)."""
-    fill = np.empty(pattern.nnz, dtype=np.uint16)
+    fill = np.empty(pattern.nnz, dtype=HalfBits)
     code = runtime_api.lib.asp_block_fill(
         runtime_api.INDEX_CODES[pattern.index_dtype],
         *pattern.shape,
@@ -184,7 +185,7 @@ def _on_diagonals(selection: Diagonals, pattern: Pattern, left: Array) -> Array:
     matrix do not count.
     """
     n_rows, n_cols = pattern.shape
-    places: Array = pattern.indices[: pattern.nnz].astype(np.int64) - pattern.rows_of_entries() + n_rows - 1
+    places: Array = pattern.indices[: pattern.nnz].astype(WideIndex) - pattern.rows_of_entries() + n_rows - 1
     counts = np.bincount(places[left], minlength=n_rows + n_cols - 1)
     offset = np.arange(n_rows + n_cols - 1) - (n_rows - 1)
     cells = np.minimum(n_rows, n_cols - offset) - np.maximum(0, -offset)

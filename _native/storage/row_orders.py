@@ -15,6 +15,7 @@ import numpy as np
 from autosparse._native.storage.rows import KernelRows
 from numpy.typing import NDArray
 
+from autosparse.core.dtypes import NarrowIndex, Sign, WideIndex
 from autosparse.core.formats import Format
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ MAX_ROWS: Final = (1 << 31) - 1
 
 def by_first_column(rows: KernelRows) -> Array:
     """Return row numbers by the rows' smallest column, then ascending; empty rows last. Takes O(nnz + n log n)."""
-    first = np.full(rows.n_rows, rows.n_cols, dtype=np.int64)
+    first = np.full(rows.n_rows, rows.n_cols, dtype=WideIndex)
     filled = np.flatnonzero(rows.indptr[1:] > rows.indptr[:-1])
     if filled.size:
         first[filled] = np.minimum.reduceat(rows.indices, rows.indptr[filled])
@@ -52,9 +53,9 @@ def by_rcm(rows: KernelRows) -> Array:
 
     n = max(rows.n_rows, rows.n_cols)
     if n == 0:  # SciPy fails on an empty matrix
-        return np.empty(0, dtype=np.int64)
+        return np.empty(0, dtype=WideIndex)
     indptr = np.concatenate([rows.indptr, np.full(n - rows.n_rows, rows.indptr[-1], dtype=rows.indptr.dtype)])
-    ones = np.ones(rows.indices.size, dtype=np.int8)
+    ones = np.ones(rows.indices.size, dtype=Sign)
     pattern = sps.csr_matrix((ones, rows.indices, indptr), shape=(n, n), copy=True)
     pattern.data[...] = 1
     both = (pattern + pattern.T).tocsr()
@@ -82,7 +83,7 @@ def order_effort(fmt: Format | Composite) -> float:
 
 def order_of(rows: KernelRows, name: str) -> Array:
     """Return the order called `name`: int32 (n_rows,), a permutation of 0..n_rows-1."""
-    return ORDERS[name](rows).astype(np.int32)
+    return ORDERS[name](rows).astype(NarrowIndex)
 
 
 def row_permutation(rows: KernelRows, name: str) -> tuple[Array, Array]:

@@ -18,6 +18,7 @@ from autosparse._native.storage.rows import KernelRows, check, packing_threads
 from autosparse._native.storage.stored import Filled, Packed
 from numpy.typing import NDArray
 
+from autosparse.core.dtypes import NarrowIndex, WideIndex
 from autosparse.core.formats import DICTIONARY, PRESETS, Format, LevelKind
 from autosparse.core.pattern import Pattern
 from autosparse.core.values import dataclass
@@ -75,12 +76,12 @@ def lay_out(rows: KernelRows, fmt: Format) -> SliceLayout:
     """Compute the layout of op(A) in `fmt`. Takes O(rows), or O(nnz) if columns must be read. Raises MemoryError."""
     lanes = fmt.split("i")
     n_slices = -(-rows.n_rows // lanes)
-    room = np.empty(n_slices, dtype=np.int32), np.empty(n_slices * lanes, dtype=np.int32)
+    room = np.empty(n_slices, dtype=NarrowIndex), np.empty(n_slices * lanes, dtype=NarrowIndex)
     layout = SliceLayout(
         room if fmt.sigma > 1 else None,
         np.empty(n_slices + 1, dtype=rows.indptr.dtype),
-        np.empty(n_slices + 1, dtype=np.int64),
-        np.empty(n_slices, dtype=np.int64),
+        np.empty(n_slices + 1, dtype=WideIndex),
+        np.empty(n_slices, dtype=WideIndex),
     )
     n_listed = runtime_api.lib.asp_slices_lay_out(
         *rows.head, lanes, fmt.sigma, has_diagonals(fmt), fmt.index_bits, *_pointers(layout), packing_threads()
@@ -141,7 +142,7 @@ def walk(operand: Filled) -> tuple[dict[str, Array], Array]:
     row.
     """
     lanes = operand.fmt.split("i")
-    slots = np.diff(operand.pos["k1"]).astype(np.int64)
+    slots = np.diff(operand.pos["k1"]).astype(WideIndex)
     owner = np.repeat(np.arange(slots.size), slots * lanes)  # slice of each position
     positions = np.arange(owner.size)
     lane = positions % lanes
@@ -161,7 +162,7 @@ def lane_rows(operand: Filled) -> Array:
     if "rows" not in crd:
         return np.arange(n_slices * lanes).reshape(n_slices, lanes)
     in_order = crd["what"] & IN_ORDER != 0
-    found = crd["first"].astype(np.int64)[:, None] + np.arange(lanes)
+    found = crd["first"].astype(WideIndex)[:, None] + np.arange(lanes)
     found[~in_order] = crd["rows"].reshape(-1, lanes)[crd["first"][~in_order]]
     return found
 
@@ -171,10 +172,10 @@ def columns(operand: Filled, owner: Array, positions: Array) -> Array:
     lanes, crd = operand.fmt.split("i"), operand.crd["k1"]
     what, begin = operand.crd["what"][owner], operand.pos["begin"][owner]
     is_narrow, is_diagonal = what & KIND_MASK == NARROW, what & KIND_MASK == DIAGONAL
-    at = positions - operand.pos["k1"][owner].astype(np.int64) * lanes
+    at = positions - operand.pos["k1"][owner].astype(WideIndex) * lanes
     n_units = 4 // crd.itemsize  # per 32-bit column; such columns are aligned to 32 bits
-    wide = crd[: crd.size // n_units * n_units].view(np.int32)
-    found = np.empty(positions.size, dtype=np.int64)
+    wide = crd[: crd.size // n_units * n_units].view(NarrowIndex)
+    found = np.empty(positions.size, dtype=WideIndex)
     found[is_narrow] = crd[(begin + at)[is_narrow]] + (what >> BASE_SHIFT)[is_narrow]
     unit = begin // n_units + np.where(is_diagonal, at // lanes, at)
     found[~is_narrow] = wide[unit[~is_narrow]]

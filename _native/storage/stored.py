@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from autosparse.core.dtypes import WideIndex
 from autosparse.core.formats import Format, LevelKind
 from autosparse.core.pattern import Pattern
 
@@ -73,7 +74,7 @@ class StoredLevels:
         """Return the coordinates of every position of the last level, padding included, and those positions."""
         extents = self.fmt.extents(self.sizes)
         coordinates: dict[str, Array] = {}
-        positions = np.zeros(1, dtype=np.int64)
+        positions = np.zeros(1, dtype=WideIndex)
         for level in self.fmt.levels:
             name = level.coordinate
             if level.kind is LevelKind.UNCOMPRESSED:
@@ -82,13 +83,13 @@ class StoredLevels:
                 coordinates[name] = np.tile(np.arange(n), positions.size)
                 positions = np.repeat(positions, n) * n + coordinates[name]
             elif level.kind is LevelKind.SINGLETON:
-                coordinates[name] = self.crd[name][positions].astype(np.int64)
+                coordinates[name] = self.crd[name][positions].astype(WideIndex)
             else:
-                lengths = np.diff(self.pos[name]).astype(np.int64)
+                lengths = np.diff(self.pos[name]).astype(WideIndex)
                 # Parents have ascending positions.
                 coordinates = {known: np.repeat(array, lengths) for known, array in coordinates.items()}
                 positions = np.arange(int(self.pos[name][-1]))
-                coordinates[name] = self.crd[name][: positions.size].astype(np.int64)
+                coordinates[name] = self.crd[name][: positions.size].astype(WideIndex)
         return coordinates, positions
 
 

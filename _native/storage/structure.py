@@ -18,6 +18,7 @@ from autosparse._native.storage.row_orders import row_permutation
 from autosparse._native.storage.stored import StoredLevels, whole_of
 from numpy.typing import NDArray
 
+from autosparse.core.dtypes import WideIndex
 from autosparse.core.formats import Format
 from autosparse.core.pattern import Pattern
 from autosparse.core.values import dataclass, field
@@ -60,7 +61,7 @@ class PackedStructure(StoredLevels):
     def entries(self) -> tuple[Array, Array, Array]:
         """Return (rows, columns, entry numbers) of all entries in arbitrary order: the inverse of packing."""
         coordinates, positions = self.walk()
-        numbers = positions if self.origin is None else self.origin[positions].astype(np.int64)
+        numbers = positions if self.origin is None else self.origin[positions].astype(WideIndex)
         kept = numbers >= 0
         rows, columns = (whole_of(coordinates, index, self.fmt)[kept] for index in ("i", "k"))
         if self.fmt.rows:
@@ -70,7 +71,7 @@ class PackedStructure(StoredLevels):
             rows, columns, numbers = found[-1]
             following = self.repeats[numbers]
             kept = following >= 0
-            found.append((rows[kept], columns[kept], following[kept].astype(np.int64)))
+            found.append((rows[kept], columns[kept], following[kept].astype(WideIndex)))
         rows, columns, numbers = (np.concatenate(parts) for parts in zip(*found, strict=True))
         return rows, columns, numbers
 

@@ -14,6 +14,7 @@ from autosparse._native.storage.rows import packing_threads
 from autosparse._native.storage.stored import StoredLevels, is_inside, whole_of
 from numpy.typing import NDArray
 
+from autosparse.core.dtypes import WideIndex
 from autosparse.core.formats import Format, LevelKind
 from autosparse.core.pattern import TensorPattern
 from autosparse.core.values import dataclass, field
@@ -92,7 +93,7 @@ def tensor_bytes(pattern: TensorPattern, fmt: Format, value_bytes: int, mode: in
         below = storage.n_positions(n_positions, extents[level.coordinate], n_prefixes)
         total += storage.nbytes(n_positions, below, item, fmt.index_bits // 8)
         n_positions = below
-    sides = pattern.nnz * (item + (np.dtype(np.int64).itemsize if fmt.has_padding else 0))
+    sides = pattern.nnz * (item + (np.dtype(WideIndex).itemsize if fmt.has_padding else 0))
     return total + n_positions * value_bytes + sides
 
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from autosparse._native.ir.writer import PythonWriter
 from autosparse._native.triton import dots, gathered, sampled
-from autosparse._native.triton.spec import SIZES, DeviceSpec, arguments
+from autosparse._native.triton.spec import SIZES, WIDE, DeviceSpec, arguments
 
 from autosparse.gpu.schedule import GpuPart
 from autosparse.ops.base import ProductKind
@@ -159,10 +159,10 @@ def _reduce(spec: DeviceSpec) -> str:
         w.line(f"acc = tl.zeros((1,), {spec.accumulator})")
         w.line("j = tl.arange(0, 1)")
     w.line("first, last = tl.load(slots + row), tl.load(slots + row + 1)")
-    w.line(f"at = work + first.to(tl.int64){' * n_cols' if columns else ''} + j")
+    w.line(f"at = work + first.to({WIDE}){' * n_cols' if columns else ''} + j")
     with w.block("for _ in range(first, last)"):
         w.line(f"acc += tl.load(at{', mask=jm, other=0' if columns else ''})")
         w.line(f"at += {'n_cols' if columns else '1'}")
-    w.line("place = tl.load(rows + row).to(tl.int64)" + (" * ldc" if columns else ""))
+    w.line(f"place = tl.load(rows + row).to({WIDE})" + (" * ldc" if columns else ""))
     w.line(f"tl.store(C + place + j, acc.to(C.dtype.element_ty){', mask=jm' if columns else ''})")
     return w.text()

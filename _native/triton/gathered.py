@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from autosparse._native.ir.writer import PythonWriter
 from autosparse._native.triton.axes import BlockAxes
-from autosparse._native.triton.spec import DeviceSpec
+from autosparse._native.triton.spec import NARROW, WIDE, DeviceSpec
 
 from autosparse.gpu.schedule import GpuPart
 
@@ -56,7 +56,7 @@ def write_result(w: PythonWriter, spec: DeviceSpec, axes: BlockAxes) -> None:
     """Write code that stores `total` in the rows `dest` of the result, or in slots of shared rows (`dest` ≤ -2)."""
     rows = axes.beside("row", "r")
     place = rows if spec.schedule.is_vector else f"{rows} * ldc + {axes.beside('j', 't')}"
-    w.line("row = dest.to(tl.int64)" if spec.is_wide else "row = dest.to(tl.int32)")
+    w.line(f"row = dest.to({WIDE if spec.is_wide else NARROW})")
     w.line(f"tl.store(C + {place}, total.to(C.dtype.element_ty), mask={mask_of(spec, axes, '(row >= 0)', 'r')})")
     if not spec.schedule.shares_rows:
         return

@@ -20,11 +20,9 @@ import torch
 from autosparse._native.triton.packing import Packed
 
 from autosparse.gpu.schedule import DeviceSchedule
+from autosparse.scalar.tensors import COMPUTED
 
 Kernel = Any  # triton.JITFunction, or the interpreter's
-
-SUMS: Final = {torch.float64: torch.float64}
-"""Dtype of sums by dtype of values; float32 for all others."""
 
 ALIGNED: Final = 16
 """Address alignment in bytes for which Triton compiles separate kernels."""
@@ -83,13 +81,13 @@ class Launch:
 
     def work_bytes(self, n_cols: int, dtype: torch.dtype) -> int:
         """Return the bytes of partial rows that a product of `n_cols` columns needs while it runs."""
-        return self._n_sums(n_cols) * SUMS.get(dtype, torch.float32).itemsize
+        return self._n_sums(n_cols) * COMPUTED.get(dtype, dtype).itemsize
 
     def _n_sums(self, n_cols: int) -> int:
         return max(1, self.packed.n_slots * n_cols)
 
     def _workspace(self, n_cols: int, dtype: torch.dtype) -> torch.Tensor:
-        sums, place = SUMS.get(dtype, torch.float32), self.packed.table.device
+        sums, place = COMPUTED.get(dtype, dtype), self.packed.table.device
         if self.packed.n_slots:
             return torch.empty(self._n_sums(n_cols), dtype=sums, device=place)
         if self._no_sums is None or self._no_sums.dtype is not sums:

@@ -11,6 +11,7 @@ import torch
 from autosparse._native.triton.entries import NOWHERE, DeviceEntries, DevicePart, padded
 
 from autosparse.gpu.schedule import GpuPart
+from autosparse.scalar.tensors import wide_index, wide_real
 
 FINE: Final = 16
 """Maximum length of rows that are sorted by their exact lengths."""
@@ -34,7 +35,7 @@ def _take_rows(part: GpuPart, entries: DeviceEntries) -> tuple[torch.Tensor, Dev
 
 def _classes(lengths: torch.Tensor) -> torch.Tensor:
     """Return length classes: exact lengths up to FINE, beyond that two classes for each power of 2."""
-    return torch.where(lengths <= FINE, lengths, (2 * torch.log2(lengths.clamp(min=1).double())).long() + FINE)
+    return torch.where(lengths <= FINE, lengths, (2 * torch.log2(lengths.clamp(min=1).to(wide_real))).long() + FINE)
 
 
 def _pieces(rows: torch.Tensor, entries: DeviceEntries, split: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -137,7 +138,7 @@ def pack_windows(part: GpuPart, entries: DeviceEntries) -> tuple[DevicePart, Dev
     lane = torch.zeros_like(keys)
     lane[kept] = first_group[owner] * part.step + number
     n_groups = int(groups.sum())
-    cols = torch.full((n_groups * part.step,), -1, dtype=torch.int64, device=rows.device)
+    cols = torch.full((n_groups * part.step,), -1, dtype=wide_index, device=rows.device)
     cols[lane[kept]] = keys[kept] // n_repeats % entries.n_cols
     taken = kept[which]
     place = lane[which[taken]]

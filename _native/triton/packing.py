@@ -17,10 +17,13 @@ from autosparse._native.triton.entries import NOWHERE, DeviceEntries, DevicePart
 from autosparse._native.triton.packers import PACKERS
 from autosparse._native.triton.spec import SHARED, DeviceSpec, part_arrays
 
+from autosparse.scalar import INDICES, SCALARS
+from autosparse.scalar.tensors import narrow_index
+
 FIRST_SLOT: Final = -2
 """Destination that stands for slot 0; slot s is FIRST_SLOT - s."""
 
-INDEX_TYPES: Final = {"int32": torch.int32, "int64": torch.int64}
+INDEX_TYPES: Final = {name: SCALARS[name].torch for name in INDICES}
 """Torch's index dtypes by name."""
 
 
@@ -127,6 +130,6 @@ def _table(parts: list[DevicePart]) -> torch.Tensor:
     """Return (part, first unit) of each task, in the order of the parts."""
     rows = []
     for n, part in enumerate(parts):
-        units = torch.arange(part.n_tasks, device=part.rows.device, dtype=torch.int32) * part.units_per_task
+        units = torch.arange(part.n_tasks, device=part.rows.device, dtype=narrow_index) * part.units_per_task
         rows.append(torch.stack([torch.full_like(units, n), units], dim=1))
     return torch.cat(rows).contiguous()

@@ -6,6 +6,7 @@ from autosparse._native.ir.writer import PythonWriter
 from autosparse._native.triton.spec import DeviceSpec
 
 from autosparse.gpu.schedule import GpuPart
+from autosparse.scalar import SCALARS, SINGLE
 
 
 def write_entries(w: PythonWriter, spec: DeviceSpec, n: int, part: GpuPart) -> None:
@@ -116,5 +117,5 @@ def _write_dots(w: PythonWriter, spec: DeviceSpec, place: str) -> None:
 
 def precision(spec: DeviceSpec) -> str:
     """Return keyword arguments of ``tl.dot``."""
-    sums = "" if spec.dtype != "float64" else ", out_dtype=tl.float64"
+    sums = "" if SCALARS[spec.dtype].compute == SINGLE.name else f", out_dtype={spec.accumulator}"
     return f"input_precision='{spec.schedule.precision}'{sums}"

@@ -11,11 +11,15 @@ from autosparse._native.kernels.identity import code_digest
 
 from autosparse.gpu.schedule import DOT_LAYOUTS, DeviceSchedule
 from autosparse.ops.base import ProductKind
+from autosparse.scalar import HALF, INDICES, NARROW_INDEX, SCALARS, SINGLE, TRITON, WIDE_INDEX
+from autosparse.scalar.kernel import KernelType
 
-VALUES: Final = {"float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "float64": "fp64"}
+VALUES: Final = {name: SCALARS[name].triton for name in TRITON}
 """Triton's names of value dtypes."""
-INDICES: Final = {"int32": "i32", "int64": "i64"}
-"""Triton's names of index dtypes."""
+WIDE: Final = f"tl.{WIDE_INDEX.name}"
+"""Triton's dtype of positions that need 64 bits."""
+NARROW: Final = f"tl.{NARROW_INDEX.name}"
+"""Triton's dtype of other positions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,15 +27,20 @@ class DeviceSpec:
     """Schedule with the dtypes and address widths for which source is generated."""
 
     schedule: DeviceSchedule
-    dtype: str = "float32"
-    index_dtype: str = "int32"
+    dtype: str = SINGLE.name
+    index_dtype: str = NARROW_INDEX.name
     is_indirect: bool = False  # values are in another order than entries (a transpose)
     is_wide: bool = False  # offsets into dense operands need 64 bits
 
     @property
+    def types(self) -> KernelType:
+        """Types of values, of index arrays, and of sums."""
+        return KernelType.of(self.dtype, self.index_dtype)
+
+    @property
     def accumulator(self) -> str:
         """Triton's dtype of sums: float32 for half precision."""
-        return "tl.float64" if self.dtype == "float64" else "tl.float32"
+        return f"tl.{self.types.compute.name}"
 
     def reads_positions(self, n: int) -> bool:
         """Return whether part `n` reads values through a list of positions, and has its own list of columns."""
@@ -41,12 +50,12 @@ class DeviceSpec:
         """Return why there is no such kernel, or None."""
         if self.dtype not in VALUES or self.index_dtype not in INDICES:
             return f"{self.dtype} values with {self.index_dtype} indices are not supported"
-        is_half = self.dtype in ("float16", "bfloat16")
-        if is_half and self.schedule.shares_rows and self.schedule.reduction == "atomic":
-            return "half precision is summed in float32 and rounded once: atomic adds would round each part"
-        if self.schedule.precision == "tf32" and self.dtype != "float32":
-            return f"precision 'tf32' requires float32, not {self.dtype}"
-        if self.schedule.vector * {"float64": 8, "float32": 4}.get(self.dtype, 2) > 16:
+        row = SCALARS[self.dtype]
+        if row.name in HALF and self.schedule.shares_rows and self.schedule.reduction == "atomic":
+            return f"half precision is summed in {row.compute} and rounded once: atomic adds would round each part"
+        if self.schedule.precision == "tf32" and not row.has_tf32:
+            return f"precision 'tf32' requires {SINGLE.name}, not {self.dtype}"
+        if self.schedule.vector * row.itemsize > 16:
             return f"a load has at most 16 bytes: vector={self.schedule.vector} of {self.dtype} is more"
         return None
 
@@ -92,20 +101,19 @@ def part_arrays(spec: DeviceSpec, n: int) -> tuple[str, ...]:
 
 def arguments(spec: DeviceSpec) -> tuple[Argument, ...]:
     """Return the parameters of the generated kernel, in order."""
-    index, value = f"*{INDICES[spec.index_dtype]}", f"*{VALUES[spec.dtype]}"
-    sums = "*fp64" if spec.dtype == "float64" else "*fp32"
-    given = [Argument("table", "*i32"), Argument("values", value)]
+    value, index, sums = (f"*{row.triton}" for row in spec.types)
+    given = [Argument("table", f"*{NARROW_INDEX.triton}"), Argument("values", value)]
     kind = spec.schedule.kind
     given += [Argument(name, index) for name in SHARED[kind]]
     given += [Argument(f"p{n}_{name}", index) for n in range(len(spec.schedule.parts)) for name in part_arrays(spec, n)]
     given += [Argument(name, value) for name in DENSE[kind]]
     if spec.schedule.is_sampled:
-        return (*given, *(Argument(name, "fp32") for name in ("alpha", "beta")), *_sizes(spec))
+        return (*given, *(Argument(name, SINGLE.triton) for name in ("alpha", "beta")), *_sizes(spec))
     return (*given, Argument("work", sums), *_sizes(spec))
 
 
 def _sizes(spec: DeviceSpec) -> tuple[Argument, ...]:
-    return tuple(Argument(name, "i32") for name in SIZES[spec.schedule.kind])
+    return tuple(Argument(name, NARROW_INDEX.triton) for name in SIZES[spec.schedule.kind])
 
 
 SHARED: Final[Mapping[ProductKind, tuple[str, ...]]] = {

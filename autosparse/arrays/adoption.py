@@ -12,10 +12,11 @@ import numpy as np
 import scipy.sparse as sps
 from numpy.typing import NDArray
 
+from autosparse.core.dtypes import NarrowIndex, WideIndex
 from autosparse.operands.native_rows import check_bounds
 
-_INT32, _INT64 = np.dtype(np.int32), np.dtype(np.int64)
-_INT32_MAX: Final = np.iinfo(np.int32).max
+_INT32, _INT64 = np.dtype(NarrowIndex), np.dtype(WideIndex)
+_INT32_MAX: Final = np.iinfo(NarrowIndex).max
 _VALUE_TYPES: Final = frozenset("?bBhHiIlLqQfdFD")
 _PLAIN: Final = {sps.csr_array: "csr", sps.csr_matrix: "csr", sps.csc_array: "csc", sps.csc_matrix: "csc"}
 _NOTHING: Final = None, None, None, None

@@ -17,6 +17,7 @@ from autosparse.errors import AutosparseError, DtypeError, InputError, InputType
 from autosparse.interop import foreign, neighbours
 from autosparse.operands import ownership
 from autosparse.operands.native_rows import check_structure
+from autosparse.scalar import DOUBLE
 
 _CLASSES: Final[Mapping[tuple[str, bool], type[AutoSparseMatrix]]] = {
     ("csr", True): csr_array,
@@ -34,11 +35,12 @@ _OVER: Final[Mapping[tuple[str, type], type[AutoSparseMatrix]]] = {
     ("csc", sps.csc_matrix): csc_matrix,
 }
 
+_CONVERT: Final = f"convert the values first, for example obj.astype(np.{DOUBLE.name})"
 # Beginning of SciPy's message -> what to do about it.
 _HINTS: Final[Mapping[str, str]] = {
-    "scipy.sparse does not support dtype": "convert the values first, for example obj.astype(np.float64)",
-    "Output dtype not compatible": "convert the values first, for example obj.astype(np.float64)",  # SciPy 1.13
-    "unsupported data types in input": "convert the values first, for example obj.astype(np.float64)",
+    "scipy.sparse does not support dtype": _CONVERT,
+    "Output dtype not compatible": _CONVERT,  # SciPy 1.13
+    "unsupported data types in input": _CONVERT,
     "unable to infer matrix dimensions": "pass shape=(n_rows, n_cols)",
     "indices and data should have the same size": "one index for each value",
     "data, indices, and indptr should be 1-D": "pass one-dimensional arrays",

@@ -13,9 +13,14 @@ from typing import Any, Final
 
 from autosparse._native import python_objects
 from autosparse.operands.csr import Operand
+from autosparse.scalar import NARROW_INDEX
 
 NAMES: Final = ("indptr", "indices", "data")
-_OF_EXAMPLE: Final = ("array([0, 1, 2], dtype=int32)", "array([1, 0], dtype=int32)", "array([2., 3.])")
+_OF_EXAMPLE: Final = (
+    f"array([0, 1, 2], dtype={NARROW_INDEX.name})",
+    f"array([1, 0], dtype={NARROW_INDEX.name})",
+    "array([2., 3.])",
+)
 
 Fetch = Callable[[Any], Any]
 Put = Callable[[Any, Any], None]

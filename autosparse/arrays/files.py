@@ -21,6 +21,7 @@ import numpy as np
 import scipy.io
 import scipy.sparse as sps
 
+from autosparse.core.dtypes import Complex, Hash, Real, WideIndex
 from autosparse.errors import InputFileError
 from autosparse.operands.native_rows import check_structure
 from autosparse.reading import tensors as coordinates
@@ -36,7 +37,7 @@ MIN_ENTRY_BYTES: Final = {"coordinate": 4, "array": 2}
 
 A coordinate entry has at least ``1 1`` and an end of line, an array entry one digit and a separator.
 """
-_DTYPES: Final = {"integer": np.int64, "unsigned-integer": np.uint64, "complex": np.complex128}
+_DTYPES: Final = {"integer": WideIndex, "unsigned-integer": Hash, "complex": Complex}
 BLOCK_BYTES: Final = 1 << 20
 _ARRAYS: Final = ("data", "indices", "indptr")
 MAX_INFLATED: Final = 1100
@@ -58,7 +59,7 @@ def _parse_matrix_market(source: Source, n_bytes: int) -> Any:
     header = Header(*scipy.io.mminfo(_from_start(source)))
     header.check(n_bytes)
     if header.layout == "array" and header.n_stored == 0:
-        return np.zeros((header.n_rows, header.n_cols), _DTYPES.get(header.field, np.float64))
+        return np.zeros((header.n_rows, header.n_cols), _DTYPES.get(header.field, Real))
     if (header.layout, header.symmetry) == ("array", "skew-symmetric"):
         _refuse_more_lines(source, header.n_stored)
     found = scipy.io.mmread(_from_start(source))

@@ -7,6 +7,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from autosparse.core.dtypes import WideIndex
+
 N_CELLS: Final = 40
 """Number of cells of the picture along the longer axis."""
 MAX_ENTRIES: Final = 200_000
@@ -60,6 +62,6 @@ def _counts(A: Any, height: int, width: int) -> Any:
     held = np.repeat(rows, lengths)
     at = np.repeat(indptr[rows] - np.concatenate(([0], np.cumsum(lengths)[:-1])), lengths) + np.arange(held.size)
     of_major, of_minor = (width, height) if A._transposed else (height, width)
-    cells = held * of_major // max(1, n_major) * of_minor + indices[at].astype(np.int64) * of_minor // max(1, n_minor)
+    cells = held * of_major // max(1, n_major) * of_minor + indices[at].astype(WideIndex) * of_minor // max(1, n_minor)
     grid = np.bincount(cells, minlength=of_major * of_minor).reshape(of_major, of_minor)
     return grid.T if A._transposed else grid

@@ -12,6 +12,7 @@ from autosparse._native import runtime_api
 from autosparse.arrays import construct
 from autosparse.arrays.family import AutoSparseMatrix
 from autosparse.config import get_options
+from autosparse.core.dtypes import NarrowIndex, WideIndex
 from autosparse.core.pattern import Pattern
 from autosparse.dispatch import executor
 from autosparse.errors import DtypeError, InputTypeError, ShapeError, StructureError
@@ -20,6 +21,7 @@ from autosparse.operands.dense import has_rows
 from autosparse.operands.native_rows import check_structure
 from autosparse.ops import SDDMM
 from autosparse.ops import sddmm as operation
+from autosparse.scalar import REAL
 
 AnyArray = NDArray[Any]  # Any: any dtype that NumPy multiplies
 
@@ -75,7 +77,7 @@ def _dense(name: str, array: Any) -> AnyArray:
         raise InputTypeError.refused(f"sddmm: {name} must be dense", given=construct.describe(array), hint=hint)
     dense = np.asarray(array)
     if dense.dtype.kind not in _NUMBERS:
-        raise DtypeError.unserved(f"sddmm: {name} holds no numbers", dtypes=[dense.dtype], known=["float32", "float64"])
+        raise DtypeError.unserved(f"sddmm: {name} holds no numbers", dtypes=[dense.dtype], known=REAL)
     if dense.ndim != 2:
         hint = f"two-dimensional {name}; vectors x and y as x[:, None] and y[None, :]"
         raise ShapeError.unfit(SDDMM.name, wanted=hint, **{name: dense.shape})
@@ -131,9 +133,10 @@ def _checked_pattern(cell: Operand) -> Pattern:
         raise StructureError.index_dtypes(indptr.dtype, indices.dtype)
     check_structure(indptr, indices, (cell.n_major, cell.n_minor))
     # Checked indices fit the type that the extents and the number of entries need.
-    is_wide = max(cell.n_major, cell.n_minor, cell.nnz) > _INT32_MAX or np.int64 in (indptr.dtype, indices.dtype)
+    is_wide = max(cell.n_major, cell.n_minor, cell.nnz) > _INT32_MAX or WideIndex in (indptr.dtype, indices.dtype)
     starts, columns = (
-        np.ascontiguousarray(part, dtype=np.int64 if is_wide else np.int32) for part in (indptr, indices[: cell.nnz])
+        np.ascontiguousarray(part, dtype=WideIndex if is_wide else NarrowIndex)
+        for part in (indptr, indices[: cell.nnz])
     )
     return Pattern(cell.n_major, cell.n_minor, starts, columns)
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from autosparse.arrays import tensors
 from autosparse.arrays.construct import check_out, describe
 from autosparse.config import get_options
+from autosparse.core.dtypes import NarrowIndex, WideIndex
 from autosparse.dispatch import executor
 from autosparse.errors import DtypeError, InputError, InputTypeError, ShapeError, StructureError
 from autosparse.operands import ownership
@@ -22,6 +23,7 @@ from autosparse.operands.dense import has_rows
 from autosparse.operands.unfolding import TensorEntries, Unfolding
 from autosparse.ops import MTTKRP
 from autosparse.ops import mttkrp as operation
+from autosparse.scalar import REAL
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -33,8 +35,8 @@ if TYPE_CHECKING:
 
 AnyArray = NDArray[Any]  # Any: any dtype that NumPy multiplies
 
-_INT32_MAX = np.iinfo(np.int32).max
-_INT64_MAX = np.iinfo(np.int64).max
+_INT32_MAX = np.iinfo(NarrowIndex).max
+_INT64_MAX = np.iinfo(WideIndex).max
 
 
 class AutoSparseTensor:
@@ -171,7 +173,7 @@ def tensor(
         coords, values, shape = _parts(coords, shape)
     entries, places = np.asarray(values), np.asarray(coords)
     if places.ndim == 2 and places.size == 0:
-        places = places.astype(np.int32)  # an empty list has no integer type
+        places = places.astype(NarrowIndex)  # an empty list has no integer type
     if places.ndim != 2 or places.dtype.kind not in "iu":
         hint = "coords of integers, shape (ndim, nnz): a row per mode"
         raise InputTypeError.refused(
@@ -181,10 +183,10 @@ def tensor(
         wanted = f"one value for each of the {places.shape[1]} columns of coords"
         raise ShapeError.unfit("tensor", wanted=wanted, coords=places.shape, values=entries.shape)
     if entries.dtype.kind not in "biufc":
-        raise DtypeError.unserved("tensor", dtypes=[entries.dtype], known=["float32", "float64"])
+        raise DtypeError.unserved("tensor", dtypes=[entries.dtype], known=REAL)
     extents = _extents(places, shape)
     is_small = max((*extents, places.shape[1])) <= _INT32_MAX
-    fixed = np.array(places, dtype=np.int32 if is_small else np.int64, order="C")
+    fixed = np.array(places, dtype=NarrowIndex if is_small else WideIndex, order="C")
     fixed.flags.writeable = False
     made = TensorEntries(extents, fixed, entries)
     if copy is None or copy:

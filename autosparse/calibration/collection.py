@@ -14,6 +14,7 @@ from autosparse import _native, cache
 from autosparse._native import runtime_api
 from autosparse.config import get_options, options
 from autosparse.core.composite import Schedule
+from autosparse.core.dtypes import NarrowIndex
 from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
 from autosparse.core.solver import choice_of
@@ -21,6 +22,7 @@ from autosparse.errors import BuildError
 from autosparse.operands.csr import DATA, INDICES, INDPTR, Operand
 from autosparse.operands.packed_copies import PackedCopyCache
 from autosparse.operands.unfolding import AnyOperand, TensorEntries, Unfolding
+from autosparse.scalar import NARROW_INDEX, SINGLE
 from autosparse.tuner.research.collect.operations import Op
 from autosparse.tuner.research.generators.coordinates import Coordinates
 from autosparse.tuner.search.trial import Trial
@@ -81,7 +83,7 @@ class CollectingLab:
 
 
 @contextmanager
-def context_for(pattern: Coordinates, op: Op, dtype: str = "float32") -> Iterator[CollectingLab]:
+def context_for(pattern: Coordinates, op: Op, dtype: str = SINGLE.name) -> Iterator[CollectingLab]:
     """Yield a benchmark context for `op` on a matrix or tensor with this pattern and random values of `dtype`.
 
     The context's memory is freed at the end.
@@ -117,7 +119,7 @@ def _operand(pattern: Coordinates, dtype: str) -> AnyOperand:
 def _tensor(pattern: Coordinates, dtype: str) -> Unfolding:
     """Create a tensor operand, its first mode as rows, with random values; its CSF levels are built already."""
     values = np.random.default_rng(0).standard_normal(pattern.nnz).astype(dtype)
-    coords = np.array(pattern.indices, np.int32).reshape(len(pattern.shape), pattern.nnz)
+    coords = np.array(pattern.indices, NarrowIndex).reshape(len(pattern.shape), pattern.nnz)
     operand = Unfolding(TensorEntries(pattern.shape, coords, values), 0)
     operand.csf(np.dtype(dtype))
     return operand
@@ -134,11 +136,11 @@ def _matrix(pattern: Coordinates, dtype: str) -> Operand:
     return operand
 
 
-def build_ahead(op: Op, schedules: Sequence[SuperSchedule], dtype: str = "float32") -> int:
+def build_ahead(op: Op, schedules: Sequence[SuperSchedule], dtype: str = SINGLE.name) -> int:
     """Build the kernels of `schedules` for `op` before measurements start; return the number of kernels built."""
     settings = get_options()
     isa, gathers = target_of(settings).isa, runtime_api.gathers()
-    specs = [_native.KernelSpec(op.operation, one, dtype, "int32", isa, gathers=gathers) for one in schedules]
+    specs = [_native.KernelSpec(op.operation, one, dtype, NARROW_INDEX.name, isa, gathers=gathers) for one in schedules]
     distinct = {spec.key(): spec for spec in specs}
     kernels = _native.build_many(list(distinct.values()), store=cache.open_store(settings), compiler=settings.compiler)
     return sum(not isinstance(kernel, BuildError) for kernel in kernels)

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosparse import _native
+from autosparse.core.dtypes import NarrowReal, ProgramCode
 from autosparse.core.schedule import SuperSchedule
 from autosparse.errors import RecordError
 from autosparse.tuner.features.setting import RunSetting
@@ -71,10 +72,10 @@ class TrainedNetwork:
     def _is_known(self, one: SuperSchedule) -> bool:
         return self.weights.space.contains(one) and _native.supports(one.operation, one) is None
 
-    def _costs(self, one: Measurements, schedules: list[SuperSchedule]) -> NDArray[np.float32]:
+    def _costs(self, one: Measurements, schedules: list[SuperSchedule]) -> NDArray[NarrowReal]:
         """Return the network's cost of each schedule on the pattern of `one`; nan for schedules of other spaces."""
         known = [at for at, schedule in enumerate(schedules) if self._is_known(schedule)]
-        costs = np.full(len(schedules), np.nan, np.float32)
+        costs = np.full(len(schedules), np.nan, NarrowReal)
         if known:
             op = OPS[one.facts["op"]]
             features = self.scorer.features(one.recipe.make(self.folder).to_structure())
@@ -83,7 +84,7 @@ class TrainedNetwork:
             costs[known] = self.scorer.on(features, setting)(programs, None)
         return costs
 
-    def _rows(self, schedules: Sequence[SuperSchedule]) -> NDArray[np.int16]:
+    def _rows(self, schedules: Sequence[SuperSchedule]) -> NDArray[ProgramCode]:
         space = self.weights.space
         return code_rows([space.encode(one) for one in schedules], space.parameters)
 

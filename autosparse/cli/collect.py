@@ -10,6 +10,7 @@ from autosparse import log
 from autosparse.cli import show
 from autosparse.cli.operands import add_common, at_least, chosen_options, folder_to_read, folder_to_write, read_seconds
 from autosparse.cli.show import CommandError
+from autosparse.scalar import SINGLE
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -229,7 +230,7 @@ def _order(arguments: argparse.Namespace, ops: list[Any]) -> Any:  # Any: Order,
     return Order(
         out=arguments.out,
         ops=ops,
-        dtype=arguments.dtype or "float32",
+        dtype=arguments.dtype or SINGLE.name,
         folder=arguments.matrices,
         seed=arguments.seed,
         n_schedules=arguments.schedules,

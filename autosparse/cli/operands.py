@@ -17,10 +17,11 @@ import scipy.sparse
 import autosparse
 from autosparse.cli.show import CommandError
 from autosparse.config import Effort, Options, options
+from autosparse.scalar import DOUBLE, VALUE_CODES
 
 SUFFIXES: Final = (".npz", ".mtx", ".mtx.gz")
 """File name endings of matrix files."""
-DTYPES: Final = ("float32", "float64", "complex64", "complex128")
+DTYPES: Final = tuple(VALUE_CODES)
 """Dtypes for which there are kernels."""
 
 
@@ -35,7 +36,7 @@ class Pair:
     @classmethod
     def of(cls, matrix: Any, *, name: str, dtype: str | None = None) -> Pair:
         """Create a pair from `matrix` as CSR; dtypes without kernels become float64 unless `dtype` is given."""
-        kept = matrix.dtype.name if matrix.dtype.name in DTYPES else "float64"
+        kept = matrix.dtype.name if matrix.dtype.name in DTYPES else DOUBLE.name
         theirs = scipy.sparse.csr_array(matrix, dtype=dtype or kept, copy=True)
         return cls(name, autosparse.csr(theirs), theirs)
 

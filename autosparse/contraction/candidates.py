@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gzip
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -139,8 +140,8 @@ def signature(inputs: tuple[str, ...], output: str, sparse: tuple[bool, ...]) ->
 
 @functools.lru_cache(maxsize=1)
 def _frontiers() -> dict[str, dict[str, Any]]:
-    text = resources.files("autosparse.contraction").joinpath("frontiers.json").read_text(encoding="utf-8")
-    found: dict[str, dict[str, Any]] = json.loads(text)
+    packed = resources.files("autosparse.contraction").joinpath("frontiers.json.gz").read_bytes()
+    found: dict[str, dict[str, Any]] = json.loads(gzip.decompress(packed))
     return found
 
 

@@ -17,12 +17,13 @@ from autosparse.contraction.results import dense
 from autosparse.contraction.routes import joins, paid
 from autosparse.contraction.routes.patterns import key_of
 from autosparse.contraction.subscripts import Subscripts
+from autosparse.core.dtypes import WideIndex
 from autosparse.errors import BuildError
 from autosparse.notices import FallbackWarning, warn_once
 from autosparse.ops import EINSUM
 
 Result: TypeAlias = "Sparse | AnyArray"
-WIDER = np.dtype(np.int64)
+WIDER = np.dtype(WideIndex)
 """Type in which einsums of booleans are counted, because there are no generated kernels for booleans."""
 
 

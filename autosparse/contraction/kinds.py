@@ -6,20 +6,20 @@ The module imports little, because expressions that an existing product computes
 # No `from __future__ import annotations`: a NamedTuple would then compile each annotation string at import.
 
 import sys
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import scipy.sparse as sps
 from numpy.typing import NDArray
 from scipy.sparse import _sparsetools
 
+from autosparse.core.dtypes import Half, WideIndex
 from autosparse.errors import InputTypeError, StructureError
 from autosparse.operands.csr import DATA, INDICES, INDPTR
 from autosparse.operands.native_rows import check_bounds, check_structure
+from autosparse.scalar import INDEX_CODES, INDEX_TEXT
 
 AnyArray: TypeAlias = NDArray[Any]  # any dtype that NumPy multiplies
-INDEX_TYPES: Final = ("int32", "int64")
-"""Index dtypes that both SciPy's compiled functions and this package's accept."""
 
 
 class OperandKind(NamedTuple):
@@ -98,12 +98,12 @@ def _sound_rows(obj: Any) -> Any:
         raise InputTypeError.refused(
             "einsum: index arrays must hold integers",
             given=f"{indptr.dtype} and {indices.dtype}",
-            hint="int32 or int64",
+            hint=INDEX_TEXT,
         )
     check_bounds(indptr, indices, data, rows_shape(obj), checked=False)
-    if indptr.dtype == indices.dtype and indptr.dtype.name in INDEX_TYPES and indices.dtype.isnative:
+    if indptr.dtype == indices.dtype and indptr.dtype.name in INDEX_CODES and indices.dtype.isnative:
         return obj
-    made = (data, indices.astype(np.int64), indptr.astype(np.int64))
+    made = (data, indices.astype(WideIndex), indptr.astype(WideIndex))
     return (sps.csr_array if obj.format == "csr" else sps.csc_array)(made, shape=obj.shape)
 
 
@@ -163,7 +163,7 @@ def check_coordinates(coords: tuple[AnyArray, ...], values: AnyArray, shape: tup
     for row, extent in zip(coords, shape, strict=True):
         if row.dtype.kind not in "iu":
             raise InputTypeError.refused(
-                "einsum: coordinates must be integers", given=f"dtype {row.dtype}", hint="int32 or int64"
+                "einsum: coordinates must be integers", given=f"dtype {row.dtype}", hint=INDEX_TEXT
             )
         if row.shape != values.shape:
             raise StructureError.too_short(row.size, n_indices=row.size, n_data=values.size)
@@ -192,7 +192,7 @@ def cast(obj: Any, dtype: np.dtype[Any], casting: Any) -> Any:
             given=f"an operand of dtype {array.dtype}, and dtype={str(dtype)!r}",
             hint="casting='same_kind' or 'unsafe', or another dtype",
         )
-    is_half = dtype == np.float16 and array.dtype != dtype and sps.issparse(array)  # unknown to SciPy's matrices
+    is_half = dtype == Half and array.dtype != dtype and sps.issparse(array)  # unknown to SciPy's matrices
     if is_half or is_tensor(array):
         from autosparse.arrays.sparse_tensor import tensor  # slow to import
 
@@ -204,6 +204,6 @@ def cast(obj: Any, dtype: np.dtype[Any], casting: Any) -> Any:
 def entries(obj: Any) -> tuple[AnyArray, AnyArray]:
     """Return coordinates, an int64 array of shape (modes, entries), and values."""
     if is_tensor(obj):
-        return np.asarray(obj.coords, dtype=np.int64), np.asarray(obj.values)
+        return np.asarray(obj.coords, dtype=WideIndex), np.asarray(obj.values)
     coo = obj.tocoo()
-    return np.stack([row.astype(np.int64, copy=False) for row in coordinates(coo)]), np.asarray(coo.data)
+    return np.stack([row.astype(WideIndex, copy=False) for row in coordinates(coo)]), np.asarray(coo.data)

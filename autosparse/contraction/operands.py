@@ -13,6 +13,7 @@ from autosparse.contraction.expressions.semirings import PLUS_TIMES, SEMIRINGS, 
 from autosparse.contraction.kinds import AnyArray, arrays_of, canonical, entries, is_sparse, is_tensor
 from autosparse.contraction.lower.ordered_entries import OrderedEntries, keys
 from autosparse.contraction.subscripts import Subscripts
+from autosparse.core.dtypes import WideIndex
 
 FEW_ROWS: Final = 1 << 20
 """Number of rows or columns up to which arrays with one element per row or column are always allocated."""
@@ -71,7 +72,7 @@ class Sparse:
             assert self.rows is not None
             indptr, indices = self.rows
             major = np.repeat(np.arange(indptr.size - 1), np.diff(indptr))
-            self._coords = np.stack([major, indices.astype(np.int64, copy=False)])
+            self._coords = np.stack([major, indices.astype(WideIndex, copy=False)])
         return self._coords
 
     @property

@@ -14,6 +14,7 @@ from autosparse.arrays.family import csr_array
 from autosparse.contraction.expressions.semirings import PLUS_TIMES, SEMIRINGS, Semiring
 from autosparse.contraction.kinds import AnyArray, is_sparse
 from autosparse.contraction.kinds import entries as entries_of
+from autosparse.core.dtypes import WideIndex
 from autosparse.errors import EinsumError
 
 if TYPE_CHECKING:
@@ -146,7 +147,7 @@ def converted(result: Any, wanted: str, semiring: Semiring = SEMIRINGS[PLUS_TIME
 
     array = np.asarray(result)
     check_format(wanted, array.ndim, array.dtype)
-    coords = np.stack(np.nonzero(array != semiring.zero)).astype(np.int64)
+    coords = np.stack(np.nonzero(array != semiring.zero)).astype(WideIndex)
     return FORMATS[wanted][0](Sparse("", coords, array[tuple(coords)], array.shape))
 
 

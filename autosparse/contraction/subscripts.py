@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from autosparse.core.dtypes import Sign
 from autosparse.errors import EinsumError, InputTypeError
 from autosparse.interop.einsum_operands import operands as known_operands
 
@@ -210,7 +211,7 @@ def _numpys_words(text: str, shapes: Sequence[tuple[int, ...]]) -> str | None:
     """Return NumPy's error message for operands of these shapes, or None; NumPy checks shapes before it computes."""
     if len(shapes) == 0:
         return None
-    zeros = [np.broadcast_to(np.int8(0), shape) for shape in shapes]
+    zeros = [np.broadcast_to(Sign(0), shape) for shape in shapes]
     try:
         np.einsum(text, *zeros)
     except ValueError as err:

@@ -15,6 +15,7 @@ from autosparse.contraction.kinds import AnyArray, cast, is_of_torch, shape_of
 from autosparse.contraction.serving import takes
 from autosparse.contraction.subscripts import interleaved, read
 from autosparse.errors import EinsumError, InputTypeError, ShapeError
+from autosparse.scalar import DOUBLE
 
 if TYPE_CHECKING:
     from autosparse.contraction.lower.plan import EinsumPlan
@@ -185,7 +186,7 @@ def loops(plan: EinsumPlan) -> list[str]:
     """Return the C loops of a plan as lines, without declarations and helper functions."""
     from autosparse.contraction.lower.emit import emit
 
-    value = emit(plan, dtype="float64", index_bits=32)
+    value = emit(plan, dtype=DOUBLE.name, index_bits=32)
     body = value[value.index("static int part(") : value.index("\nend:")].splitlines()
     declared = ("  const ", "  int failed", "  asp_", "static int", "{", "}")
     return [line for line in body if not line.startswith(declared) and "_new(&" not in line]

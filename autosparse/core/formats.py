@@ -27,6 +27,7 @@ from typing import Final
 
 from autosparse.core.values import dataclass, field
 from autosparse.errors import ScheduleError
+from autosparse.scalar import HALF
 
 
 class LevelKind(str, Enum):
@@ -52,7 +53,7 @@ ROW_ORDERS: Final = ("first", "rcm", "degree", "listed")
 
 "listed" is for parts of a matrix, whose rows are not contiguous in C.
 """
-STORED_VALUES: Final = ("bfloat16", "float16")
+STORED_VALUES: Final = HALF
 """16-bit types that values can be rounded to for storage, only if the user asks for it (see `_native.halves`)."""
 DICTIONARY: Final = "numbered"
 """Value of `Format.values` for dictionary-encoded values (CSR-VI): exact, see `_native.storage.numbered`."""

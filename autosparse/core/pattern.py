@@ -8,10 +8,11 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from autosparse.core.dtypes import WideIndex, Word
 from autosparse.forking import computed_once
+from autosparse.scalar import INDEX_TEXT, INDICES
 
 IndexArray = NDArray[Any]  # int32 or int64
-_INDICES: Final = ("int32", "int64")
 _INT32_MAX: Final = 2**31 - 1
 ORDER_SAMPLE: Final = 4096
 """Number of entries that are sampled to choose the order of a tensor's levels."""
@@ -80,11 +81,11 @@ class Pattern:
         return runtime_api.available and runtime_api.has_identical_rows(self.indptr, self.indices)
 
     @computed_once
-    def row_lengths(self) -> NDArray[np.int64]:
+    def row_lengths(self) -> NDArray[WideIndex]:
         """Number of stored entries of each row, (n_rows,)."""
-        return np.diff(self.indptr).astype(np.int64, copy=False)
+        return np.diff(self.indptr).astype(WideIndex, copy=False)
 
-    def rows_of_entries(self, dtype: DTypeLike = np.int64) -> NDArray[Any]:
+    def rows_of_entries(self, dtype: DTypeLike = WideIndex) -> NDArray[Any]:
         """Return the row of each stored entry, (nnz,)."""
         return np.repeat(np.arange(self.n_rows, dtype=dtype), self.row_lengths)
 
@@ -110,9 +111,9 @@ class TensorPattern:
         self.shape = shape
         self.coords = coords
         self._orders: dict[int, tuple[int, ...]] = {}
-        if self.coords.ndim != 2 or self.coords.shape[0] != len(self.shape) or self.coords.dtype.name not in _INDICES:
+        if self.coords.ndim != 2 or self.coords.shape[0] != len(self.shape) or self.coords.dtype.name not in INDICES:
             found = f"coords {self.coords.dtype} {self.coords.shape} for shape {self.shape}"
-            raise TypeError(f"coordinates must be int32 or int64 of shape (ndim, nnz): got {found}")
+            raise TypeError(f"coordinates must be {INDEX_TEXT} of shape (ndim, nnz): got {found}")
         if self.coords.size and self.coords.strides[1] != self.coords.itemsize:
             raise TypeError("coordinates of one mode must be contiguous: pass np.ascontiguousarray(coords)")
 
@@ -129,7 +130,7 @@ class TensorPattern:
     @property
     def index_dtype(self) -> str:
         """Name of the index type of the packed tensor: int32 if it holds every extent and `nnz`, else int64."""
-        return "int32" if max((*self.shape, self.nnz)) <= _INT32_MAX else "int64"
+        return INDICES[max((*self.shape, self.nnz)) > _INT32_MAX]
 
     def coo_bytes(self, value_bytes: int) -> int:
         """Return the bytes of the coordinates with values of `value_bytes` each, the unit of memory limits."""
@@ -159,21 +160,21 @@ class TensorPattern:
         if len(others) < 2 or self.nnz == 0:
             return (mode, *others)
         kept = self._sampled(mode)
-        ids = {n: np.unique(self.coords[n, kept], return_inverse=True)[1].astype(np.int64) for n in (mode, *others)}
+        ids = {n: np.unique(self.coords[n, kept], return_inverse=True)[1].astype(WideIndex) for n in (mode, *others)}
         order, nodes = [mode], ids[mode]
         while len(others) > 1:
             trees = {n: np.unique(nodes * kept.size + ids[n], return_inverse=True) for n in others}
             best = min(others, key=lambda n: trees[n][0].size)
             order.append(best)
             others.remove(best)
-            nodes = trees[best][1].astype(np.int64)
+            nodes = trees[best][1].astype(WideIndex)
         return (*order, *others)
 
-    def _sampled(self, mode: int) -> NDArray[np.int64]:
+    def _sampled(self, mode: int) -> NDArray[WideIndex]:
         """Return positions of sampled entries, whole rows of `mode`: about ORDER_SAMPLE, at most four times as many."""
         stride = 1 << max(0, (self.nnz // ORDER_SAMPLE).bit_length() - 1)
-        rows = self.coords[mode].astype(np.uint32, copy=False) * np.uint32(0x9E3779B1) >> np.uint32(8)
-        kept = np.flatnonzero(rows & np.uint32(stride - 1) == 0)[: 4 * ORDER_SAMPLE]
+        rows = self.coords[mode].astype(Word, copy=False) * Word(0x9E3779B1) >> Word(8)
+        kept = np.flatnonzero(rows & Word(stride - 1) == 0)[: 4 * ORDER_SAMPLE]
         return kept if kept.size else np.arange(min(self.nnz, ORDER_SAMPLE))
 
     def __eq__(self, other: object) -> bool:

@@ -31,6 +31,8 @@ from autosparse.gpu.schedule import DeviceSchedule
 from autosparse.gpu.target import target_of
 from autosparse.log import event
 from autosparse.notices import FallbackWarning, warn_once
+from autosparse.scalar import SCALARS
+from autosparse.scalar.tensors import wide_real
 from autosparse.tuner.gpu import model
 from autosparse.tuner.search.race import RaceRule
 from autosparse.tuner.search.selection import Considered, Selection, Selector
@@ -49,7 +51,7 @@ RULE: Final = RaceRule(margin=1.0 - ACCEPTED, min_rounds=2, max_rounds=3, first_
 """Rule of the races: each round has `ROUNDS` products, timed on the device, which scatter little."""
 HANDLED_S: Final = 2e-6
 """Seconds of host time that a product by an autosparse kernel adds to its launch: the lookup of the plan."""
-TOLERANCE: Final = {"float16": 2e-2, "bfloat16": 1e-1, "float32": 1e-4, "float64": 1e-9}
+TOLERANCE: Final = {name: SCALARS[name].tolerance for name in model.ITEM_BYTES}
 """Tolerance of a candidate's result against torch's, relative to the largest element, by dtype."""
 DIFFERS: Final = "its result differs from torch's"
 """Reason why a candidate with a wrong result is not used."""
@@ -159,7 +161,7 @@ def plan(made: PlannedProduct, structure: CudaPattern, device: Device, run: Run,
 
 def _selector(problem: DeviceProblem, device: Device, run: Run, vendor: Vendor) -> Selector[Launch]:
     """Return the preparation, check and timing of candidates for `problem`."""
-    wanted = vendor(0).double()
+    wanted = vendor(0).to(wide_real)
 
     def prepare(choice: Choice) -> Launch:
         return TRITON.prepare(problem, choice.knobs)
@@ -170,7 +172,7 @@ def _selector(problem: DeviceProblem, device: Device, run: Run, vendor: Vendor) 
         return device.seconds(lambda number: run(launch, number), rounds=ROUNDS) + HANDLED_S
 
     def difference(launch: Launch) -> str | None:
-        return None if _agrees(run(launch, 0).double(), wanted, problem.kind.dtype) else DIFFERS
+        return None if _agrees(run(launch, 0).to(wide_real), wanted, problem.kind.dtype) else DIFFERS
 
     def handicap(choice: Choice) -> float:
         return 1.0 / ACCEPTED if isinstance(choice.knobs, DeviceSchedule) and choice.knobs.is_composite else 1.0

@@ -12,6 +12,7 @@ from autosparse import config
 from autosparse._native.triton import selections as device_rules
 from autosparse._native.triton.entries import DeviceEntries
 from autosparse.core.composite import Selection
+from autosparse.core.dtypes import WideIndex
 from autosparse.core.pattern import Pattern as HostPattern
 from autosparse.cuda.structure import CudaPattern
 from autosparse.gpu.schedule import DeviceSchedule
@@ -67,7 +68,7 @@ def host_pattern(entries: DeviceEntries) -> HostPattern:
     """Copy the rows of op(A) to the host."""
     _, at = entries.listed()
     ends = torch.cumsum(entries.lengths, 0).cpu().numpy()
-    indptr = np.concatenate([np.zeros(1, dtype=np.int64), ends])
+    indptr = np.concatenate([np.zeros(1, dtype=WideIndex), ends])
     return HostPattern(entries.n_rows, entries.n_cols, indptr, entries.cols[at].long().cpu().numpy())
 
 

@@ -19,6 +19,7 @@ from autosparse.cuda.solvers import ProductKind
 from autosparse.cuda.structure import KnownPattern, known_of, version_of
 from autosparse.errors import DtypeError, InputTypeError, ShapeError, StructureError
 from autosparse.gpu.schedule import MTTKRP
+from autosparse.scalar.tensors import COMPUTED
 from autosparse.tuner.gpu.facts import DevicePattern, facts_of
 from autosparse.tuner.gpu.space import vector_of
 
@@ -187,7 +188,7 @@ def torch_mttkrp(
     coords: torch.Tensor, values: torch.Tensor, factors: dict[int, torch.Tensor], mode: int, n_rows: int
 ) -> torch.Tensor:  # fmt: skip
     """Compute M by torch operations, a block of entries at a time; half precision is summed in float32."""
-    sums = torch.float32 if values.dtype in products.HALF else values.dtype
+    sums = COMPUTED.get(values.dtype, values.dtype)
     n_vecs = next(iter(factors.values())).shape[1]
     M = torch.zeros((n_rows, n_vecs), dtype=sums, device=values.device)
     step = max(1, TERM_BYTES // max(1, n_vecs * M.element_size()))

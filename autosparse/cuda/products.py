@@ -22,13 +22,13 @@ from autosparse.cuda.solvers import ProductKind
 from autosparse.cuda.structure import CudaPattern, CudaStructure
 from autosparse.gpu.schedule import MATMUL, SDDMM, SPMV
 from autosparse.gpu.target import target_of
+from autosparse.scalar import SCALARS, TRITON
+from autosparse.scalar.tensors import COMPUTED, REAL_TYPES
 from autosparse.tuner.gpu.space import vector_of
 
-DTYPES: Final = {
-    torch.float16: "float16", torch.bfloat16: "bfloat16", torch.float32: "float32", torch.float64: "float64"
-}  # fmt: skip
+DTYPES: Final = {SCALARS[name].torch: name for name in TRITON}
 """Dtypes that autosparse's kernels support; torch computes the others."""
-HALF: Final = (torch.float16, torch.bfloat16)
+HALF: Final = tuple(COMPUTED)
 """Half-precision dtypes, which are summed in float32."""
 MAX_COPIES: Final = 1 << 12
 """Maximum number of operand copies in a measurement."""
@@ -300,7 +300,7 @@ def torch_matmul(structure: CudaStructure, values: torch.Tensor, B: torch.Tensor
 def torch_times(A: torch.Tensor, B: torch.Tensor) -> torch.Tensor:
     """Compute ``A @ B`` by torch, bypassing the override; half precision on the CPU is computed in float32."""
     if A.dtype in HALF and B.is_cpu:
-        return torch_times(A.to(torch.float32), B.float()).to(A.dtype)
+        return torch_times(A.to(COMPUTED[A.dtype]), B.to(COMPUTED[A.dtype])).to(A.dtype)
     B = B.resolve_neg()  # a kernel called directly does not resolve lazy negation
     name = "addmv.out" if B.dim() == 1 else "addmm.out"
     kernel = aten_fallback(name)
@@ -364,7 +364,7 @@ def sampled(structure: CudaStructure, X: torch.Tensor, Y: torch.Tensor, *, runs:
 
 def torch_sampled(structure: CudaStructure, X: torch.Tensor, Y: torch.Tensor) -> torch.Tensor:
     """Compute the sampled product by torch: by its kernel for float32 and float64, else from gathered rows."""
-    if X.dtype in (torch.float32, torch.float64):
+    if X.dtype in REAL_TYPES:
         zeros = torch.zeros(structure.nnz, dtype=X.dtype, device=X.device)
         shape = structure.shape(False)
         S = torch.sparse_csr_tensor(

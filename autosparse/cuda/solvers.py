@@ -21,6 +21,7 @@ from autosparse.cuda.structure import CudaPattern
 from autosparse.errors import BuildError, PackError
 from autosparse.gpu.schedule import DeviceSchedule
 from autosparse.gpu.target import DeviceTarget
+from autosparse.scalar import INDICES
 from autosparse.tuner.gpu import model, space
 from autosparse.tuner.search.selection import Considered
 
@@ -166,7 +167,7 @@ def launch_of(structure: CudaPattern, kind: ProductKind, schedule: DeviceSchedul
     spec = DeviceSpec(
         schedule=schedule,
         dtype=kind.dtype,
-        index_dtype="int64" if most >= WIDE else "int32",
+        index_dtype=INDICES[most >= WIDE],
         is_indirect=kind.transposed,
         is_wide=most * kind.n_dense_cols >= WIDE,
     )

@@ -21,6 +21,7 @@ from typing import Any, Final
 import numpy as np
 
 from autosparse.arrays.files import refuse_inflated_members
+from autosparse.core.dtypes import Byte
 from autosparse.errors import StructureError
 from autosparse.operands.native_rows import check_starts
 
@@ -109,7 +110,7 @@ class Deflated:
         """Read the entries [first, last)."""
         start, stop = self.member.span(first, last)
         found = np.empty(last - first, self.member.dtype)
-        into = found.view(np.uint8)
+        into = found.view(Byte)
         with self.lock:
             at = bisect.bisect_right(self.states, start, key=lambda one: one.n_given) - 1
             state = self.states[at]
@@ -119,7 +120,7 @@ class Deflated:
             while given < stop:
                 if inflater.eof or not (text := file.read(FED_BYTES)):
                     raise self.member.ends_early(given)
-                bytes_ = np.frombuffer(inflater.decompress(text), np.uint8)
+                bytes_ = np.frombuffer(inflater.decompress(text), Byte)
                 kept = bytes_[max(0, start - given) : stop - given]
                 at = max(0, given - start)
                 into[at : at + kept.size] = kept

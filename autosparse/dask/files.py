@@ -28,6 +28,7 @@ from dask.delayed import delayed
 from numpy.typing import DTypeLike
 
 from autosparse.arrays.files import UNREADABLE, Header
+from autosparse.core.dtypes import Complex, Hash, NarrowIndex, Real, WideIndex
 from autosparse.dask import archives
 from autosparse.dask.blocks import block, csr_block
 from autosparse.dask.collection import DEFAULT_BLOCK_BYTES, SparseArray, balanced_chunks
@@ -114,8 +115,8 @@ def _rows_of_npz(path: Path, indptr: Any, n_cols: int, dtype: np.dtype[Any]) -> 
     first, last = int(indptr[0]), int(indptr[-1])
     try:
         indices, data = (archives.entries(path, name, first, last) for name in ("indices", "data"))
-        fits = indices.dtype in (np.int32, np.int64) and last - first <= np.iinfo(indices.dtype).max
-        starts = (indptr - indptr[0]).astype(indices.dtype if fits else np.int64)
+        fits = indices.dtype in (NarrowIndex, WideIndex) and last - first <= np.iinfo(indices.dtype).max
+        starts = (indptr - indptr[0]).astype(indices.dtype if fits else WideIndex)
         shape = len(indptr) - 1, n_cols
         check_structure(starts, indices, shape)  # before indices are used
     except UNREADABLE as err:
@@ -128,7 +129,7 @@ def _rows_of_npz(path: Path, indptr: Any, n_cols: int, dtype: np.dtype[Any]) -> 
 
 def _read_triples(source: Triples, n_blocks: int | None) -> da.Array:
     """Return a Dask array of the file's matrix: pieces are read, cut at the blocks' rows, and joined block by block."""
-    counts = [delayed(_count)(source, piece) for piece in source.pieces] or [np.zeros(source.shape[0] + 1, np.int64)]
+    counts = [delayed(_count)(source, piece) for piece in source.pieces] or [np.zeros(source.shape[0] + 1, WideIndex)]
     while len(counts) > 1:
         counts = [delayed(sum)(counts[at : at + 8]) for at in range(0, len(counts), 8)]
     counted = delayed(counts[0]).compute()
@@ -202,7 +203,7 @@ def _matrix_market(path: Path, shape: Any, columns: Any, dtype: DTypeLike | None
         at = stream.tell()
     size = path.stat().st_size
     cuts = [*range(at, size, PIECE_BYTES), size]
-    field = {"integer": np.int64, "unsigned-integer": np.uint64, "complex": np.complex128}.get(header.field, np.float64)
+    field = {"integer": WideIndex, "unsigned-integer": Hash, "complex": Complex}.get(header.field, Real)
     pieces = tuple((banner, start, stop) for start, stop in pairwise(cuts) if stop > start)
     shape, is_mirrored = (header.n_rows, header.n_cols), header.symmetry != "general"
     return Triples(path, shape, np.dtype(dtype or field), pieces, _lines, header.n_entries, is_mirrored)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from autosparse import _native
 from autosparse.core.composite import Composite
+from autosparse.core.dtypes import WideIndex
 from autosparse.explain.loop_nest import schedule_name
 from autosparse.explain.section import Section
 from autosparse.explain.units import UNKNOWN
@@ -63,13 +64,13 @@ def parts_section(report: Report, composite: Composite) -> Section:
 def part_map(subsets: tuple[_native.Subset, ...], n_rows: int) -> list[str]:
     """Return the map's lines; each cell shows the letter of the part with the most entries there, or a dot if empty."""
     height, width = min(MAP_SHAPE[0], max(1, n_rows)), MAP_SHAPE[1]
-    counts = np.zeros((len(subsets), height, width), dtype=np.int64)
+    counts = np.zeros((len(subsets), height, width), dtype=WideIndex)
     n_cols = max(1, subsets[0].pattern.n_cols)
     for at, subset in enumerate(subsets):
         pattern = subset.pattern
         own = np.arange(pattern.n_rows) if subset.rows is None else subset.rows
-        rows = np.repeat(own.astype(np.int64), pattern.row_lengths)
-        columns = pattern.indices[: pattern.nnz].astype(np.int64)
+        rows = np.repeat(own.astype(WideIndex), pattern.row_lengths)
+        columns = pattern.indices[: pattern.nnz].astype(WideIndex)
         cells = rows * height // max(1, n_rows) * width + columns * width // n_cols
         counts[at] = np.bincount(cells, minlength=height * width).reshape(height, width)
     most, total = counts.argmax(axis=0), counts.sum(axis=0)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from autosparse.core.dtypes import WideIndex
 from autosparse.core.pattern import Pattern
 from autosparse.core.plan import Candidate, Plan
 from autosparse.errors import MissingExtraError
@@ -57,12 +58,12 @@ def pictures(pattern: Pattern | None, plan: Plan, *, transposed: bool, n_calls: 
     return [(caption, as_png(figure)) for caption, figure in drawn]
 
 
-def density(pattern: Pattern, *, transposed: bool = False) -> NDArray[np.int64]:
+def density(pattern: Pattern, *, transposed: bool = False) -> NDArray[WideIndex]:
     """Return the numbers of entries in the cells of a grid of at most N_CELLS x N_CELLS over op(A), in O(nnz) time."""
     n_rows, n_cols = pattern.shape
     height, width = max(1, min(n_rows, N_CELLS)), max(1, min(n_cols, N_CELLS))
-    rows = np.arange(n_rows, dtype=np.int64) * height // max(1, n_rows)
-    columns = pattern.indices[: pattern.nnz].astype(np.int64) * width // max(1, n_cols)
+    rows = np.arange(n_rows, dtype=WideIndex) * height // max(1, n_rows)
+    columns = pattern.indices[: pattern.nnz].astype(WideIndex) * width // max(1, n_cols)
     cells = np.repeat(rows * width, pattern.row_lengths)
     cells += columns
     grid = np.bincount(cells, minlength=height * width).reshape(height, width)

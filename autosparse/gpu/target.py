@@ -10,6 +10,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from autosparse.scalar import HALF, SCALARS
+
 TARGETS: Final = Path(__file__).parent / "targets"
 """Folder of the data files, one for each target."""
 GENERIC: Final = "generic"
@@ -38,14 +40,14 @@ class DeviceTarget:
 
     def dot_flops(self, dtype: str, precision: str) -> float:
         """Return the rate of ``tl.dot`` on `dtype`: of Tensor Cores where they are used, else of the cores."""
-        kind = {"float16": "dot_float16", "bfloat16": "dot_bfloat16"}.get(dtype, "")
-        if dtype == "float32" and precision == "tf32":
+        kind = f"dot_{dtype}" if dtype in HALF else ""
+        if SCALARS[dtype].has_tf32 and precision == "tf32":
             kind = "dot_tf32"
         return self.flops.get(kind, 0.0) or self.core_flops(dtype)
 
     def core_flops(self, dtype: str) -> float:
         """Return the rate of multiply-adds outside Tensor Cores; half precision is computed in float32."""
-        return self.flops["float64" if dtype == "float64" else "float32"]
+        return self.flops[SCALARS[dtype].compute]
 
     def key(self) -> str:
         """Return a hash of all parameters for cache keys: plans of one kind of device are not used on another."""

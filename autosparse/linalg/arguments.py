@@ -14,6 +14,7 @@ from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
 from autosparse._native import runtime_api
 from autosparse.arrays.family import AutoSparseMatrix
+from autosparse.core.dtypes import NarrowReal
 from autosparse.core.values import dataclass
 from autosparse.linalg.operators import Product, preconditioner_of, product_of
 from autosparse.linalg.solves import Solve
@@ -153,7 +154,7 @@ def root(square: Scalar, dtype: np.dtype[Any]) -> float:
 
 _SHORT: Final = 4096
 """Maximum number of elements for which BLAS computes a dot product, on one thread."""
-_MIN_SQUARE: Final = float(np.finfo(np.float32).smallest_subnormal) / 2
+_MIN_SQUARE: Final = float(np.finfo(NarrowReal).smallest_subnormal) / 2
 """Sum of squares below which float32 rounds to 0."""
 
 

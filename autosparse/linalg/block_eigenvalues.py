@@ -14,6 +14,7 @@ from scipy.sparse.linalg import LinearOperator
 
 from autosparse._native import runtime_api
 from autosparse.arrays import construct
+from autosparse.core.dtypes import NativeIndex
 from autosparse.linalg.arguments import scipys
 from autosparse.linalg.columns.recurrence import block_product_of
 from autosparse.linalg.solves import Solve
@@ -252,7 +253,7 @@ class _Lobpcg:
         self._warn(f"eigh failed at iteration {at} with error\n{failure}\n")
         return False
 
-    def _directions(self, kept: NDArray[np.intp]) -> tuple[Block, Block, Block] | None:
+    def _directions(self, kept: NDArray[NativeIndex]) -> tuple[Block, Block, Block] | None:
         """Return the B-orthonormal active columns of P, A P and B P; None if the step continues without them."""
         if self.P is None or self.AP is None or self.BP is None:
             return None

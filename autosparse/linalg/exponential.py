@@ -20,12 +20,15 @@ from scipy.sparse.linalg import LinearOperator, aslinearoperator, onenormest
 from autosparse import config
 from autosparse._native import runtime_api
 from autosparse.arrays.family import AutoSparseMatrix
+from autosparse.core.dtypes import Real
 from autosparse.linalg.arguments import scipys
 from autosparse.linalg.columns.recurrence import block_product_of
 from autosparse.linalg.solves import Solve
 from autosparse.linalg.solves.conversions import remembered
+from autosparse.scalar import DOUBLE
 
 Block = NDArray[Any]  # (n,) or (n, k)
+_PAIR: Final = f"{DOUBLE.c}[2]"
 TOLERANCE: Final = 2.0**-53
 """Unit roundoff of float64, which SciPy uses for every dtype."""
 MAX_TERMS: Final = 55
@@ -135,7 +138,7 @@ class _Shifted:
         if sps.issparse(A) and (A.format not in ("csr", "csc") or not A.has_canonical_format):
             A = sps.csr_array(sps.coo_array(A))
         mu = (A.trace() if trace is None else trace) / float(A.shape[0])
-        dtype = np.result_type(A.dtype, mu, *([] if A.dtype.kind in "fc" else [np.float64]))
+        dtype = np.result_type(A.dtype, mu, *([] if A.dtype.kind in "fc" else [Real]))
         if A.dtype.kind not in "fc" and not isinstance(A, LinearOperator):
             A = A.astype(dtype)
         shift = complex(mu)
@@ -175,14 +178,14 @@ def _one_norm(A: Any, mu: Any, dtype: np.dtype[Any]) -> float:
     return float((sums - np.abs(diagonal) + np.abs(diagonal - mu)).max())
 
 
-def _column_sums(A: Any) -> NDArray[np.float64]:
+def _column_sums(A: Any) -> NDArray[Real]:
     """Return the sums of absolute values of the columns of a sparse or dense matrix."""
     matrix: Any = A
     if isinstance(A, AutoSparseMatrix) and matrix.format == "csr":
         operand, n = matrix._cell, matrix.nnz
         sums = np.bincount(operand.indices[:n], np.abs(operand.data[:n]), matrix.shape[1])
-        return sums.astype(np.float64, copy=False)
-    return np.asarray(abs(A).sum(axis=0), dtype=np.float64).reshape(-1)
+        return sums.astype(Real, copy=False)
+    return np.asarray(abs(A).sum(axis=0), dtype=Real).reshape(-1)
 
 
 def _estimated_trace(A: LinearOperator, n_probes: int) -> Any:
@@ -249,8 +252,8 @@ class _Series:
         self.mu, self.dtype = shifted.mu, dtype
         self._product = block_product_of(shifted.A, dtype)
         self._code = runtime_api.DTYPE_CODES[dtype.name]
-        self._shift = runtime_api.ffi.new("double[2]", [shifted.shift.real, shifted.shift.imag])
-        self._norms = runtime_api.ffi.new("double[2]")
+        self._shift = runtime_api.ffi.new(_PAIR, [shifted.shift.real, shifted.shift.imag])
+        self._norms = runtime_api.ffi.new(_PAIR)
         self._threads = config.get_options().threads or runtime_api.max_threads()
 
     def term(self, source: Block, target: Block, total: Block, scale: float) -> tuple[float, float]:

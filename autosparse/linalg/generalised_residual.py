@@ -12,6 +12,7 @@ from scipy.linalg import get_lapack_funcs
 
 from autosparse._native import runtime_api
 from autosparse.config import get_options
+from autosparse.core.dtypes import Complex, Real
 from autosparse.linalg.arguments import (
     Scalar,
     System,
@@ -30,6 +31,7 @@ from autosparse.linalg.operators import Product
 from autosparse.linalg.solves import Solve
 from autosparse.linalg.solves.tracing import timed_method
 from autosparse.linalg.sweeps import Combine, Dot, Scale, Sweep
+from autosparse.scalar import DOUBLE
 
 CALLBACK_TYPES: Final = ("x", "pr_norm", "legacy")
 """Accepted values of `callback_type`."""
@@ -136,7 +138,7 @@ class _Listener:
     def after_iteration(self, ratio: float) -> None:
         """Pass the norm of the preconditioned residual, relative to that of b, to the callback."""
         if self._call is not None and self._kind != "x":
-            self._call(np.float64(ratio))
+            self._call(Real(ratio))
 
     def after_cycle(self, x: Vector) -> None:
         """Pass the current x to the callback."""
@@ -175,7 +177,7 @@ class Basis:
         """Take V, rows without gaps, and w, the vector of V's dtype from which each next row is computed."""
         n_rows, n = V.shape
         self.rows, self.dtype = list(V), V.dtype
-        self.wide = np.dtype(np.complex128 if V.dtype.kind == "c" else np.float64)
+        self.wide = np.dtype(Complex if V.dtype.kind == "c" else Real)
         self._kind = runtime_api.DTYPE_CODES[V.dtype.name], n
         self._threads = get_options().threads or 0
         self._rows, self._w = [runtime_api.pointer(row) for row in self.rows], runtime_api.pointer(w)
@@ -225,7 +227,7 @@ class Basis:
 
 def _doubles(array: Vector) -> Any:
     """Return a cffi pointer ``double *`` to the elements."""
-    return runtime_api.ffi.cast("double *", runtime_api.address_of(array))
+    return runtime_api.ffi.cast(DOUBLE.pointer, runtime_api.address_of(array))
 
 
 def _checked(code: int) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from autosparse.core.dtypes import Real
 from autosparse.linalg.arguments import (
     Callback,
     Preconditioning,
@@ -121,7 +122,7 @@ def _iterate(lanczos: _Lanczos, scalars: _Scalars, solve: Solve, callback: Callb
 
 def _as_scipys(x: Vector) -> Vector:
     """Return x in the dtype of SciPy's result after a step: with NumPy 2, its scalars turn float32 into float64."""
-    return x.astype((np.float64(1) * x[:0]).dtype, copy=False)
+    return x.astype((Real(1) * x[:0]).dtype, copy=False)
 
 
 class _Lanczos:

@@ -20,6 +20,7 @@ from scipy.linalg import eigvalsh_tridiagonal
 from scipy.sparse.linalg import LinearOperator
 
 from autosparse.arrays import construct
+from autosparse.core.dtypes import Real
 from autosparse.errors import InputError, InputTypeError, ShapeError
 from autosparse.linalg.columns.recurrence import block_product_of
 from autosparse.linalg.operators import matrix_of, product_of
@@ -100,7 +101,7 @@ def chebyshev(A: Any, degree: int, bounds: tuple[float, float] | None = None) ->
             given=f"degree={degree!r}; a degree is a number of products with A",
             hint="degree=3, or jacobi(A) for no product at all",
         )
-    dtype = inexact(np.empty(0, getattr(A, "dtype", None) or np.float64)).dtype
+    dtype = inexact(np.empty(0, getattr(A, "dtype", None) or Real)).dtype
     if bounds is None:
         largest = _largest_eigenvalue(A, dtype)
         low, high = largest / SPECTRUM_RATIO, largest * ABOVE_ESTIMATE
@@ -231,7 +232,7 @@ class _Recurrence:
 
 def inexact(values: AnyArray) -> AnyArray:
     """Return `values` in a dtype of the solvers; other dtypes become float64."""
-    return values if values.dtype.char in KNOWN_DTYPES else values.astype(np.float64)
+    return values if values.dtype.char in KNOWN_DTYPES else values.astype(Real)
 
 
 def _check_square(A: Any, name: str) -> None:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from autosparse._native import python_objects, runtime_api
 from autosparse.config import decisive_options
+from autosparse.core.dtypes import Complex
 from autosparse.linalg.solves.tracing import VECTORS, observed, timed_method
 
 Vector = NDArray[Any]  # float32, float64, complex64 or complex128
@@ -169,14 +170,14 @@ class _SlowSweep:
         return tuple((dots if is_complex else dots.real).tolist())
 
 
-def _record_of(program: _Program, n_columns: int) -> tuple[Any, NDArray[np.complex128]]:
+def _record_of(program: _Program, n_columns: int) -> tuple[Any, NDArray[Complex]]:
     """Return the asp_sweep structure of a program, and its buffer of coefficients, dot products and partial sums."""
     lib, first = runtime_api.lib, program.vectors[0]
     if len(program.codes) >= lib.ASP_SWEEP_CODES or len(program.vectors) > lib.ASP_SWEEP_VECTORS:
         raise ValueError("a sweep has too many steps")
     code, n, width = CODES[first.dtype.char], first.shape[0], max(n_columns, 1)
     sizes = [program.n_coefficients * width, program.n_dots * width]
-    room = np.empty(sum(sizes) + lib.asp_sweep_chunks(code, n, n_columns) * sizes[1], np.complex128)
+    room = np.empty(sum(sizes) + lib.asp_sweep_chunks(code, n, n_columns) * sizes[1], Complex)
     record = runtime_api.ffi.new("asp_sweep *")
     record.dtype, record.n_threads, record.n_columns = code, decisive_options()[1] or 0, n_columns
     record.n_coefficients, record.n_dots, record.n = program.n_coefficients, program.n_dots, n

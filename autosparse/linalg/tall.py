@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 from autosparse import config
 from autosparse._native import runtime_api
+from autosparse.core.dtypes import Real
+from autosparse.scalar import DOUBLE, WIDE_INDEX
 
 Block = NDArray[Any]  # (n, k), C order; float32, float64, complex64 or complex128
 _CODES: Final = {"f": 0, "d": 1}
@@ -44,9 +46,9 @@ def grams(pairs: Sequence[tuple[Block, Block]]) -> list[NDArray[Any]]:
     runtime_api.raise_for(
         runtime_api.lib.asp_tall_grams(
             code, len(first), len(pairs),
-            ffi.new("void *[]", pointers[::2]), ffi.new("int64_t[]", [a for a, _ in widths]),
-            ffi.new("void *[]", pointers[1::2]), ffi.new("int64_t[]", [b for _, b in widths]),
-            ffi.cast("double *", runtime_api.address_of(found)), _threads(),
+            ffi.new("void *[]", pointers[::2]), ffi.new(WIDE_INDEX.array, [a for a, _ in widths]),
+            ffi.new("void *[]", pointers[1::2]), ffi.new(WIDE_INDEX.array, [b for _, b in widths]),
+            ffi.cast(DOUBLE.pointer, runtime_api.address_of(found)), _threads(),
         )
     )  # fmt: skip
     found = found.astype(first.dtype, copy=False)
@@ -70,14 +72,14 @@ def combine(out: Block, *terms: tuple[Block, NDArray[Any] | None]) -> Block:
 
 def _combine(code: int, out: Block, terms: Sequence[tuple[Block, NDArray[Any] | None]]) -> None:
     ffi = runtime_api.ffi
-    factors = [None if one is None else np.ascontiguousarray(one, np.float64) for _, one in terms]
+    factors = [None if one is None else np.ascontiguousarray(one, Real) for _, one in terms]
     addresses = [0 if one is None else runtime_api.address_of(one) for one in factors]
     runtime_api.raise_for(
         runtime_api.lib.asp_tall_combine(
             code, len(out), out.shape[1], len(terms),
             ffi.new("void *[]", [runtime_api.pointer(block) for block, _ in terms]),
-            ffi.new("int64_t[]", [block.shape[1] for block, _ in terms]),
-            ffi.new("double *[]", [ffi.cast("double *", address) for address in addresses]),
+            ffi.new(WIDE_INDEX.array, [block.shape[1] for block, _ in terms]),
+            ffi.new(f"{DOUBLE.pointer}[]", [ffi.cast(DOUBLE.pointer, address) for address in addresses]),
             runtime_api.pointer(out), _threads(),
         )
     )  # fmt: skip

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosparse._native import python_objects, runtime_api
+from autosparse.core.dtypes import WideIndex
 
 AnyArray = NDArray[Any]  # Any: value arrays may have any dtype
 
@@ -58,9 +59,9 @@ def pointer_to(array: AnyArray) -> tuple[Any, bool]:
 def structure_sample(operand: Any) -> bytes:  # Any: an Operand, whose module imports this one
     """Return the shape and samples of the structure as bytes, which distinguish most patterns in microseconds."""
     nnz = operand.nnz
-    picks = np.linspace(0, max(nnz - 1, 0), 64).astype(np.int64)
-    starts = np.linspace(0, operand.n_major, 17).astype(np.int64)
-    facts: bytes = np.array([operand.n_major, operand.n_minor, nnz], dtype=np.int64).tobytes()
-    facts += operand.indptr[starts].astype(np.int64).tobytes()
-    columns: bytes = operand.indices[picks].astype(np.int64).tobytes() if nnz else b""
+    picks = np.linspace(0, max(nnz - 1, 0), 64).astype(WideIndex)
+    starts = np.linspace(0, operand.n_major, 17).astype(WideIndex)
+    facts: bytes = np.array([operand.n_major, operand.n_minor, nnz], dtype=WideIndex).tobytes()
+    facts += operand.indptr[starts].astype(WideIndex).tobytes()
+    columns: bytes = operand.indices[picks].astype(WideIndex).tobytes() if nnz else b""
     return facts + columns

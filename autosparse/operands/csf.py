@@ -9,9 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosparse._native import runtime_api
+from autosparse.scalar import WIDE_INDEX
 
 AnyArray = NDArray[Any]  # Any: one native dtype
 
+SIZES: Final = WIDE_INDEX.array
 MAX_ORDER: Final = 16
 """Maximum number of modes that kernels support (ASP_MAX_MODES)."""
 MIN_CHILDREN: Final = 3
@@ -50,8 +52,8 @@ def compressed_fibers(coords: Sequence[AnyArray], sizes: Sequence[int], values: 
     ffi, lib, pointer = runtime_api.ffi, runtime_api.lib, runtime_api.pointer
     n_modes, nnz, dtype = len(coords), values.size, coords[0].dtype
     code = runtime_api.INDEX_CODES[dtype.name]
-    sources, extents = ffi.new("void *[]", list(map(pointer, coords))), ffi.new("int64_t[]", list(sizes))
-    perm, n_nodes = np.empty(nnz, dtype), ffi.new("int64_t[]", n_modes)
+    sources, extents = ffi.new("void *[]", list(map(pointer, coords))), ffi.new(SIZES, list(sizes))
+    perm, n_nodes = np.empty(nnz, dtype), ffi.new(SIZES, n_modes)
     runtime_api.raise_for(lib.asp_tensor_sort(code, n_modes, nnz, sources, extents, pointer(perm)))
     lib.asp_tensor_levels(code, n_modes, nnz, sources, pointer(perm), n_nodes, ffi.NULL, ffi.NULL)
     is_flat = n_modes > 2 and MIN_CHILDREN * n_nodes[n_modes - 2] > nnz
@@ -92,7 +94,7 @@ def csf_mttkrp(
     M, ldm, n_vecs = result
     status: int = runtime_api.lib.asp_csf_mttkrp(
         runtime_api.DTYPE_CODES[csf.values.dtype.name], runtime_api.INDEX_CODES[csf.perm.dtype.name], csf.struct,
-        ffi.cast("void **", pointers), ffi.new("int64_t[]", [0, *lds]), n_vecs, ffi.cast("void *", M), ldm,
+        ffi.cast("void **", pointers), ffi.new(SIZES, [0, *lds]), n_vecs, ffi.cast("void *", M), ldm,
         threads, flags,
     )  # fmt: skip
     return status

@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosparse._native import python_objects
+from autosparse.core.dtypes import Byte, Hash
 
 AnyArray = NDArray[Any]  # Any: the guard reads bytes of any dtype
 
@@ -185,7 +186,7 @@ class Print:
 
     __slots__ = ("dtype", "hashes", "n_bytes")
 
-    def __init__(self, dtype: np.dtype[Any], n_bytes: int, hashes: NDArray[np.uint64]) -> None:
+    def __init__(self, dtype: np.dtype[Any], n_bytes: int, hashes: NDArray[Hash]) -> None:
         self.dtype, self.n_bytes, self.hashes = dtype, n_bytes, hashes
 
     @classmethod
@@ -211,12 +212,12 @@ def _hasher() -> Any:  # Any: callable of an array, native or not
     return runtime_api.chunk_hashes if runtime_api.available else _slow_hashes
 
 
-def _slow_hashes(array: AnyArray) -> NDArray[np.uint64]:
+def _slow_hashes(array: AnyArray) -> NDArray[Hash]:
     """Hash chunks by blake2b where the native hash is missing; about ten times slower than xxh3."""
-    whole = array.view(np.uint8).data
+    whole = array.view(Byte).data
     parts = (whole[begin : begin + CHUNK_BYTES] for begin in range(0, array.nbytes, CHUNK_BYTES))
     return np.array(
-        [int.from_bytes(hashlib.blake2b(part, digest_size=8).digest(), "little") for part in parts], dtype=np.uint64
+        [int.from_bytes(hashlib.blake2b(part, digest_size=8).digest(), "little") for part in parts], dtype=Hash
     )
 
 

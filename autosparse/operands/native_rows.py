@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from autosparse._native import runtime_api
 from autosparse.errors import StructureError
+from autosparse.scalar import SCALARS
 
 AnyArray = NDArray[Any]  # Any: value arrays may have any dtype
 
@@ -16,9 +17,7 @@ _DTYPE_CODES: Final = {np.dtype(name).str: code for name, code in runtime_api.DT
 _INDEX_CODES: Final = {np.dtype(name).str: code for name, code in runtime_api.INDEX_CODES.items()}
 NATIVE: Final = frozenset("fdFD")
 """Characters of the dtypes that have kernels."""
-_STORED_CODES: Final = {
-    "|b1": 4, "|u1": 5, "<u2": 6, "<u4": 7, "<u8": 8, "|i1": 9, "<i2": 10, "<i4": 11, "<i8": 12, **_DTYPE_CODES,
-}  # fmt: skip
+_STORED_CODES: Final = {row.dtype.str: row.stored_code for row in SCALARS.values() if row.stored_code >= 0}
 """Codes of the types that kernels of dtype pairs read (`pairs_api.h`), by `dtype.str`; others have a byte order of
 another machine."""
 _SIGNED_FROM: Final = 9

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosparse._native import runtime_api
+from autosparse.core.dtypes import WideIndex
 from autosparse.core.pattern import TensorPattern
 from autosparse.operands import mutation_guard, ownership
 from autosparse.operands.csf import MAX_ORDER, Csf, compressed_fibers
@@ -155,9 +156,9 @@ class Unfolding:
 
     def structure_sample(self) -> bytes:
         """Return shape, mode and samples of the coordinates as bytes; they distinguish most tensors in microseconds."""
-        picks = np.linspace(0, max(self.nnz - 1, 0), 64).astype(np.int64)
-        facts = np.array([*self.entries.shape, self.mode, self.nnz], dtype=np.int64).tobytes()
-        return facts + (self.entries.coords[:, picks].astype(np.int64).tobytes() if self.nnz else b"")
+        picks = np.linspace(0, max(self.nnz - 1, 0), 64).astype(WideIndex)
+        facts = np.array([*self.entries.shape, self.mode, self.nnz], dtype=WideIndex).tobytes()
+        return facts + (self.entries.coords[:, picks].astype(WideIndex).tobytes() if self.nnz else b"")
 
     def pin(self) -> None:
         """Keep the arrays readable (see `Operand.pin`); nothing to do here, as the tensor holds them."""

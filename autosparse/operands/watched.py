@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from autosparse import forking
 from autosparse._native import python_objects
 from autosparse.config import get_options
+from autosparse.core.dtypes import Hash
 from autosparse.operands import mutation_guard, watch
 from autosparse.operands.array_views import Lease, moved, same_memory
 from autosparse.operands.mutation_guard import CHUNK_BYTES, Anchors, Print
@@ -35,7 +36,7 @@ NEVER: Final = object()
 """Initial value of the clean tokens: no look has found the array clean."""
 NONE_YET: Final[Any] = (None, None, None)
 """Placeholder for per-array lists that were not made yet."""
-UNHASHED: Final = Print(np.dtype(object), 0, np.empty(0, np.uint64))
+UNHASHED: Final = Print(np.dtype(object), 0, np.empty(0, Hash))
 """Print that differs from every array's, so that the next look counts as a change."""
 _COMPARING: Final = forking.rlock()
 """Lock held while the prints of a look in Python are compared."""

@@ -9,10 +9,9 @@ from autosparse.core.expression import IndexExpression
 from autosparse.core.values import dataclass
 from autosparse.ops.tuned import ProductKind as ProductKind  # noqa: PLC0414  # re-exported
 from autosparse.ops.tuned import Tuning
+from autosparse.scalar import REAL
 
 Ability = Literal["transposed", "storage", "rows", "symmetric", "slices"]
-REAL = ("float32", "float64")
-COMPLEX = ("complex64", "complex128")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from autosparse.ops import names
-from autosparse.ops.base import COMPLEX, REAL, Operation
+from autosparse.ops.base import Operation
+from autosparse.scalar import COMPLEX, REAL
 
 
 def reference(subscripts: str, *operands: Any) -> Any:  # Any: sparse matrices, tensors and arrays

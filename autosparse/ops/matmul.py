@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from autosparse.core.expression import Access, IndexExpression
 from autosparse.core.pattern import Pattern
 from autosparse.ops import names
-from autosparse.ops.base import COMPLEX, REAL, DeviceProduct, Operation, Words
+from autosparse.ops.base import DeviceProduct, Operation, Words
 from autosparse.ops.tuned.matmul import TUNING
+from autosparse.scalar import COMPLEX, REAL
 
 
 def reference(pattern: Pattern, data: NDArray[Any], B: NDArray[Any], *, transposed: bool = False) -> NDArray[Any]:

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from autosparse.core.expression import Access, IndexExpression
 from autosparse.core.pattern import Pattern
 from autosparse.ops import names
-from autosparse.ops.base import COMPLEX, DeviceProduct, Operation, Words
+from autosparse.ops.base import DeviceProduct, Operation, Words
 from autosparse.ops.tuned.sddmm import TUNING
+from autosparse.scalar import COMPLEX, DOUBLE
 
 AnyArray = NDArray[Any]  # Any: one native dtype
 
@@ -38,7 +39,7 @@ def sample(pattern: Pattern, X: AnyArray, Y: AnyArray, *, threads: int = 0, flag
     X, Y = by_rows(X, threads=threads), by_rows(Y, threads=threads)
     pointer, nnz = runtime_api.pointer, pattern.nnz
     values = np.empty(nnz, dtype=X.dtype)
-    scale = runtime_api.ffi.new("double[4]", [1.0, 0.0, 0.0, 0.0])
+    scale = runtime_api.ffi.new(f"{DOUBLE.c}[4]", [1.0, 0.0, 0.0, 0.0])
     status = runtime_api.lib.asp_sddmm(
         runtime_api.DTYPE_CODES[X.dtype.name], runtime_api.INDEX_CODES[pattern.index_dtype], *pattern.shape,
         pointer(pattern.indptr), pointer(pattern.indices), nnz, pointer(X), row_step(X), pointer(Y), row_step(Y),

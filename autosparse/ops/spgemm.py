@@ -6,7 +6,8 @@ from typing import Any, Final
 
 from autosparse.core.expression import Access, IndexExpression
 from autosparse.ops import names
-from autosparse.ops.base import COMPLEX, REAL, Operation
+from autosparse.ops.base import Operation
+from autosparse.scalar import COMPLEX, REAL
 
 
 def reference(A: Any, B: Any) -> Any:  # Any: SciPy's sparse arrays

@@ -7,6 +7,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from autosparse.core.dtypes import Real, WideIndex
+
 
 class Entries(NamedTuple):
     """Entries of a tensor: value e is at ``coords[:, e]``."""
@@ -27,11 +29,11 @@ def parsed(text: bytes) -> Entries:
     n_fields = len(lines[0].split())
     if n_fields < 2:
         raise ValueError("each line of a .tns file holds coordinates and a value")
-    numbers = np.array(b" ".join(lines).split(), dtype=np.float64)
+    numbers = np.array(b" ".join(lines).split(), dtype=Real)
     if numbers.size != n_fields * len(lines):
         raise ValueError(f"its {len(lines):,} lines hold {numbers.size:,} numbers, not {n_fields} each")
     table = numbers.reshape(len(lines), n_fields)
     coords = table[:, :-1]
     if not np.all((coords >= 1) & (coords < _MAX_COORDINATE) & (coords == np.floor(coords))):
         raise ValueError("coordinates of a .tns file are integers from 1 on")
-    return Entries(np.ascontiguousarray(coords.T.astype(np.int64) - 1), table[:, -1].copy())
+    return Entries(np.ascontiguousarray(coords.T.astype(WideIndex) - 1), table[:, -1].copy())

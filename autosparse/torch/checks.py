@@ -8,11 +8,12 @@ from typing import Any, Final
 import torch
 
 from autosparse.errors import DtypeError, InputError, InputTypeError, ShapeError, StructureError
+from autosparse.scalar.tensors import COMPUTED, REAL_TYPES
 from autosparse.torch.structure import VALUE_CODES
 
-HALF: Final = (torch.float16, torch.bfloat16)
+HALF: Final = tuple(COMPUTED)
 """Half-precision dtypes, which are computed in float32."""
-REAL: Final = (torch.float32, torch.float64, *HALF)
+REAL: Final = (*REAL_TYPES, *HALF)
 """Dtypes of functions that need an order or a softmax."""
 NUMBERS: Final = (*VALUE_CODES, *HALF)
 """Dtypes of products."""
@@ -63,7 +64,7 @@ def common(what: str, *tensors: torch.Tensor, known: tuple[torch.dtype, ...] = N
                 given=f"a {type(t).__name__} without memory of its own",
                 hint="the plain tensor inside",
             )
-    return torch.float32 if dtype in HALF else dtype
+    return COMPUTED.get(dtype, dtype)
 
 
 def matrix_shape(shape: Any) -> tuple[int, int]:

@@ -16,6 +16,7 @@ import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from autosparse import forking
+from autosparse.scalar import C_SIZE
 from autosparse.torch.structure import ffi, is_gone, lib, pointer, version
 
 MAX_KEPT: Final = 16
@@ -69,7 +70,7 @@ def _find(indices: torch.Tensor, n: int, m: int, *, is_sorted: bool) -> Starts:
 
 def _lie_within(ids: torch.Tensor, extent: int) -> bool:
     """Return whether all `ids`, a contiguous vector, are in [0, extent)."""
-    ends = ffi.new("int64_t[2]", [0, ids.shape[0]])  # the ids as the single row of a matrix
+    ends = ffi.new(f"{C_SIZE}[2]", [0, ids.shape[0]])  # the ids as the single row of a matrix
     return not lib.asp_csr_check(1, 1, extent, ends, pointer(ids), ids.shape[0], torch.get_num_threads())
 
 

@@ -16,6 +16,7 @@ from autosparse.core.plan import Plan
 from autosparse.dispatch import executor
 from autosparse.errors import InputError, InputTypeError, OptionError, ShapeError
 from autosparse.operands.csr import Operand
+from autosparse.scalar.tensors import narrow_index
 from autosparse.torch import coordinates, native, operand
 from autosparse.torch.autograd import functions
 from autosparse.torch.checks import NUMBERS, REAL, check_ids, common, in_memory, matrix_shape, tensor
@@ -347,7 +348,7 @@ def _from_edges(edges: torch.Tensor, values: torch.Tensor | None, shape: tuple[i
         wanted = f"values of shape ({row.shape[0]},), one for each edge"
         raise ShapeError.unfit("csr", wanted=wanted, edges=edges.shape, values=values.shape)
     order = torch.argsort(row, stable=True)
-    crow = torch._convert_indices_from_coo_to_csr(row[order], shape[0], out_int32=row.dtype == torch.int32)
+    crow = torch._convert_indices_from_coo_to_csr(row[order], shape[0], out_int32=row.dtype == narrow_index)
     values = torch.ones(row.numel(), device=row.device) if values is None else values[order]
     return Csr(IndexArrays(crow, col[order], *shape), values)
 

@@ -7,14 +7,18 @@ operands must have rows of adjacent columns and are copied where they do not. Va
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Final
 
 import torch
 
 from autosparse._native import runtime_api
 from autosparse.config import get_options
+from autosparse.scalar import DOUBLE
+from autosparse.scalar.tensors import INDEX_TYPES
 from autosparse.torch import results, thresholds
 from autosparse.torch.structure import CPU, VALUE_CODES, Placed, Transposed, ffi, lib, pointer
+
+_FACTORS: Final = f"{DOUBLE.c}[4]"
 
 cast: Any = ffi.cast if runtime_api.available else None  # Any: cffi objects carry no types
 
@@ -115,7 +119,7 @@ def sddmm(
     X, Y = (rows_of(X), rows_of(Y)) if X.dim() == 2 else (whole(X), whole(Y))
     out = X.new_empty((structure.nnz, heads) if X.dim() == 3 else (structure.nnz,))
     alpha, beta = (complex(s) for s in scale)
-    numbers = ffi.new("double[4]", [alpha.real, alpha.imag, beta.real, beta.imag])
+    numbers = ffi.new(_FACTORS, [alpha.real, alpha.imag, beta.real, beta.imag])
     status = lib.asp_sddmm(
         VALUE_CODES[X.dtype], structure.index_code, structure.n_rows, structure.n_cols, structure.crow, structure.col,
         structure.nnz, pointer(X), X.stride(0), pointer(Y), Y.stride(0), X.shape[-1], heads, numbers,
@@ -186,7 +190,7 @@ def extreme(
     """
     B = rows_of(B)
     out = empty((structure.n_rows, B.shape[1]), B.dtype)
-    index_dtype = torch.int64 if structure.index_code else torch.int32
+    index_dtype = INDEX_TYPES[structure.index_code]
     arg = torch.empty(out.shape, dtype=index_dtype, device=CPU) if with_arg else None
     status = lib.asp_csr_extreme(
         VALUE_CODES[B.dtype], structure.index_code, structure.n_rows, structure.crow, structure.col,

@@ -17,23 +17,23 @@ from numpy.typing import NDArray
 
 from autosparse import forking
 from autosparse._native import runtime_api
+from autosparse.core.dtypes import Byte
 from autosparse.core.pattern import Pattern
 from autosparse.dispatch import executor
 from autosparse.operands.csr import Operand
 from autosparse.operands.native_rows import NativeRows
+from autosparse.scalar import INDICES, SCALARS
+from autosparse.scalar.tensors import VALUE_TYPES
 from autosparse.torch import native
 from autosparse.torch.structure import CPU, VALUE_CODES, IndexArrays, Structure, Transposed, ffi, lib, pointer
 
 AnyArray = NDArray[Any]  # index or value arrays
 
 NUMPY_DTYPES: Final[dict[torch.dtype, np.dtype[Any]]] = {
-    torch.float32: np.dtype(np.float32),
-    torch.float64: np.dtype(np.float64),
-    torch.complex64: np.dtype(np.complex64),
-    torch.complex128: np.dtype(np.complex128),
+    dtype: SCALARS[name].dtype for name, dtype in VALUE_TYPES.items()
 }
 """NumPy's dtypes of values by torch's."""
-_INDEX_DTYPES: Final[tuple[np.dtype[Any], ...]] = (np.dtype(np.int32), np.dtype(np.int64))
+_INDEX_DTYPES: Final[tuple[np.dtype[Any], ...]] = tuple(SCALARS[name].dtype for name in INDICES)
 """NumPy's dtypes of indices by the runtime's code."""
 Arrays: TypeAlias = tuple[torch.Tensor, ...]  # crow and col, or the sparse tensor that holds them
 Source: TypeAlias = tuple[torch.Tensor, Arrays]  # values, index arrays
@@ -74,7 +74,7 @@ class Pinned:
     def __init__(self, values: torch.Tensor, arrays: Arrays) -> None:
         self._arrays = arrays
         self.n_bytes = values.nbytes
-        self._memory = np.empty(self.n_bytes, np.uint8)
+        self._memory = np.empty(self.n_bytes, Byte)
         self.address: int = self._memory.ctypes.data
         self._print: int | None = None
         self.take(values)

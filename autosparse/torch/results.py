@@ -17,6 +17,7 @@ import torch
 from autosparse import forking
 from autosparse._native import memory
 from autosparse.config import get_options
+from autosparse.scalar.tensors import byte
 
 CPU: Final = torch.device("cpu")
 """Device of the pool's tensors, named because the user may have set another default device."""
@@ -103,7 +104,7 @@ def _free_storage(n_bytes: int) -> Any | None:
 
 
 def _new_storage(n_bytes: int, limit_bytes: int) -> Any:
-    storage = torch.empty(n_bytes, dtype=torch.uint8, device=CPU).untyped_storage()
+    storage = torch.empty(n_bytes, dtype=byte, device=CPU).untyped_storage()
     with _lock:
         _pool.setdefault(n_bytes, deque()).append(storage)
         _pool.move_to_end(n_bytes)

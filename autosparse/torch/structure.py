@@ -21,16 +21,19 @@ from autosparse import forking
 from autosparse._native import runtime_api
 from autosparse.config import get_options
 from autosparse.errors import InputError, InputTypeError, ShapeError, StructureError
+from autosparse.scalar import INDICES, SCALARS
+from autosparse.scalar.tensors import INDEX_TYPES, VALUE_TYPES
 from autosparse.torch import results, thresholds
 
 ffi: Any = runtime_api.ffi  # Any: cffi objects carry no types
 lib: Any = runtime_api.lib
 
-INDEX_CODES: Final = {torch.int32: 0, torch.int64: 1}
+INDEX_CODES: Final = {dtype: code for code, dtype in enumerate(INDEX_TYPES)}
 """Runtime codes of index dtypes."""
+_STARTS: Final = tuple(SCALARS[name].pointer for name in INDICES)
 CPU: Final = torch.device("cpu")
 """Device of all tensors made here; named explicitly because the user may have set another default device."""
-VALUE_CODES: Final = {torch.float32: 0, torch.float64: 1, torch.complex64: 2, torch.complex128: 3}
+VALUE_CODES: Final = {dtype: SCALARS[name].code for name, dtype in VALUE_TYPES.items()}
 """Runtime codes of value dtypes."""
 MAX_STRUCTURES: Final = 64  # structures kept at a time; each is small until a transpose is built
 SWEEP_FROM: Final = 8  # structures from which on adding one removes those of freed tensors
@@ -158,7 +161,7 @@ class Structure(Placed):
 
     def _end(self) -> int:
         """Return the last row start, ``crow[n_rows]``."""
-        starts = ffi.cast("int64_t *" if self.index_code else "int32_t *", self.crow)
+        starts = ffi.cast(_STARTS[self.index_code], self.crow)
         return int(starts[self.n_rows])
 
     def transposed(self) -> Transposed:
@@ -197,7 +200,7 @@ class Transposed(Placed):
         start_s = time.perf_counter()
         self.n_rows, self.n_cols, self.nnz = of.n_cols, of.n_rows, of.nnz
         narrow = max(of.n_rows, of.n_cols, of.nnz) < 2**31 - 1
-        dtype = torch.int32 if narrow else torch.int64
+        dtype = INDEX_TYPES[not narrow]
         self.index_code = INDEX_CODES[dtype]
         self.tensors = tuple(torch.empty(n, dtype=dtype, device=CPU) for n in (self.n_rows + 1, self.nnz, self.nnz))
         self.crow, self.col, self.perm = map(pointer, self.tensors)
@@ -223,7 +226,7 @@ class Transposed(Placed):
 
 def _at(address: Any, n: int, index_code: int) -> torch.Tensor:
     """Return a tensor of `n` indices at `address`, whose memory it does not own; int64 if `index_code` is 1."""
-    dtype = torch.int64 if index_code else torch.int32
+    dtype = INDEX_TYPES[index_code]
     if n == 0:
         return torch.empty(0, dtype=dtype, device=CPU)
     return torch.frombuffer(ffi.buffer(address, n * (8 if index_code else 4)), dtype=dtype)
@@ -266,7 +269,8 @@ class IndexArrays:
         crow, col = self.crow, self.col
         if not (_is_index_array(crow) and _is_index_array(col)) or crow.dtype is not col.dtype:
             raise InputError.refused(
-                "index arrays must be vectors without gaps in this computer's memory, both int32 or both int64",
+                "index arrays must be vectors without gaps in this computer's memory, "
+                f"both {' or both '.join(INDICES)}",
                 given=f"a {type(crow).__name__} {_described(crow)} and a {type(col).__name__} {_described(col)}",
                 hint="plain torch tensors on the CPU",
             )

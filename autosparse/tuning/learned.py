@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from autosparse import cache
 from autosparse.config import Options
+from autosparse.core.dtypes import NarrowReal
 from autosparse.core.formats import DICTIONARY, Format
 from autosparse.core.pattern import Pattern
 from autosparse.core.schedule import SuperSchedule
@@ -27,6 +28,7 @@ from autosparse.core.target import Target
 from autosparse.core.values import dataclass
 from autosparse.errors import RecordError
 from autosparse.log import event
+from autosparse.scalar import REAL
 from autosparse.tuner.analytic.matmul import Proposal
 from autosparse.tuner.learned.names import MODEL_SUFFIX, op_of
 from autosparse.tuner.learned.safetensors import read_metadata
@@ -39,7 +41,7 @@ if TYPE_CHECKING:
     from autosparse.tuner.features.setting import MachineRates
     from autosparse.tuner.learned.predict import LearnedModel
 
-Floats = NDArray[np.float32]
+Floats = NDArray[NarrowReal]
 
 N_MORE: Final = 100
 """Number of a model's best candidates whose order is corrected by the model's errors so far."""
@@ -174,9 +176,7 @@ class LearnedProposer:
         if self.context.problem.storage != DICTIONARY:
             return proposals
         return [
-            Proposal(_numbered(one.schedule), one.ratio * DICTIONARY_TIME, one.guess * DICTIONARY_TIME)
-            if one.schedule.format.is_sliced
-            else one
+            Proposal(_numbered(one.schedule), one.ratio * DICTIONARY_TIME) if one.schedule.format.is_sliced else one
             for one in proposals
         ]
 
@@ -227,7 +227,7 @@ class LearnedProposer:
         record = self.context.store.load("features", self._key)
         values = record.get("values") if isinstance(record, dict) else None
         try:
-            found = np.array(values, np.float32)
+            found = np.array(values, NarrowReal)
         except (TypeError, ValueError, OverflowError):
             return None
         return found if found.shape == (self.model.scorer.n_features,) and np.isfinite(found).all() else None
@@ -289,7 +289,7 @@ def proposer_of(context: TuningContext, *, live: bool) -> LearnedProposer | Lazy
     tensor's rows are its slices along the product's mode.
     """
     problem = context.problem
-    if problem.transposed or problem.dtype not in ("float32", "float64"):
+    if problem.transposed or problem.dtype not in REAL:
         return None
     if live and "autosparse.tuner.learned.predict" not in sys.modules:
         has_model = weights_in_use(context.options, problem.target, op_of(problem)) is not None

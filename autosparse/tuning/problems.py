@@ -13,6 +13,7 @@ from autosparse.dispatch.state import DispatchState
 from autosparse.isa import ISAS
 from autosparse.operands.csr import Operand
 from autosparse.ops import OPS
+from autosparse.scalar import SCALARS
 
 if TYPE_CHECKING:
     from autosparse.operands.unfolding import AnyOperand
@@ -36,7 +37,7 @@ def storage_of(operand: AnyOperand, state: DispatchState, target: Target) -> str
     vector, which are bound by reading values, where one permutation of registers reads a small table.
     """
     abilities = OPS[state.operation].abilities
-    if state.options.storage and "storage" in abilities and state.dtype.name == "float32":
+    if state.options.storage and "storage" in abilities and state.dtype.name == SCALARS[state.options.storage].compute:
         return state.options.storage
     from autosparse._native.storage.dictionary import has_few_kinds
 

@@ -8,7 +8,7 @@ from autosparse.operands.csf import MAX_ORDER
 from autosparse.operands.csr import INDICES, INDPTR, Operand
 from autosparse.operands.unfolding import AnyOperand, Unfolding
 from autosparse.ops import OPS, names
-from autosparse.ops.base import REAL
+from autosparse.scalar import INDEX_TEXT, REAL
 from autosparse.tuning import planner
 
 
@@ -52,7 +52,7 @@ def _why_unfit(operand: Operand, served: tuple[str, ...]) -> str:
         return f"autosparse kernels compute in {_listed(served)}, and the matrix holds {operand.dtype}"
     if indptr.dtype != indices.dtype or indptr.dtype.name not in runtime_api.INDEX_CODES:
         kinds = " and ".join(dict.fromkeys((indptr.dtype.name, indices.dtype.name)))
-        return f"autosparse kernels take int32 or int64 indices throughout, and the matrix has {kinds}"
+        return f"autosparse kernels take {INDEX_TEXT} indices throughout, and the matrix has {kinds}"
     if operand._flat:
         return "they take matrices, and the array has one dimension"
     return "its arrays are not contiguous, aligned and in the machine's byte order"

@@ -1,4 +1,4 @@
-"""Benchmarks for asv: first call, steady call, overhead of a call, break-even."""
+"""Benchmarks for asv: every operation and surface, whole programs, first calls, overhead of a call, break-even."""
 
 import sys
 from pathlib import Path

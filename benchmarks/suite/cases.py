@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -54,3 +55,11 @@ def dense(n_rows: int, n_columns: int) -> np.ndarray:
     """Return a float32 vector, or a matrix of `n_columns` columns."""
     shape = (n_rows,) if n_columns == 1 else (n_rows, n_columns)
     return np.random.default_rng(1).standard_normal(shape).astype(np.float32)
+
+
+def imported(name: str) -> Any:
+    """Return the module `name`; raise NotImplementedError, by which asv skips a benchmark, where it is missing."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise NotImplementedError(f"{name} is not installed") from error

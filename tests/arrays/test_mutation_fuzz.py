@@ -41,8 +41,15 @@ def packed(monkeypatch: pytest.MonkeyPatch) -> Iterator[PackedCopies]:
     return copies
 
 
-def stale_products(n_sequences: int, *, before_product: Callable[[Any], None] | None = None) -> tuple[int, list[str]]:
-    """Play random sequences of writes and products.
+def sequences(few: int, many: int) -> pytest.MarkDecorator:
+    """Parametrize by the number of random sequences in `make test`, and in `make test-full`."""
+    return pytest.mark.parametrize("n_sequences", [few, pytest.param(many, marks=pytest.mark.full)])
+
+
+def stale_products(
+    n_sequences: int, *, before_product: Callable[[Any], None] | None = None, enough: int | None = None
+) -> tuple[int, list[str]]:
+    """Play random sequences of writes and products, until `enough` products were stale.
 
     Return the number of products, and the steps before each product that differs from SciPy's.
     """
@@ -50,6 +57,8 @@ def stale_products(n_sequences: int, *, before_product: Callable[[Any], None] | 
     x, y = np.linspace(1, 2, N_COLUMNS), np.linspace(2, 3, N_ROWS)
     names = sorted(WRITES)
     for seed in range(n_sequences):
+        if enough is not None and len(stale) >= enough:
+            break
         name = CLASSES[seed % 4]
         rng = np.random.default_rng(seed)
         worlds = [World(getattr(home, name), name[:3], seed) for home in (autosparse, sps)]
@@ -79,7 +88,7 @@ def test_there_are_many_kinds_of_write() -> None:
     assert len(WRITES) >= 30
 
 
-@pytest.mark.parametrize("n_sequences", [700, pytest.param(4200, marks=pytest.mark.full)])
+@sequences(400, 4200)
 def test_no_product_of_a_packed_copy_is_stale(n_sequences: int, packed: PackedCopies) -> None:
     n_products, stale = stale_products(n_sequences)
     assert not stale, stale[:5]
@@ -88,7 +97,7 @@ def test_no_product_of_a_packed_copy_is_stale(n_sequences: int, packed: PackedCo
 
 
 @pytest.mark.skipif(shutil.which("cc") is None and shutil.which("gcc") is None, reason="no C compiler")
-@pytest.mark.parametrize("n_sequences", [120, pytest.param(2100, marks=pytest.mark.full)])
+@sequences(80, 2100)
 @pytest.mark.parametrize("name", ["blocks", "columns"])
 def test_no_product_of_a_tuned_kernel_is_stale(
     name: str, n_sequences: int, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
@@ -111,33 +120,37 @@ def test_no_product_of_a_tuned_kernel_is_stale(
     assert sum(state.n_tuned for state in tuned) > n_sequences, "hardly any product was computed from a packed copy"
 
 
+@sequences(200, 400)
 @pytest.mark.parametrize("first_entry", [1, states.FIRST_FAST_PATH])
-def test_default_kernels_see_every_write(first_entry: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_default_kernels_see_every_write(first_entry: int, n_sequences: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(states, "FIRST_FAST_PATH", first_entry)
     monkeypatch.setattr(executor, "few", lambda *args, **kwargs: None)
-    assert not stale_products(400)[1]
+    assert not stale_products(n_sequences)[1]
 
 
-def test_small_products_see_every_write() -> None:
-    assert not stale_products(400)[1]
+@sequences(200, 400)
+def test_small_products_see_every_write(n_sequences: int) -> None:
+    assert not stale_products(n_sequences)[1]
 
 
+@sequences(200, 400)
 def test_no_product_is_stale_without_the_descriptors_of_the_runtime(
-    packed: PackedCopies, monkeypatch: pytest.MonkeyPatch
+    n_sequences: int, packed: PackedCopies, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for field, name in enumerate(fields.NAMES):
         monkeypatch.setattr(AutoSparseMatrix, name, fields.watched(field))
-    assert not stale_products(400)[1]
+    assert not stale_products(n_sequences)[1]
 
 
 @pytest.mark.skipif(
     mutation_guard.calibrated_counts() is None, reason="reference counts do not show aliases on this interpreter"
 )
+@sequences(200, 400)
 def test_no_product_is_stale_where_reference_counts_cannot_be_trusted(
-    packed: PackedCopies, monkeypatch: pytest.MonkeyPatch
+    n_sequences: int, packed: PackedCopies, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(mutation_guard, "calibrated_counts", lambda: None)
-    assert not stale_products(400)[1]
+    assert not stale_products(n_sequences)[1]
 
 
 def test_no_product_is_stale_after_writes_of_another_process(packed: PackedCopies) -> None:
@@ -184,4 +197,4 @@ def test_the_fuzz_finds_a_guard_that_tolerates_one_alias(packed: PackedCopies, m
         "is_alone",
         lambda anchors, n_leased=0: mutation_guard.reference_total(anchors.arrays) <= anchors.expected + n_leased,
     )
-    assert stale_products(1000)[1]
+    assert stale_products(1000, enough=1)[1]

@@ -8,7 +8,9 @@ import itertools
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
+import scipy.sparse
 
 FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
 CONFIGURATION = json.loads((FOLDER / "asv.conf.json").read_text(encoding="utf-8"))
@@ -51,3 +53,31 @@ def test_the_smallest_runs():
         for name in measured(TinyProduct):
             getattr(benchmark, name)(n, by)
         assert (benchmark.A @ benchmark.x)[1] == 4.0
+
+
+@pytest.mark.parametrize("operation", ["sddmm", "mttkrp", "spgemm", "transposed", "triangular"])
+def test_operations_agree_with_the_usual_way(operation):
+    from suite.bench_operations import OPERATIONS
+
+    m = scipy.sparse.random_array((60, 60), density=0.1, format="csr", dtype=np.float32, rng=np.random.default_rng(0))
+    results = [OPERATIONS[operation](m, by)() for by in ("scipy", "off")]
+    if operation == "spgemm":
+        results = [one.toarray() for one in results]
+    elif operation == "sddmm":
+        results[1] = results[1].data
+    np.testing.assert_allclose(*results, rtol=1e-4, atol=1e-5)
+
+
+def test_surfaces_run(monkeypatch):
+    from suite import bench_surfaces, cases
+
+    pytest.importorskip("torch", reason="torch is not installed")
+    monkeypatch.setattr(cases, "matrix", lambda name: scipy.sparse.eye_array(40, dtype=np.float32, format="csr"))
+    for benchmark, by in itertools.product((bench_surfaces.Torch(), bench_surfaces.Dask()), ("torch", "override")):
+        if isinstance(benchmark, bench_surfaces.Dask):
+            pytest.importorskip("dask", reason="dask is not installed")
+            by = {"torch": "scipy", "override": "ours"}[by]
+        benchmark.setup("poisson", by)
+        for name in measured(type(benchmark)):
+            getattr(benchmark, name)("poisson", by)
+        benchmark.teardown("poisson", by)

@@ -9,10 +9,12 @@ import pytest
 
 HEAVY: Final = (
     r"::Test(CSR|CSC)Matrix(NonCanonical::|::test_(slicing_3|add_sub|setdiag_comprehensive|sum|le|lt|ge|gt)\b)"
+    r"|::TestCSCNonCanonical::test_(slicing_3|add_sub|mu)\b|::TestCSC::test_slicing_3\b"
 )
-"""Regular expression for tests of matrices that run in `make test-full` only.
+"""Regular expression for tests that run in `make test-full` only.
 
-They are the non-canonical ones, and the longest ones of methods that matrices share with arrays.
+They are the non-canonical matrices, the longest tests of methods that matrices share with arrays, and four long tests
+of CSC that run with CSR.
 """
 
 

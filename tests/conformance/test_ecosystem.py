@@ -13,6 +13,7 @@ from scipy.sparse import csgraph, linalg
 
 import autosparse
 from autosparse.dispatch import executor
+from tests.covering import in_turn
 
 KINDS = ("csr_array", "csc_array", "csr_matrix", "csc_matrix")
 N = 60
@@ -99,8 +100,7 @@ def _same(ours: Any, theirs: Any) -> None:
         np.testing.assert_allclose(np.asarray(ours), np.asarray(theirs), rtol=1e-5, atol=1e-7)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("probe", SCIPY)
+@in_turn("probe", "kind", first=SCIPY, second=KINDS)
 def test_scipy(kind: str, probe: str, products: list[Any]) -> None:
     make, use = SCIPY[probe]
     with warnings.catch_warnings():
@@ -149,8 +149,7 @@ SKLEARN = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("probe", SKLEARN)
+@in_turn("probe", "kind", first=SKLEARN, second=KINDS)
 def test_scikit_learn(kind: str, probe: str, products: list[Any]) -> None:
     pytest.importorskip("sklearn", reason="scikit-learn is not installed")
     use = _sklearn()[probe]

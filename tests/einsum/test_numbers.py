@@ -80,7 +80,15 @@ def test_missing_entries_do_not_multiply(call):  # noqa: F811
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_sums_of_long_rows_are_within_the_documented_bound(call, text, dtype):  # noqa: F811
     """Entries have one sign, so that the bound is a relative one: the worst case of a running sum."""
-    n = 10_000_000 if (text, dtype) == ("ij,ij->i", np.float32) else 300_000
+    check_a_long_sum(call, text, dtype, 300_000)
+
+
+@pytest.mark.full
+def test_a_sum_of_ten_million_products_is_within_the_documented_bound(call):  # noqa: F811
+    check_a_long_sum(call, "ij,ij->i", np.float32, 10_000_000)
+
+
+def check_a_long_sum(call, text, dtype, n):  # noqa: F811
     values = np.random.default_rng(0).random(n).astype(dtype)
     rows = sps.csr_array((values, np.arange(n, dtype=np.int32), np.array([0, n, n], np.int32)), shape=(2, n))
     x = np.full(n, 0.1, dtype)

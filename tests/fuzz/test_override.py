@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import ast
-import subprocess
-import sys
 
 import pytest
 
 from tests.house.sources import REPOSITORY
+from tests.processes import run_with_torch
 
 pytest.importorskip("torch", reason="torch is not installed (extra: torch)")
 
@@ -19,8 +18,8 @@ PARTS = 2
 
 def run(n: int, seed: int) -> dict[str, int]:
     """Return the outcomes of cases that run in another process, so that a crash fails the test only."""
-    command = [sys.executable, "-m", "tests.fuzz.override_calls", str(n), str(seed)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=REPOSITORY, check=False)
+    program = "import runpy; runpy.run_module('tests.fuzz.override_calls', run_name='__main__', alter_sys=True)"
+    done = run_with_torch(program, str(n), str(seed), folder=REPOSITORY, seconds=3600)
     assert done.returncode == 0, done.stderr[-2000:]
     outcomes: dict[str, int] = ast.literal_eval(done.stdout)
     return outcomes

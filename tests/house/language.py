@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import functools
 import inspect
 import re
 import subprocess
@@ -61,9 +62,9 @@ class Finding(NamedTuple):
 
 
 # --- docstrings -------------------------------------------------------------------------------------------------------
-def docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
+def docstrings(nodes: Sequence[ast.AST]) -> Iterator[tuple[int, str]]:
     """Yield the line and text of each docstring, those below assignments and fields included."""
-    for node in ast.walk(tree):
+    for node in nodes:
         for statement in getattr(node, "body", ()) if not isinstance(node, ast.Lambda | ast.IfExp) else ():
             if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
                 value = statement.value.value
@@ -88,9 +89,9 @@ def sentences(docstring: str) -> Iterator[str]:
             paragraph.append(text)
 
 
-def check_docstrings(path: str, tree: ast.Module) -> Iterator[Finding]:
+def check_docstrings(path: str, nodes: Sequence[ast.AST]) -> Iterator[Finding]:
     """Yield docstrings that begin with a fragment, and sentences that are too long."""
-    for line, text in docstrings(tree):
+    for line, text in docstrings(nodes):
         if FRAGMENT.match(text.strip()):
             yield Finding(path, line, "fragment", text.strip().partition("\n")[0][:90])
         for sentence in sentences(text):
@@ -100,14 +101,19 @@ def check_docstrings(path: str, tree: ast.Module) -> Iterator[Finding]:
 
 
 # --- names ------------------------------------------------------------------------------------------------------------
-def python_names(tree: ast.Module) -> Iterator[tuple[int, str]]:
+@functools.cache
+def name_fields(kind: type[ast.AST]) -> tuple[str, ...]:
+    """Return the fields of a kind of node that hold an identifier."""
+    return tuple(field for field in ("id", "attr", "arg", "name", "asname", "module") if field in kind._fields)
+
+
+def python_names(nodes: Sequence[ast.AST]) -> Iterator[tuple[int, str]]:
     """Yield the line and text of each identifier that a module defines or uses."""
-    for node in ast.walk(tree):
-        line = getattr(node, "lineno", 1)
-        for field in ("id", "attr", "arg", "name", "asname", "module"):
+    for node in nodes:
+        for field in name_fields(type(node)):
             value = getattr(node, field, None)
             if isinstance(value, str):
-                yield line, value
+                yield getattr(node, "lineno", 1), value
 
 
 def c_names(text: str) -> Iterator[tuple[int, str]]:
@@ -174,8 +180,8 @@ def check_text(path: str, text: str, retired: re.Pattern[str]) -> list[Finding]:
     """Return the findings of one file, given its path in the repository."""
     found = list(check_file_name(path, retired))
     if path.endswith(".py"):
-        tree = ast.parse(text, filename=path)
-        found += [*check_docstrings(path, tree), *check_names(path, python_names(tree), retired)]
+        nodes = list(ast.walk(ast.parse(text, filename=path)))
+        found += [*check_docstrings(path, nodes), *check_names(path, python_names(nodes), retired)]
     elif path.endswith((".c", ".h")):
         found += check_names(path, c_names(text), retired)
     elif path == GLOSSARY:

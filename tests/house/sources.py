@@ -36,6 +36,11 @@ class Source:
     def tree(self) -> ast.Module:
         return ast.parse(self.text, filename=str(self.path))
 
+    @cached_property
+    def nodes(self) -> tuple[ast.AST, ...]:
+        """Return all nodes of the tree: a walk takes much longer than a loop over them."""
+        return tuple(ast.walk(self.tree))
+
     @property
     def part(self) -> str:
         """Return the name below `autosparse` that decides the layer: `config`, `tuner`, `_native`, ..."""

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import itertools
 
-from tests.covering import chosen, covering, in_turn, pairs_of
+from tests.covering import chosen, cover, covering, in_turn, parts_of
 
 
 def test_every_two_values_meet_in_few_combinations():
     axes = ("abc", (1, 2, 3, 4), ("x", "y"), range(5))
     taken = chosen(axes)
     whole = list(itertools.product(*axes))
-    assert set().union(*map(pairs_of, taken)) == set().union(*map(pairs_of, whole))
+    assert set().union(*map(parts_of, taken)) == set().union(*map(parts_of, whole))
     assert len(taken) < len(whole) / 3
     assert taken == chosen(axes)
     assert chosen(([], "ab")) == []
+    assert len(cover(whole, 1)) == 5, "as many as the longest axis has values"
 
 
 def test_combinations_outside_the_covering_set_run_with_full():

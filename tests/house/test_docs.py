@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import runpy
+import tarfile
 
 import pytest
 
@@ -45,7 +46,11 @@ def test_design_notes_are_few_and_listed():
 
 def test_every_archived_page_belongs_to_one_note():
     named = [int(n) for note in NOTES for n in re.findall(r"\d+", note.read_text(encoding="utf-8").splitlines()[-1])]
-    assert sorted(named) == sorted(int(page.name[:4]) for page in (DESIGN / "archive").glob("*.md"))
+    with tarfile.open(DESIGN / "archive" / "pages.tar.xz") as archive:
+        pages = sorted(int(name[:4]) for name in archive.getnames())
+    assert sorted(named) == pages
+    listed = re.findall(r"^\| (\d+) \|", (DESIGN / "archive" / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert [int(number) for number in listed] == pages
 
 
 @pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md"])

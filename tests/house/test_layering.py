@@ -12,7 +12,7 @@ import pytest
 from tests.house.sources import REPOSITORY, Source, library
 
 LAYERS = (
-    {"errors", "notices", "config", "containment", "_version", "log", "forking", "documents", "isa"},
+    {"errors", "notices", "config", "containment", "_version", "log", "forking", "documents", "isa", "scalar"},
     {"core"},
     {"targets"},
     {"ops"},
@@ -74,12 +74,12 @@ def imported(source: Source) -> Iterator[tuple[ast.AST, str]]:
     """Return every absolute module name that `source` imports, also inside functions, without type-checking imports."""
     typing_only = {
         child
-        for node in ast.walk(source.tree)
+        for node in source.nodes
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
         for statement in node.body
         for child in ast.walk(statement)
     }
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if node in typing_only:
             continue
         if isinstance(node, ast.Import):

@@ -30,7 +30,7 @@ def names() -> set[str]:
 
 
 def literals(source: Source) -> Iterator[ast.Constant]:
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in names():
             yield node
 

@@ -31,7 +31,7 @@ EXCEPTIONS = {
 
 def _named(source: Source, names: frozenset[str]) -> Iterator[str]:
     """Return the modules that a module imports, or names in a text such as ``"c.build:CBackend"``."""
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         found: list[str] = []
         if isinstance(node, ast.Import):
             found = [alias.name for alias in node.names]

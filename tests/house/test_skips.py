@@ -73,7 +73,8 @@ def test_a_missing_extra_fails_in_continuous_integration_only(tmp_path: Path, is
     (tmp_path / "test_two.py").write_text('import pytest\npytest.importorskip("torch_of_nobody")\n')
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "CI"))}
     command = [sys.executable, "-m", "pytest", "-q", "-n", workers, "-p", "no:cacheprovider", str(tmp_path)]
-    environment |= {"CI": "true"} if is_ci else {}
+    command += ["-p", "xdist.plugin"]
+    environment |= {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"} | ({"CI": "true"} if is_ci else {})
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment)
     assert done.returncode == int(is_ci), done.stdout + done.stderr
     for package in ("no_such_package", "torch_of_nobody"):

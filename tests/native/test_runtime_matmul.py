@@ -198,14 +198,13 @@ def test_large_results_are_streamed_and_equal_scipys():
     assert_product(out, A, B)
 
 
-@pytest.mark.parametrize("columns", [32, 320])  # one tile per row, and rows of two tiles
-@pytest.mark.parametrize(("dtype", "late"), [("float32", 0), ("float32", 4), ("float32", 16), ("float64", 56)])
-@pytest.mark.parametrize("isa", isas())
-def test_large_results_are_streamed_wherever_they_begin(isa, dtype, late, columns):
-    """Check streaming stores `late` bytes after a cache line.
+@covering(isa=isas(), place=["float32+0", "float32+4", "float32+16", "float64+56"], columns=[32, 320])
+def test_large_results_are_streamed_wherever_they_begin(isa, place, columns):
+    """Check streaming stores some bytes after a cache line, in rows of one tile and of two tiles.
 
     Rows long enough for several threads interrupt runs of joined rows.
     """
+    dtype, late = place.split("+")[0], int(place.split("+")[1])
     rng = np.random.default_rng(8)
     n_rows = 9_000_000 // columns
     lengths = rng.integers(0, 3, n_rows)

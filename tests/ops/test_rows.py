@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,7 @@ def test_an_edited_prior_changes_decisions_and_keeps_compiled_kernels(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     edited = json.loads(priors.PRIORS.read_text(encoding="utf-8"))
-    edited["values"]["matmul"]["margin of statistics"]["value"]["1"] = 0.5
+    edited["values"]["matmul"]["error of statistics"]["value"]["1"] = 0.5
     edited["values"]["matmul"]["measured gain"]["value"]["1"] = 0.9
     file = tmp_path / "priors.json"
     file.write_text(json.dumps(edited), encoding="utf-8")
@@ -41,7 +42,7 @@ def test_an_edited_prior_changes_decisions_and_keeps_compiled_kernels(
     try:
         for cache in caches:
             cache.cache_clear()
-        assert acceptance_ratio(narrow, is_learned=False) == 0.5 != plain
+        assert acceptance_ratio(narrow, is_learned=False) == math.exp(-0.5) != plain
         assert OPS["matmul"].tuning.measured_gain(1) == 0.9
         assert {name: identity.code_digest.__wrapped__(name) for name in identity.EMITTERS} == before
     finally:

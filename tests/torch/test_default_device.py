@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 
-from tests.conftest import REPOSITORY
+from tests.processes import run_with_torch
 
 pytest.importorskip("torch")
 
@@ -46,7 +43,5 @@ assert asp.torch.csr(edges, shape=(3, 3)).values.is_cpu
 
 
 def test_another_default_device_changes_nothing():
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", PROGRAM], capture_output=True, text=True, cwd=REPOSITORY
-    )
+    done = run_with_torch(PROGRAM)
     assert done.returncode == 0, (done.returncode, done.stderr[-3000:])

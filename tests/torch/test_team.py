@@ -12,6 +12,7 @@ from types import MappingProxyType
 import pytest
 from autosparse._native import runtime_api
 
+from tests.processes import run_with_torch
 from tests.torch.samples import assert_close, torch
 
 import autosparse.torch as asp  # isort: skip  (torch first: the line above skips where it is missing)
@@ -24,9 +25,12 @@ pytestmark = [
 
 
 def run(code: str, variables: Mapping[str, str] = MappingProxyType({})) -> str:
-    """Run the code in a new process and return its output."""
-    command, environment = [sys.executable, "-W", "ignore", "-c", code], {**os.environ, **variables}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
+    """Run the code in another process, a new one where variables are set, and return its output."""
+    if variables:
+        command, environment = [sys.executable, "-W", "ignore", "-c", code], {**os.environ, **variables}
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
+    else:
+        done = run_with_torch(code)
     assert done.returncode == 0, done.stderr[-2000:]
     return done.stdout.strip()
 
@@ -285,13 +289,18 @@ def test_an_interrupt_between_products_leaves_the_pool_usable():
         + """
 import signal
 asp.install()
-signal.setitimer(signal.ITIMER_REAL, 0.05, 0.01)
+is_armed = False  # a second interrupt must not come while the first one is handled
 def interrupt(*_):
-    raise KeyboardInterrupt
+    global is_armed
+    if is_armed:
+        is_armed = False
+        raise KeyboardInterrupt
 signal.signal(signal.SIGALRM, interrupt)
+signal.setitimer(signal.ITIMER_REAL, 0.05, 0.01)
 n_interrupts = 0
 while n_interrupts < 5:
     try:
+        is_armed = True
         while True:
             A @ B
     except KeyboardInterrupt:

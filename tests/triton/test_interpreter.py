@@ -1,4 +1,4 @@
-"""Tests that emitted Triton kernels compute the float64 result: each case of `interpreted`, run in one process."""
+"""Tests that emitted Triton kernels compute the float64 result: cases of `interpreted`, run in one process in turn."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -22,21 +24,33 @@ CASES = [pytest.param(one, id=one.id, marks=pytest.mark.full if one.full else ()
 
 
 @pytest.fixture(scope="module")
-def answers(request: pytest.FixtureRequest) -> dict[str, str | None]:
-    """Return the error of each selected case, or None."""
-    with_full = request.config.getoption("--full")
-    chosen = [item.callspec.params["case"] for item in request.session.items if item.module is request.module]
-    asked = [case.id for case in chosen if with_full or not case.full]
+def interpreter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[subprocess.Popen[str], Path]]:
+    """Return a process that runs the cases whose ids are written to it, and the file of its error messages.
+
+    It runs a case when the test of this case begins, so that no case runs twice where two workers share the tests.
+    """
+    errors = tmp_path_factory.mktemp("interpreter") / "errors"
     environment = {**os.environ, "TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-W", "ignore", "-m", "tests.triton.interpreted"]
-    done = subprocess.run(
-        command, input=json.dumps(asked), capture_output=True, text=True, env=environment, cwd=REPOSITORY
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    return {line["id"]: line["error"] for line in map(json.loads, done.stdout.splitlines())}
+    pipe = subprocess.PIPE
+    with (
+        errors.open("w") as file,
+        subprocess.Popen(
+            command, stdin=pipe, stdout=pipe, stderr=file, text=True, env=environment, cwd=REPOSITORY
+        ) as one,
+    ):
+        yield one, errors
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_triton_kernel_computes_the_product(case: Case, answers: dict[str, str | None]):
-    assert case.id in answers, "the process ended before this case"
-    assert answers[case.id] is None, answers[case.id]
+def test_triton_kernel_computes_the_product(case: Case, interpreter: tuple[subprocess.Popen[str], Path]):
+    process, errors = interpreter
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(f"{case.id}\n")
+    process.stdin.flush()
+    line = process.stdout.readline()
+    assert line, f"the process ended: {errors.read_text()[-3000:]}"
+    found = json.loads(line)
+    assert found["id"] == case.id
+    assert found["error"] is None, found["error"]

@@ -11,6 +11,7 @@ import sys
 import pytest
 
 from tests.conftest import REPOSITORY
+from tests.processes import run_with_torch
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="triton is not installed")
@@ -118,4 +119,5 @@ assert not loaded, loaded
 
 
 def test_triton_is_not_imported_for_tensors_on_the_cpu():
-    run("-c", IMPORTS)
+    done = run_with_torch(IMPORTS)
+    assert done.returncode == 0, done.stderr[-3000:]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 
 import numpy as np
 import pytest
@@ -62,14 +63,15 @@ def test_problems_outside_the_training_domain_are_named_and_not_estimated(
 @pytest.mark.parametrize(
     ("columns", "predicted", "at_home", "unseen_cpu"),
     [
-        (32, 0.85, False, False),
-        (32, 0.75, True, False),
-        (32, 0.65, True, True),
-        (1, 0.95, False, False),
-        (1, 0.85, True, True),
+        (32, 0.92, False, False),
+        (32, 0.89, True, False),
+        (32, 0.85, True, True),
+        (1, 0.92, False, False),
+        (1, 0.85, True, False),
+        (1, 0.80, True, True),
     ],
 )
-def test_an_unknown_kind_of_processor_is_held_to_more_where_the_default_kernel_is_hard_to_beat(
+def test_an_unknown_kind_of_processor_is_allowed_for_by_a_larger_error(
     columns: int, predicted: float, at_home: bool, unseen_cpu: bool
 ) -> None:
     zen4 = {"isa": "avx512", "cpu": "AMD EPYC 9R14", "l1_bytes": 32 << 10, "l2_bytes": 1 << 20}
@@ -127,10 +129,6 @@ def test_a_default_kernel_that_shares_since_models_were_trained_is_allowed_for(
     pattern = Pattern(1_000, 1_000, row.astype(np.int32), np.zeros(nnz, np.int32))
     known = dataclasses.replace(make_problem(), pattern=pattern, threads=threads)
     vector = dataclasses.replace(known, n_dense_cols=1)
-    most, plain = (
-        acceptance_ratio(vector, is_learned=True),
-        1.0 - priors.table("matmul", "margin of learned models")[1],
-    )
-    assert most == pytest.approx(
-        plain / (priors.number("acceptance", "factor of stale models") if is_held_back else 1.0)
-    )
+    allowance = priors.table("matmul", "error of learned models")[1]
+    allowance += priors.number("acceptance", "error of stale models") if is_held_back else 0.0
+    assert acceptance_ratio(vector, is_learned=True) == pytest.approx(math.exp(-allowance))

@@ -15,9 +15,11 @@ from autosparse.tuner.analytic.traits import Traits
 from autosparse.tuner.features.statistics import Locality, PatternFacts
 from numpy.typing import NDArray
 
+from autosparse.core.dtypes import Real, WideIndex
 from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
 from autosparse.core.values import dataclass
+from autosparse.scalar import SCALARS
 
 LINE_BYTES: Final = 64
 ODD_ROWS: Final = 1.7  # time factor of SpMV in blocks of 3 or 6 rows; elasticity matrices, two Xeons and an EPYC
@@ -38,7 +40,6 @@ class Proposal:
 
     schedule: SuperSchedule
     ratio: float
-    guess: float = 1.0  # the same ratio by the analytic model, where a learned model used its predictions
 
 
 class Proposer(Protocol):
@@ -94,7 +95,7 @@ class VectorRates:
 
 
 ModelRates = tuple[CoreRates, VectorRates]
-Floats = NDArray[np.float64]
+Floats = NDArray[Real]
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,7 +307,7 @@ class _Setting:
     def of(cls, problem: Problem) -> _Setting:
         item, target = np.dtype(problem.dtype).itemsize, problem.target
         return cls(
-            item, max(1, target.vector_bytes // item), 8 if problem.pattern.index_dtype == "int64" else 4,
+            item, max(1, target.vector_bytes // item), SCALARS[problem.pattern.index_dtype].itemsize,
             problem.n_dense_cols, problem.threads, problem.operand_bytes,
             # The last level is counted at 16 L2 sizes at most: servers share it with cores that this process may not
             # use.
@@ -319,7 +320,7 @@ class _Shapes:
     """Sizes of the matrix in each schedule's format: blocks (slots, entries), column panels and diagonal cells."""
 
     n_blocks: Floats
-    n_panels: NDArray[np.int64]
+    n_panels: NDArray[WideIndex]
     n_diagonal_cells: Floats  # not counted in `n_blocks`
     gathered_share: Floats  # share of the entries that are read by index
 

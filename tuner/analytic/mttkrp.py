@@ -15,6 +15,7 @@ import numpy as np
 from autosparse.tuner.space.mttkrp import INDICES
 from numpy.typing import NDArray
 
+from autosparse.core.dtypes import Hash, Real
 from autosparse.core.formats import LevelKind
 from autosparse.core.pattern import TensorPattern
 from autosparse.core.problem import Problem
@@ -91,8 +92,8 @@ def tensor_facts(pattern: TensorPattern, mode: int) -> TensorFacts:
     shape, coords, nnz = pattern.shape, pattern.coords, pattern.nnz
     modes = dict(zip(NAMES, [mode, *(n for n in range(len(shape)) if n != mode)], strict=False))
     stride = max(1, nnz // SAMPLED_ENTRIES)
-    rows = coords[mode].astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(40)
-    kept = np.flatnonzero(rows % np.uint64(stride) == 0)
+    rows = coords[mode].astype(Hash) * Hash(0x9E3779B97F4A7C15) >> Hash(40)
+    kept = np.flatnonzero(rows % Hash(stride) == 0)
     if kept.size == 0:
         kept = np.arange(min(nnz, SAMPLED_ENTRIES))
     index_of = {n: index for index, n in modes.items()}
@@ -127,7 +128,7 @@ class TensorModel:
         return found
 
 
-def terms(facts: TensorFacts, problem: Problem, schedules: Sequence[SuperSchedule | None]) -> NDArray[np.float64]:
+def terms(facts: TensorFacts, problem: Problem, schedules: Sequence[SuperSchedule | None]) -> NDArray[Real]:
     """Count the pieces of work of each schedule that `TensorRates` has a rate for, as (n_schedules, n_rates)."""
     names = list(TensorRates.__dataclass_fields__)
     found = np.zeros((len(schedules), len(names)))

@@ -8,12 +8,13 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from autosparse.core.dtypes import Flag, WideIndex
 from autosparse.core.formats import DICTIONARY, SLICED_KINDS, LevelKind
 from autosparse.core.schedule import SuperSchedule
 from autosparse.core.values import dataclass, field
 
-Numbers = NDArray[np.int64]
-Flags = NDArray[np.bool_]
+Numbers = NDArray[WideIndex]
+Flags = NDArray[Flag]
 
 MAX_KNOWN: Final = 64
 VALUE_BITS: Final = {"": 0, DICTIONARY: 8}
@@ -60,7 +61,7 @@ class Traits:
     @classmethod
     def _of(cls, schedules: Sequence[SuperSchedule | None]) -> Traits:
         rows = [_row(one) for one in schedules]
-        columns = np.array(rows, np.int64).reshape(len(rows), 13).T
+        columns = np.array(rows, WideIndex).reshape(len(rows), 13).T
         r, c, panel, sigma, unroll, tile, index_bits, value_bits = columns[:8]
         is_default, is_sliced, is_diagonal, is_shared, is_symmetric = columns[8:].astype(bool)
         blocks, block_of = _numbered(r, c)
@@ -93,4 +94,4 @@ def _numbered(one: Numbers, other: Numbers) -> tuple[tuple[tuple[int, int], ...]
     pairs = list(zip(one.tolist(), other.tolist(), strict=True))
     distinct = list(dict.fromkeys(pairs))
     numbers = {pair: at for at, pair in enumerate(distinct)}
-    return tuple(distinct), np.array([numbers[pair] for pair in pairs], np.int64)
+    return tuple(distinct), np.array([numbers[pair] for pair in pairs], WideIndex)

@@ -12,6 +12,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from autosparse.core.dtypes import WideIndex
+
 FEATURE_LIMIT: Final = 1 << 15
 """Maximum number of entries for which a pattern is read as a whole; of larger patterns at most twice as many are read.
 
@@ -22,7 +24,7 @@ ALIGNMENT: Final = 16
 """Row multiple at which panels of at least that many rows begin and end, so that no block is cut."""
 
 
-def panel_spans(indptr: NDArray[np.integer[Any]], limit: int = FEATURE_LIMIT) -> NDArray[np.int64]:
+def panel_spans(indptr: NDArray[np.integer[Any]], limit: int = FEATURE_LIMIT) -> NDArray[WideIndex]:
     """Return the sampled entries as spans ``start, stop`` of the compressed rows, (n, 2), ascending and disjoint.
 
     All entries are returned when there are at most `limit`. Otherwise panel p of N_PANELS has H rows from row ``p
@@ -32,11 +34,11 @@ def panel_spans(indptr: NDArray[np.integer[Any]], limit: int = FEATURE_LIMIT) ->
     """
     n_rows, nnz = len(indptr) - 1, int(indptr[-1])
     if nnz <= limit:
-        return np.array([[0, nnz]], np.int64)
+        return np.array([[0, nnz]], WideIndex)
     height = max(1, n_rows * limit // (nnz * N_PANELS))
     step = ALIGNMENT if height >= ALIGNMENT else 1
     height = height // step * step
     first = np.unique(np.arange(N_PANELS) * (n_rows - height) // (N_PANELS - 1) // step * step)
-    starts = np.asarray(indptr, np.int64)[first]
-    stops = np.minimum(np.asarray(indptr, np.int64)[first + height], starts + 2 * limit // N_PANELS)
+    starts = np.asarray(indptr, WideIndex)[first]
+    stops = np.minimum(np.asarray(indptr, WideIndex)[first + height], starts + 2 * limit // N_PANELS)
     return np.stack([starts, stops], axis=1)

@@ -16,9 +16,10 @@ import numpy as np
 from autosparse.tuner.features.statistics import PatternFacts, pattern_facts
 from numpy.typing import NDArray
 
+from autosparse.core.dtypes import Hash, NarrowReal, WideIndex
 from autosparse.core.pattern import Pattern
 
-Floats = NDArray[np.float32]
+Floats = NDArray[NarrowReal]
 
 PANELS: Final = (64, 512, 4096, 32768)
 """Rows per panel in which distinct columns are counted: the rows of B that a cache would have to hold."""
@@ -26,7 +27,7 @@ QUANTILES: Final = (0.1, 0.5, 0.9, 0.99)
 MAX_COUNTED: Final = 1 << 17
 """Maximum number of entries among which distinct columns are counted; of more entries a hash selects columns."""
 _HASH: Final = 2654435761
-_PAIR_HASH: Final = np.uint64(0x9E3779B97F4A7C15)
+_PAIR_HASH: Final = Hash(0x9E3779B97F4A7C15)
 
 VECTOR_WIDTHS: Final[Mapping[int, int]] = {2: 81, 3: 43}
 """Length of the vector by number of dimensions."""
@@ -46,7 +47,7 @@ def matrix_vector(pattern: Pattern) -> Floats:
         *_distances(rows, columns, pattern.shape),
         *_shared(rows, columns),
     ]
-    return np.array(found, dtype=np.float32)
+    return np.array(found, dtype=NarrowReal)
 
 
 def tensor_vector(shape: Sequence[int], indices: Sequence[NDArray[Any]]) -> Floats:
@@ -61,14 +62,14 @@ def tensor_vector(shape: Sequence[int], indices: Sequence[NDArray[Any]]) -> Floa
         found += spread(np.bincount(column, minlength=extent), nnz)
     for one, other in itertools.combinations(indices, 2):
         found += [_pairs_share(one, other), _pairs_share(one, other // 16), _pairs_share(one // 16, other)]
-    return np.array(found, dtype=np.float32)
+    return np.array(found, dtype=NarrowReal)
 
 
 def _pairs_share(one: NDArray[Any], other: NDArray[Any]) -> float:
     """Return `_distinct_share` of about MAX_COUNTED of the pairs; copies of a pair are kept or dropped together."""
     keep = max(1, -(-one.size // MAX_COUNTED))
     if keep > 1:
-        mixed = (one.astype(np.uint64) << 32 | other.astype(np.uint64)) * _PAIR_HASH >> 40
+        mixed = (one.astype(Hash) << 32 | other.astype(Hash)) * _PAIR_HASH >> 40
         kept = np.flatnonzero(mixed % keep == 0)
         one, other = one[kept], other[kept]
     return _distinct_share(one, other)
@@ -113,7 +114,7 @@ def spread(lengths: NDArray[Any], nnz: int) -> list[float]:
     ]
 
 
-def _distances(rows: NDArray[np.int64], columns: NDArray[Any], shape: tuple[int, int]) -> list[float]:
+def _distances(rows: NDArray[WideIndex], columns: NDArray[Any], shape: tuple[int, int]) -> list[float]:
     """Return four distances from the diagonal: mean, median and 90 % quantile over the width, and log2 of the mean."""
     if rows.size == 0:
         return [0.0] * 4
@@ -123,13 +124,13 @@ def _distances(rows: NDArray[np.int64], columns: NDArray[Any], shape: tuple[int,
     return [float(one / shape[1]) for one in (away.mean(), median, most)] + [float(np.log2(1 + away.mean()) / 12)]
 
 
-def _shared(rows: NDArray[np.int64], columns: NDArray[Any]) -> list[float]:
+def _shared(rows: NDArray[WideIndex], columns: NDArray[Any]) -> list[float]:
     """Return log2(distinct (panel, column) pairs / entries) / 4 for each panel height in PANELS."""
     if rows.size == 0:
         return [0.0] * len(PANELS)
     keep = max(1, -(-rows.size // MAX_COUNTED))
     if keep > 1:  # columns are kept or dropped as a whole, which preserves the ratio of distinct columns to entries
-        picked = (columns.astype(np.uint64) * _HASH >> 13) % keep == 0
+        picked = (columns.astype(Hash) * _HASH >> 13) % keep == 0
         rows, columns = rows[picked], columns[picked]
     return [_distinct_share(rows // panel, columns) for panel in PANELS]
 
@@ -138,6 +139,6 @@ def _distinct_share(one: NDArray[Any], other: NDArray[Any]) -> float:
     """Return log2(distinct pairs / pairs) / 4, the pairs being ``(one[n], other[n])``."""
     if one.size == 0:
         return 0.0
-    keys = one.astype(np.int64) << 32 | other
+    keys = one.astype(WideIndex) << 32 | other
     keys.sort()
     return float(np.log2((1 + np.count_nonzero(keys[1:] != keys[:-1])) / keys.size) / 4)

@@ -13,9 +13,11 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from autosparse.core.dtypes import NarrowReal
 from autosparse.core.problem import Problem
 from autosparse.core.target import Target
 from autosparse.core.values import dataclass
+from autosparse.scalar import SINGLE
 
 KNOWN: Final = Path(__file__).with_name("machines.json")
 """File with the machines that the repository's measurements come from, and their rates."""
@@ -92,12 +94,14 @@ class RunSetting:
         """Return the setting that `facts` of measurements record; by default `n_dense_cols`, float32 on all cores."""
         rates = facts["machine"].get("rates")
         return cls(
-            target=target, dtype=str(facts.get("dtype", "float32")), threads=int(facts.get("threads", target.n_cores)),
+            target=target,
+            dtype=str(facts.get("dtype", SINGLE.name)),
+            threads=int(facts.get("threads", target.n_cores)),
             n_dense_cols=int(facts.get("n_dense_cols", n_dense_cols)),
             rates=MachineRates.of_data(rates) if rates else None,
         )  # fmt: skip
 
-    def numbers(self) -> NDArray[np.float32]:
+    def numbers(self) -> NDArray[NarrowReal]:
         """Return the setting as N_SETTING features near 0: sizes and rates of the machine, dtype, threads, width."""
         target, itemsize = self.target, np.dtype(self.dtype).itemsize
         rates = self.rates or MachineRates.typical(target)
@@ -116,7 +120,7 @@ class RunSetting:
                 math.log2(rates.gathers * 4 / rates.l2),
                 math.log2(rates.flops / rates.memory),
             ],
-            np.float32,
+            NarrowReal,
         )
 
 

@@ -16,6 +16,7 @@ from autosparse.tuner.features.pattern_vector import sampled_facts, sizes, sprea
 from autosparse.tuner.features.statistics import Locality, pattern_facts, shares_in_order, shares_of_walks
 from numpy.typing import NDArray
 
+from autosparse.core.dtypes import NarrowReal
 from autosparse.core.pattern import Pattern, TensorPattern
 
 SKETCH_WIDTHS: Final[Mapping[int, int]] = {2: 75, 3: 43}
@@ -26,13 +27,13 @@ REUSED_WITHIN: Final = (256, 1024, 8192)
 """Numbers of consecutive entries among which distinct columns are counted."""
 
 
-def sketch(pattern: Pattern | TensorPattern, *, is_wide: bool = True) -> NDArray[np.float32]:
+def sketch(pattern: Pattern | TensorPattern, *, is_wide: bool = True) -> NDArray[NarrowReal]:
     """Return the sketch of a matrix, or of a tensor whose first mode is that of the rows: (SKETCH_WIDTHS[dimension],).
 
     `is_wide`: whether the product has several columns, so that reordering rows may pay; otherwise those features are 0.
     """
     if isinstance(pattern, TensorPattern):
-        return tensor_vector(pattern.shape, list(pattern.coords)).astype(np.float32)
+        return tensor_vector(pattern.shape, list(pattern.coords)).astype(NarrowReal)
     facts, locality = pattern_facts(pattern), Locality(pattern)
     step = pattern.n_rows // MAX_ROWS | 1  # odd, because rows of a pattern often alternate
     lengths = pattern.row_lengths[::step]
@@ -50,7 +51,7 @@ def sketch(pattern: Pattern | TensorPattern, *, is_wide: bool = True) -> NDArray
         *ordered,
         float(pattern.has_identical_rows),
     ]
-    return np.array(numbers, np.float32)
+    return np.array(numbers, NarrowReal)
 
 
 def _small(share: float) -> float:

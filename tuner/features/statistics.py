@@ -11,6 +11,7 @@ from autosparse._native.counts import distinct, walks
 from autosparse.tuner.features.counts import PANEL, WINDOWS, LengthCounts, counted
 from numpy.typing import NDArray
 
+from autosparse.core.dtypes import Flag, WideIndex
 from autosparse.core.pattern import Pattern
 from autosparse.core.values import dataclass
 
@@ -106,7 +107,7 @@ def shares_in_order(pattern: Pattern, sizes: Sequence[int]) -> list[float]:
     sampled = np.sort(first[::step])
     n_sampled = min(sampled.size, n_rows // step + 2)
     found = []
-    for at in np.linspace(0, sampled.size - n_sampled, N_WINDOWS).astype(np.int64).tolist():
+    for at in np.linspace(0, sampled.size - n_sampled, N_WINDOWS).astype(WideIndex).tolist():
         inside = np.flatnonzero((first >= sampled[at]) & (first <= sampled[at + n_sampled - 1]))
         rows = filled[inside[np.argsort(first[inside], kind="stable")][:n_rows]]
         starts, lengths = pattern.indptr[rows], pattern.row_lengths[rows]
@@ -127,7 +128,7 @@ def _n_distinct(columns: NDArray[Any], n_cols: int) -> int:
     """Return the number of distinct columns, all below n_cols."""
     if n_cols > MAX_MARKS:
         return int(np.unique(columns).size)
-    marks = np.zeros(n_cols, np.bool_)
+    marks = np.zeros(n_cols, Flag)
     marks[columns] = True
     return int(np.count_nonzero(marks))
 
@@ -137,9 +138,9 @@ def seems_symmetric(pattern: Pattern) -> bool:
     n, nnz = pattern.n_rows, pattern.nnz
     if n != pattern.n_cols or nnz == 0:
         return False
-    entries = np.unique(np.linspace(0, nnz - 1, N_LOOKED_AT).astype(np.int64))
+    entries = np.unique(np.linspace(0, nnz - 1, N_LOOKED_AT).astype(WideIndex))
     rows = np.searchsorted(pattern.indptr, entries, side="right") - 1
-    columns = pattern.indices[entries].astype(np.int64)
+    columns = pattern.indices[entries].astype(WideIndex)
     return all(
         bool(np.any(pattern.indices[pattern.indptr[k] : pattern.indptr[k + 1]] == i))
         for i, k in zip(rows.tolist(), columns.tolist(), strict=True)

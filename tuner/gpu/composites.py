@@ -25,6 +25,7 @@ from autosparse.core.pattern import Pattern
 from autosparse.gpu.schedule import DeviceSchedule, GpuPart
 from autosparse.gpu.target import DeviceTarget
 from autosparse.ops.base import ProductKind
+from autosparse.scalar import SCALARS
 
 SHAPES: Final = ((4, 4), (8, 8), (16, 16), (32, 32))
 """Block shapes that are searched for; small blocks are gathered into windows."""
@@ -79,7 +80,7 @@ _ENTRIES: Final = GpuPart(layout="entries", rows=16)
 def _dots(rule: Blocks, asked: GpuSetting) -> tuple[Layouts, ...]:
     """Return layouts to offer for a part of dense blocks: blocks where Tensor Cores support them, and windows."""
     window = replace(_WINDOWS, rows=NARROW) if rule.r <= NARROW else _WINDOWS
-    most = CUT_TO if asked.kind == "sampled" or asked.dtype == "float32" else max(rule.r, rule.c)
+    most = CUT_TO if asked.kind == "sampled" or SCALARS[asked.dtype].has_tf32 else max(rule.r, rule.c)
     own = GpuPart(layout="blocks", rows=min(rule.r, most), step=min(rule.c, most))
     return ((own,), (window,)) if own.reason_illegal(asked.operation) is None else ((window,),)
 
@@ -112,7 +113,7 @@ COLUMNS: Final[Mapping[type, Offer]] = {
         (_cut(asked),),
         (_RUNS,),
         (*_ELL.values(), _RUNS),
-        *(((_DENSER, _RUNS),) if asked.has_dots and asked.dtype != "float32" else ()),
+        *(((_DENSER, _RUNS),) if asked.has_dots and not SCALARS[asked.dtype].has_tf32 else ()),
     ),
 }
 """Layouts by rule for A B."""

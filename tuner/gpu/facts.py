@@ -8,6 +8,8 @@ from typing import Final
 
 import torch
 
+from autosparse.scalar.tensors import wide_real
+
 WINDOW_HEIGHTS: Final = (8, 16)
 """Heights of windows for which non-empty columns are counted."""
 BLOCK_SIZES: Final = (16, 32)
@@ -68,10 +70,10 @@ def facts_of(crow: torch.Tensor, col: torch.Tensor, n_cols: int) -> DevicePatter
     """Count a pattern. Synchronises with the device for each number: for planning only, never in a product."""
     n_rows, nnz = crow.shape[0] - 1, col.shape[0]
     lengths = crow.long().diff()
-    bucket = torch.ceil(torch.log2(lengths.clamp(min=1).double())).long()
+    bucket = torch.ceil(torch.log2(lengths.clamp(min=1).to(wide_real))).long()
     has = lengths > 0
     rows_by = torch.bincount(bucket[has], minlength=BUCKETS)
-    entries_by = torch.bincount(bucket[has], weights=lengths[has].double(), minlength=BUCKETS).long()
+    entries_by = torch.bincount(bucket[has], weights=lengths[has].to(wide_real), minlength=BUCKETS).long()
     rows = torch.repeat_interleave(torch.arange(n_rows, device=col.device), lengths)
     windows = [item for height in WINDOW_HEIGHTS for item in _windows(rows, col, n_cols, height)]
     blocks = [(side, _blocks(rows, col, n_cols, side)) for side in BLOCK_SIZES]

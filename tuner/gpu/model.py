@@ -17,8 +17,9 @@ from autosparse.tuner.gpu.facts import WINDOW_HEIGHTS, DevicePattern
 from autosparse.core.composite import REST, Selection
 from autosparse.gpu.schedule import DOT_LAYOUTS, DeviceSchedule, GpuPart
 from autosparse.gpu.target import DeviceTarget
+from autosparse.scalar import SCALARS, TRITON
 
-ITEM_BYTES: Final = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}
+ITEM_BYTES: Final = {name: SCALARS[name].itemsize for name in TRITON}
 """Bytes of a value, by dtype."""
 INDEX_BYTES: Final = 4
 """Bytes of an index."""

@@ -12,6 +12,7 @@ from autosparse.tuner.gpu.model import ITEM_BYTES
 from autosparse.gpu.schedule import DOT_LAYOUTS, DeviceSchedule, GpuPart, kinds
 from autosparse.gpu.target import DeviceTarget
 from autosparse.ops.base import ProductKind
+from autosparse.scalar import HALF, REAL, SCALARS
 
 VECTOR_BYTES: Final = 16
 """Bytes of the widest load."""
@@ -27,7 +28,9 @@ FEWEST_ROWS: Final = 2
 """Minimum rows of an unrolled part in one program."""
 MAX_ROWS: Final = 64
 """Maximum rows of an unrolled part in one program."""
-ATOMIC: Final = ("float32", "float64")
+WORD_BYTES: Final = 4
+"""Bytes of a register of a thread; wider values take two."""
+ATOMIC: Final = REAL
 """Dtypes whose shared rows may be summed atomically; half precision would be rounded at each add."""
 
 FILL: Final = GpuPart(layout="fill", rows=64)
@@ -163,7 +166,7 @@ def vector_of(dtype: str, *leading: int) -> int:
 
 def uses_dots(dtype: str, precision: str) -> bool:
     """Return whether Tensor Cores multiply this dtype."""
-    return dtype in ("float16", "bfloat16") or (dtype == "float32" and precision == "tf32")
+    return dtype in HALF or (SCALARS[dtype].has_tf32 and precision == "tf32")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,11 +194,13 @@ class GpuSetting:
     @property
     def tiles_by(self) -> str:
         """Unit that multiplies dense tiles: TENSOR_CORES, CORES, or "" where neither is fast enough."""
-        if self.dtype == "float32" and self.kind == "sampled":  # TF32 spills registers, and multiply-adds are no faster
+        if (
+            SCALARS[self.dtype].has_tf32 and self.kind == "sampled"
+        ):  # TF32 spills registers, and multiply-adds are no faster
             return ""
         if uses_dots(self.dtype, self.precision):
             return TENSOR_CORES
-        return CORES if self.dtype == "float32" else ""
+        return CORES if SCALARS[self.dtype].has_tf32 else ""
 
 
 def schedules(
@@ -231,7 +236,7 @@ def sized(asked: GpuSetting, family: PartSet) -> Iterator[DeviceSchedule]:
                 stages=family.stages,
                 vector=min(asked.vector, tile) if tile else 1,
                 panel=panel,
-                precision=asked.precision if asked.dtype == "float32" else "ieee",
+                precision=asked.precision if SCALARS[asked.dtype].has_tf32 else "ieee",
             )
             yield made
             if made.shares_rows and asked.dtype in ATOMIC:
@@ -250,7 +255,8 @@ def _registers(asked: GpuSetting, family: PartSet) -> int:
     """Return the maximum registers of a thread, raised for bfloat16 (widening) and float64 (pairs) against spills."""
     is_unrolled = any(part.layout == "unrolled" for part in family.parts)
     is_large = asked.kind == "vector" and any(part.rows * part.step >= LARGE_BLOCK for part in family.parts)
-    is_short = (is_unrolled and asked.dtype == "bfloat16") or (is_large and asked.dtype == "float64")
+    row = SCALARS[asked.dtype]
+    is_short = (is_unrolled and row.is_widened) or (is_large and row.itemsize > WORD_BYTES)
     return max(family.registers, 96) if is_short else family.registers
 
 
@@ -283,7 +289,7 @@ def _tiles(asked: GpuSetting, family: PartSet) -> Iterator[tuple[int, int]]:
 
 def _widest(parts: tuple[GpuPart, ...], dtype: str) -> int:
     """Return the widest tile whose sums fit the registers; float64 takes two each, and many parts take more."""
-    if dtype != "float64":
+    if ITEM_BYTES[dtype] <= WORD_BYTES:
         return WIDEST
     return WIDEST // 4 if len(parts) > MAX_WIDE_PARTS else WIDEST // 2
 

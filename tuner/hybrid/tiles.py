@@ -9,6 +9,7 @@ import numpy as np
 from autosparse.tuner.hybrid.costs import Operator
 from numpy.typing import NDArray
 
+from autosparse.core.dtypes import WideIndex
 from autosparse.core.pattern import Pattern
 from autosparse.core.values import dataclass
 
@@ -45,7 +46,7 @@ class Tiles:
 
 def blocks(pattern: Pattern, operator: Operator) -> Tiles:
     """Return the aligned blocks that contain an entry."""
-    rows, columns = pattern.rows_of_entries(), pattern.indices[: pattern.nnz].astype(np.int64)
+    rows, columns = pattern.rows_of_entries(), pattern.indices[: pattern.nnz].astype(WideIndex)
     n_across = -(-pattern.n_cols // operator.c)
     numbers, tile_of = np.unique(rows // operator.r * n_across + columns // operator.c, return_inverse=True)
     return Tiles(operator, tile_of, numbers // n_across, operator.r)

@@ -8,18 +8,19 @@ import numpy as np
 from autosparse.tuner.space.template import Categorical, Code, Parameter
 from numpy.typing import NDArray
 
+from autosparse.core.dtypes import ProgramCode
 from autosparse.core.pattern import Pattern, TensorPattern
 
 Structure = Pattern | TensorPattern
 
 
-def code_rows(codes: Sequence[Code], parameters: Sequence[Parameter]) -> NDArray[np.int16]:
+def code_rows(codes: Sequence[Code], parameters: Sequence[Parameter]) -> NDArray[ProgramCode]:
     """Return codes as rows of integers: one per categorical parameter, one per position of a permutation."""
     rows = [[n for one in code for n in (one if isinstance(one, tuple) else (one,))] for code in codes]
-    return np.array(rows, np.int16).reshape(len(rows), sum(map(width, parameters)))
+    return np.array(rows, ProgramCode).reshape(len(rows), sum(map(width, parameters)))
 
 
-def code_of(row: NDArray[np.int16], parameters: Sequence[Parameter]) -> Code:
+def code_of(row: NDArray[ProgramCode], parameters: Sequence[Parameter]) -> Code:
     """Return the code of one row of `code_rows`."""
     parts: list[int | tuple[int, ...]] = []
     at = 0

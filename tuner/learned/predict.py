@@ -28,15 +28,17 @@ from autosparse.tuner.learned.weights import LearnedWeights
 from autosparse.tuner.space.families import MAX_NARROW
 from numpy.typing import NDArray
 
+from autosparse.core.dtypes import NarrowIndex, NarrowReal, ProgramCode
 from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
 from autosparse.core.values import dataclass, field
 from autosparse.errors import RecordError, ScheduleError
 from autosparse.forking import computed_once
 from autosparse.ops import OPS
+from autosparse.scalar import NARROW_INDEX
 
-Floats = NDArray[np.float32]
-Ids = NDArray[np.int32]
+Floats = NDArray[NarrowReal]
+Ids = NDArray[NarrowIndex]
 
 PORTFOLIO: Final = "portfolio"
 """Name of the tensor of portfolio codes, (n, columns), in a weights file."""
@@ -93,7 +95,7 @@ class LearnedModel:
             raise RecordError.broken(
                 f"cost model {name}", reason="it has no portfolio: `train` adds one to a trained model"
             )
-        codes = np.asarray(weights.tensors[PORTFOLIO], np.int16)
+        codes = np.asarray(weights.tensors[PORTFOLIO], ProgramCode)
         scale = RatioScale.from_data(weights.about.get("scale", {}))
         return cls(weights, codes, scale, scorer_of(weights), rates)
 
@@ -117,7 +119,7 @@ class LearnedModel:
         """Return `programs` with the analytic model's ratios appended, if the scorer reads them."""
         if not self.scorer.reads_guesses:
             return programs
-        return np.hstack([np.asarray(programs, np.int16), guess_column(np.asarray(guesses))])
+        return np.hstack([np.asarray(programs, ProgramCode), guess_column(np.asarray(guesses))])
 
     @computed_once
     def _anchor(self) -> Programs | None:
@@ -174,7 +176,7 @@ class LearnedModel:
             if supports(problem.operation, schedule) is None:  # last, because it takes longest
                 of_format[schedule.format] = n_alike + 1
                 n_dear += is_dear
-                chosen.append(Proposal(schedule, behind * self._ratio(float(costs[node]), anchor), guesses[node]))
+                chosen.append(Proposal(schedule, behind * self._ratio(float(costs[node]), anchor)))
         return chosen
 
     @computed_once
@@ -228,5 +230,5 @@ def suits(problem: Problem, one: SuperSchedule) -> bool:
         return tile == 0 and not one.is_precompiled
     if one.is_precompiled:  # for smaller B or Y the default kernel is as fast
         dense_bytes = problem.matrix.n_cols * problem.n_dense_cols * np.dtype(problem.dtype).itemsize
-        return problem.pattern.index_dtype == "int32" and dense_bytes > problem.target.l2_bytes
+        return problem.pattern.index_dtype == NARROW_INDEX.name and dense_bytes > problem.target.l2_bytes
     return 0 < tile < 2 * problem.n_dense_cols

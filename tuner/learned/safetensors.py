@@ -14,15 +14,21 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from autosparse.core.dtypes import Byte, Half, NarrowIndex, NarrowReal, ProgramCode, WideIndex
 from autosparse.errors import RecordError
 
-DTYPES: Final[Mapping[str, str]] = {"F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "U8": "u1"}
+DTYPES: Final[Mapping[str, np.dtype[Any]]] = {
+    name: np.dtype(kind).newbyteorder("<")
+    for name, kind in (
+        ("F32", NarrowReal), ("F16", Half), ("I64", WideIndex), ("I32", NarrowIndex), ("I16", ProgramCode), ("U8", Byte)
+    )
+}  # fmt: skip
 MAX_HEADER: Final = 100_000_000
 
 
 def write_safetensors(path: Path, tensors: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> None:
     """Write to a temporary file and rename it, so that readers never see a partial file."""
-    names = {np.dtype(text): name for name, text in DTYPES.items()}
+    names = {dtype: name for name, dtype in DTYPES.items()}
     header: dict[str, Any] = {"__metadata__": dict(metadata)}
     end = 0
     for name, value in tensors.items():
@@ -69,8 +75,8 @@ def read_metadata(path: Path) -> dict[str, str]:
 
 def _tensor(content: bytes, base: int, row: Mapping[str, Any]) -> NDArray[Any]:
     start, end = row["data_offsets"]
-    shape, dtype = row["shape"], np.dtype(DTYPES[row["dtype"]])
-    if start < 0 or base + end > len(content) or end - start != int(np.prod(shape, dtype=np.int64)) * dtype.itemsize:
+    shape, dtype = row["shape"], DTYPES[row["dtype"]]
+    if start < 0 or base + end > len(content) or end - start != int(np.prod(shape, dtype=WideIndex)) * dtype.itemsize:
         raise ValueError(f"a tensor of shape {shape} at {start} .. {end} of {len(content) - base} bytes")
     tensor: NDArray[Any] = np.frombuffer(content[base + start : base + end], dtype).reshape(shape)
     return tensor

@@ -18,13 +18,14 @@ from autosparse.tuner.learned.trees import Trees
 from autosparse.tuner.learned.weights import LearnedWeights
 from numpy.typing import NDArray
 
+from autosparse.core.dtypes import NarrowIndex, NarrowReal, ProgramCode, Real
 from autosparse.core.values import dataclass
 from autosparse.errors import RecordError
 
-Floats = NDArray[np.float32]
-Codes = NDArray[np.int16]
-Ids = NDArray[np.int32]
-Programs = NDArray[np.float32] | NDArray[np.int16]
+Floats = NDArray[NarrowReal]
+Codes = NDArray[ProgramCode]
+Ids = NDArray[NarrowIndex]
+Programs = NDArray[NarrowReal] | NDArray[ProgramCode]
 
 BOOSTED: Final = "boosted"
 """Name of boosted trees among the extractors."""
@@ -77,14 +78,14 @@ class TreesScorer:
 
     def programs(self, rows: Codes) -> Codes:
         """Return the codes of the programs."""
-        return np.ascontiguousarray(rows, np.int16)
+        return np.ascontiguousarray(rows, ProgramCode)
 
     def on(self, features: Floats, setting: RunSetting) -> Callable[[Programs, Ids | None], Floats]:
         """Return the trees specialised to this pattern and setting."""
         trees = self.trees.on(inputs(features, setting))
 
         def costs(programs: Programs, ids: Ids | None = None) -> Floats:
-            return trees.of_codes(np.asarray(programs, np.int16), ids)
+            return trees.of_codes(np.asarray(programs, ProgramCode), ids)
 
         return costs
 
@@ -96,13 +97,13 @@ def n_inputs(dimension: int) -> int:
 
 def inputs(features: Floats, setting: RunSetting) -> Floats:
     """Return the trees' inputs of pattern and setting, (n_inputs(dimension),)."""
-    return np.concatenate([np.asarray(features, np.float32), setting.numbers()])
+    return np.concatenate([np.asarray(features, NarrowReal), setting.numbers()])
 
 
 def guess_column(ratios: NDArray[np.floating]) -> Codes:
     """Return the analytic model's ratios (n,) as a column of integer codes (n, 1), proportional to their logarithms."""
-    steps = np.round(GUESS_STEPS * np.log(np.asarray(ratios, np.float64)))
-    return np.clip(steps, -MAX_GUESS, MAX_GUESS).astype(np.int16)[:, None]
+    steps = np.round(GUESS_STEPS * np.log(np.asarray(ratios, Real)))
+    return np.clip(steps, -MAX_GUESS, MAX_GUESS).astype(ProgramCode)[:, None]
 
 
 def scorer_of(weights: LearnedWeights) -> Scorer:

@@ -14,10 +14,11 @@ from autosparse.core.problem import Problem, columns_bucket
 from autosparse.core.target import processor_of
 from autosparse.core.values import dataclass
 from autosparse.isa import ISAS
+from autosparse.scalar import SINGLE
 
 FEWEST: Final = 30
 """Minimum number of training patterns with a value, such as dtype float64, for predictions with it to be accepted."""
-COLLECTED: Final = "float32"
+COLLECTED: Final = SINGLE.name
 """Dtype of measurements whose model does not record one: the one that `collect` measures."""
 
 
@@ -98,7 +99,7 @@ class TrainingDomain:
 
 
 STATISTICS: Final = TrainingDomain(
-    dtypes=frozenset({"float32"}), isas=frozenset(row.name for row in ISAS.values() if row.has_statistics),
+    dtypes=frozenset({COLLECTED}), isas=frozenset(row.name for row in ISAS.values() if row.has_statistics),
     columns=frozenset({1, 16, 32, 256}),
     threads=frozenset({2}),
 )  # fmt: skip

@@ -13,12 +13,13 @@ import numpy as np
 from autosparse._native.inference import trees as native
 from numpy.typing import NDArray
 
+from autosparse.core.dtypes import Byte, NarrowIndex, NarrowReal, ProgramCode, Real
 from autosparse.core.values import dataclass, field
 
-Floats = NDArray[np.float32]
-Codes = NDArray[np.int16]
+Floats = NDArray[NarrowReal]
+Codes = NDArray[ProgramCode]
 
-NODE: Final = np.dtype([("at", "<f4"), ("left", "<i4"), ("right", "<i4"), ("feature", "<i4")])
+NODE: Final = np.dtype([("at", NarrowReal), *((name, NarrowIndex) for name in ("left", "right", "feature"))])
 """Record of a node: a split sends ``x[feature] <= at`` to the left; a leaf has feature -1 and adds `at`."""
 NAMES: Final = ("trees.at", "trees.left", "trees.right", "trees.feature", "trees.roots", "trees.base")
 
@@ -28,7 +29,7 @@ class Trees:
     """Regression trees: `base` plus one leaf per tree. Features: `n_sketch` numbers of the pattern, then the code."""
 
     nodes: NDArray[Any] = field(repr=False)  # array of NODE, all trees concatenated
-    roots: NDArray[np.int32] = field(repr=False)
+    roots: NDArray[NarrowIndex] = field(repr=False)
     base: float
     n_sketch: int
 
@@ -55,21 +56,21 @@ class Trees:
         at, left, right, feature, roots, base = (tensors[name] for name in NAMES)
         if not at.shape == left.shape == right.shape == feature.shape or base.shape != (1,):
             raise ValueError(f"no regression trees: arrays of {at.shape}, {left.shape}, {right.shape}, {feature.shape}")
-        if left.dtype == right.dtype == np.uint8:  # distances from their parents
+        if left.dtype == right.dtype == Byte:  # distances from their parents
             left, right = (np.where(feature >= 0, one + np.arange(one.size), 0) for one in (left, right))
         nodes = np.empty(at.shape, NODE)
         for name, values in (("at", at), ("left", left), ("right", right), ("feature", feature)):
             nodes[name] = values
-        return cls(nodes, np.asarray(roots, np.int32), float(base[0]), n_sketch)
+        return cls(nodes, np.asarray(roots, NarrowIndex), float(base[0]), n_sketch)
 
     def tensors(self) -> dict[str, NDArray[Any]]:
         """Return the trees as arrays for a file; children are uint8 distances from parents if all fit, else int32."""
         nodes, children = self.nodes, [self.nodes["left"], self.nodes["right"]]
         distances = [np.where(nodes["feature"] >= 0, one - np.arange(len(nodes)), 0) for one in children]
-        if all(one.max(initial=0) <= np.iinfo(np.uint8).max for one in distances):
-            children = [one.astype(np.uint8) for one in distances]
-        parts = (nodes["at"], *children, nodes["feature"].astype(np.int16), self.roots)
-        return dict(zip(NAMES, (*map(np.ascontiguousarray, parts), np.array([self.base], np.float32)), strict=True))
+        if all(one.max(initial=0) <= np.iinfo(Byte).max for one in distances):
+            children = [one.astype(Byte) for one in distances]
+        parts = (nodes["at"], *children, nodes["feature"].astype(ProgramCode), self.roots)
+        return dict(zip(NAMES, (*map(np.ascontiguousarray, parts), np.array([self.base], NarrowReal)), strict=True))
 
     def joined(self, other: Trees) -> Trees:
         """Return trees that predict the sum of the predictions of both."""
@@ -77,13 +78,13 @@ class Trees:
         is_split = shifted["feature"] >= 0
         for name in ("left", "right"):
             shifted[name][is_split] += len(self.nodes)
-        roots = np.concatenate([self.roots, other.roots + len(self.nodes)]).astype(np.int32)
+        roots = np.concatenate([self.roots, other.roots + len(self.nodes)]).astype(NarrowIndex)
         return Trees(np.concatenate([self.nodes, shifted]), roots, self.base + other.base, self.n_sketch)
 
     def scaled(self, slope: float) -> Trees:
         """Return trees that predict `slope` times the present prediction."""
         nodes = self.nodes.copy()
-        nodes["at"][nodes["feature"] < 0] *= np.float32(slope)
+        nodes["at"][nodes["feature"] < 0] *= NarrowReal(slope)
         return Trees(nodes, self.roots, self.base * slope, self.n_sketch)
 
     def on(self, sketch: Floats) -> Trees:
@@ -96,7 +97,7 @@ class Trees:
             object.__setattr__(made, name, value)
         return made
 
-    def of_codes(self, rows: Codes, ids: NDArray[np.int32] | None = None) -> Floats:
+    def of_codes(self, rows: Codes, ids: NDArray[NarrowIndex] | None = None) -> Floats:
         """Return the prediction for each row of codes, or for rows `ids`; ValueError for trees over a sketch."""
         if self.n_sketch:
             raise ValueError(f"trees over a sketch of {self.n_sketch} numbers")
@@ -104,7 +105,7 @@ class Trees:
 
     def predict(self, x: NDArray[np.floating[Any]] | Codes) -> Floats:
         """Return the prediction for each row of features, (n, n_sketch + columns), computed by NumPy."""
-        total = np.full(len(x), self.base, np.float64)
+        total = np.full(len(x), self.base, Real)
         places = np.arange(len(x))
         for root in self.roots.tolist():
             at = np.full(len(x), root)
@@ -113,4 +114,4 @@ class Trees:
                 further = np.where(goes_left, self.nodes["left"][at], self.nodes["right"][at])
                 at = np.where(split >= 0, further, at)
             total += self.nodes["at"][at]
-        return total.astype(np.float32)
+        return total.astype(NarrowReal)

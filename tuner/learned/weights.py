@@ -20,13 +20,14 @@ from autosparse.tuner.space.own import own_space
 from autosparse.tuner.space.template import Categorical, Parameter, Permutation, TemplateSpace
 from numpy.typing import NDArray
 
+from autosparse.core.dtypes import NarrowReal
 from autosparse.core.values import dataclass, field
 from autosparse.errors import RecordError
 
 FORMAT: Final = "autosparse-cost-model"
 FORMAT_VERSION: Final = "2"
 """Version of the file format; from version 2 on, trees read a setting and analytic ratios, and have a portfolio."""
-Weights = Mapping[str, NDArray[np.float32]]
+Weights = Mapping[str, NDArray[NarrowReal]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,13 +88,13 @@ def _space(name: str, algorithm: str, parameters: Sequence[Parameter]) -> JointS
     return found
 
 
-def linear(weights: Weights, layer: str, x: NDArray[np.float32]) -> NDArray[np.float32]:
+def linear(weights: Weights, layer: str, x: NDArray[NarrowReal]) -> NDArray[NarrowReal]:
     """Return ``x @ W' + b`` of one layer; x is (n, in) or (in,)."""
-    result: NDArray[np.float32] = x @ weights[f"{layer}.weight"].T + weights[f"{layer}.bias"]
+    result: NDArray[NarrowReal] = x @ weights[f"{layer}.weight"].T + weights[f"{layer}.bias"]
     return result
 
 
-def rectified(x: NDArray[np.float32]) -> NDArray[np.float32]:
+def rectified(x: NDArray[NarrowReal]) -> NDArray[NarrowReal]:
     """Return max(0, x)."""
-    result: NDArray[np.float32] = np.maximum(x, np.float32(0.0))
+    result: NDArray[NarrowReal] = np.maximum(x, NarrowReal(0.0))
     return result

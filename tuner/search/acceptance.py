@@ -1,43 +1,32 @@
-"""Acceptance rules: predicted ratios at which a schedule is used without being measured."""
+"""Acceptance rule: the predicted ratio at which a schedule is used without being measured."""
 
 from __future__ import annotations
 
-from typing import Final
+import math
 
 from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
 from autosparse.ops import OPS
 from autosparse.targets.priors import has, number, of_width, table
 
-WIDE: Final = 128
-"""Number of columns of B from which a product counts as wide."""
 
-
-def acceptance_ratio(problem: Problem, *, is_learned: bool, is_foreign: bool = False, guess: float = 1.0) -> float:
+def acceptance_ratio(problem: Problem, *, is_learned: bool, is_foreign: bool = False) -> float:
     """Return the largest predicted ratio to the default kernel at which a schedule is used unmeasured; 0: never.
 
-    A prediction errs by at most the margin of its model in nearly all cases, so that a schedule is accepted where even
-    the worse end of this interval gains. `guess` is the analytic model's ratio of the schedule. The margins are data
-    (`autosparse.targets`, docs/design/cost-models.md).
+    The ratio is exp(-a), where the allowance a is the 0.7 quantile of the errors of earlier predictions: logarithms of
+    measured over predicted ratio of what estimates chose. So a schedule is accepted if it gains even at the 0.3
+    quantile of its expected gain. The allowance depends on the operation, on the number of columns and on the model:
+    statistics, learned, or learned on processors unlike this one (`is_foreign`). Allowances are data
+    (`autosparse.targets`), measured by `benchmarks/uncertainty.py` (docs/design/cost-models.md).
     """
-    margin = _margin(problem, is_learned=is_learned, is_foreign=is_foreign, guess=guess)
-    accepted = 0.0 if margin is None else max(0.0, 1.0 - margin)
-    return accepted / number("acceptance", "factor of stale models") if _is_model_stale(problem) else accepted
-
-
-def _margin(problem: Problem, *, is_learned: bool, is_foreign: bool, guess: float) -> float | None:
-    """Return the margin of the model's prediction for `problem`, as a fraction of the default time; None: unknown."""
-    priors, columns = OPS[problem.operation].tuning.priors, problem.n_dense_cols
-    if not is_learned:
-        margin: float | None = of_width(table(priors, "margin of statistics"), columns)
-        return margin
-    margins = dict(table(priors, "margin of learned models"))
-    if guess <= number("acceptance", "agreed below"):
-        margins |= table(priors, "margin where both models agree")
-    margin = of_width(margins, columns)
-    if margin is None or not is_foreign:
-        return margin
-    return margin * float(of_width(table("acceptance", "factor on unseen processors"), columns))
+    model = "statistics" if not is_learned else "learned models elsewhere" if is_foreign else "learned models"
+    errors = table(OPS[problem.operation].tuning.priors, f"error of {model}")
+    allowance: float | None = of_width(errors, problem.n_dense_cols)
+    if allowance is None:
+        return 0.0
+    if _is_model_stale(problem):
+        allowance += number("acceptance", "error of stale models")
+    return math.exp(-allowance)
 
 
 def _is_model_stale(problem: Problem) -> bool:

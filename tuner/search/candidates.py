@@ -29,7 +29,7 @@ MAX_ASKED: Final = 6
 class Queue:
     """Schedules in the order in which a search tries them, with predicted times over the default kernel's."""
 
-    _proposed: dict[SuperSchedule, float] = field(default_factory=dict)  # proposal -> ratio of the analytic model
+    _proposed: set[SuperSchedule] = field(default_factory=set)  # by the learned model
     _schedules: list[SuperSchedule] = field(default_factory=list)
     _ratios: dict[Schedule, float] = field(default_factory=dict)  # predicted ratios to the default kernel
     _start: SuperSchedule | None = None
@@ -49,10 +49,6 @@ class Queue:
     def ratio_of(self, schedule: Schedule | None) -> float | None:
         """Return the predicted time over the default kernel's (1 for None, the default kernel); None if unknown."""
         return 1.0 if schedule is None else self._ratios.get(schedule)
-
-    def guess_of(self, schedule: SuperSchedule | None) -> float:
-        """Return the analytic model's ratio of a schedule that the learned model proposed; 1 for other schedules."""
-        return 1.0 if schedule is None else self._proposed.get(schedule, 1.0)
 
     def best_ratio(self) -> float | None:
         """Return the smallest predicted ratio; None before the space was ranked."""
@@ -74,7 +70,7 @@ class Queue:
     def take_proposals(self, proposals: Sequence[Proposal]) -> None:
         """Put the learned model's proposals first; the remaining schedules then alternate between formats."""
         proposed = [one.schedule for one in proposals]
-        self._proposed = {one.schedule: one.guess for one in proposals}
+        self._proposed = {one.schedule for one in proposals}
         self._ratios |= {one.schedule: one.ratio for one in proposals}
         start = self._schedules[:1] if self._start is not None else []
         known = {one.format for one in proposed}  # comparing formats is cheap, comparing schedules is not

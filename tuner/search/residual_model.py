@@ -21,6 +21,7 @@ import numpy as np
 from autosparse.tuner.analytic.matmul import Proposal
 from numpy.typing import NDArray
 
+from autosparse.core.dtypes import Real
 from autosparse.core.schedule import SuperSchedule
 from autosparse.targets.priors import numbers
 
@@ -50,7 +51,7 @@ def next_best(named: Sequence[Proposal], ratios: Mapping[SuperSchedule, float], 
 
 def _errors(
     fresh: Sequence[Proposal], timed: Sequence[Proposal], ratios: Mapping[SuperSchedule, float]
-) -> NDArray[np.float64]:
+) -> NDArray[Real]:
     """Return the expected error of each prediction in `fresh`: log(measured / predicted), from those of `timed`."""
     if not timed or not fresh:
         return np.zeros(len(fresh))
@@ -61,7 +62,7 @@ def _errors(
         numbers: dict[Any, int] = {}
         values = np.array([numbers.setdefault(feature(one), len(numbers)) for one in schedules])
         among += variance * (values[:, None] == values[None, len(fresh) :])
-    expected: NDArray[np.float64] = among[: len(fresh)] @ np.linalg.solve(
+    expected: NDArray[Real] = among[: len(fresh)] @ np.linalg.solve(
         among[len(fresh) :] + OWN * np.eye(len(timed)), seen
     )
     return expected

@@ -184,16 +184,15 @@ class Search:
                 self.incumbent = trial
                 return
 
-    def _acceptable(self, schedule: SuperSchedule | None = None) -> float:
-        """Return the largest predicted ratio at which `schedule` is accepted unmeasured; None: without confirmation."""
-        is_learned, guess = self.queue.n_proposed > 0, self.queue.guess_of(schedule)
-        return acceptance_ratio(self.problem, is_learned=is_learned, is_foreign=self.is_foreign(), guess=guess)
+    def _acceptable(self) -> float:
+        """Return the largest predicted ratio at which a schedule is accepted unmeasured."""
+        return acceptance_ratio(self.problem, is_learned=self.queue.n_proposed > 0, is_foreign=self.is_foreign())
 
     def _is_accepted(self, schedule: SuperSchedule) -> bool:
         """Return whether `schedule` may be used unmeasured; after a learned model ran, only its proposals may."""
         ratio, is_learned = self.predicted_ratio(schedule) or 1.0, self.queue.n_proposed > 0
         is_named = not is_learned or self.queue.is_proposed(schedule)
-        return is_named and is_accepted(schedule, ratio, most=self._acceptable(schedule), is_learned=is_learned)
+        return is_named and is_accepted(schedule, ratio, most=self._acceptable(), is_learned=is_learned)
 
     def _batches(self) -> Iterator[list[Trial]]:
         """Yield batches: best predictions, corrected ones, the incumbent's neighbours, close losers, or (full) all."""

@@ -7,11 +7,13 @@ import itertools
 from collections.abc import Sequence
 from typing import Final
 
-from autosparse.tuner.search.acceptance import WIDE
 from autosparse.tuner.search.race import RaceRule
 
 from autosparse.core.problem import Problem
 from autosparse.core.values import dataclass, field
+
+WIDE: Final = 128
+"""Number of columns of B from which a product counts as wide."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

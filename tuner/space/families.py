@@ -20,6 +20,7 @@ from autosparse.core.problem import Problem
 from autosparse.core.schedule import L2_AHEAD, RUNTIME, SCHEDULE_VERSION, SuperSchedule
 from autosparse.core.values import dataclass
 from autosparse.isa import ISAS
+from autosparse.scalar import NARROW_INDEX
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +129,7 @@ class Outline:
         is_streaming = B_bytes > problem.target.l2_bytes and not problem.transposed
         lanes = max(1, problem.target.vector_bytes // item)
         most = above[0] if above else 2 * steps[-1]
-        is_ready = is_streaming and problem.pattern.index_dtype == "int32"
+        is_ready = is_streaming and problem.pattern.index_dtype == NARROW_INDEX.name
         return cls(
             problem.operation, lanes, tiles(problem), most, is_streaming, is_ready,
             has_many_registers=ISAS[problem.target.isa].n_registers >= 32,

@@ -13,6 +13,7 @@ from autosparse.tuner.space.own import SDDMM_FAMILIES
 
 from autosparse.core.problem import Problem
 from autosparse.core.schedule import L2_AHEAD, RUNTIME, SuperSchedule
+from autosparse.scalar import NARROW_INDEX
 
 JAMMED: Final = own.AXES["sampled"].unroll
 """Numbers of entries of a row whose dot products are computed together; they share the row of X and horizontal sums."""
@@ -31,7 +32,7 @@ def members(problem: Problem, *, is_whole: bool) -> Iterator[SuperSchedule]:
     """Yield the SDDMM schedules of `problem`: the whole space, or a few of every format unless `is_whole`."""
     shape, widths = problem.matrix.shape, tiles(problem) or (0,)
     is_streaming = shape[1] * problem.n_dense_cols * np.dtype(problem.dtype).itemsize > problem.target.l2_bytes
-    if is_streaming and problem.pattern.index_dtype == "int32":
+    if is_streaming and problem.pattern.index_dtype == NARROW_INDEX.name:
         yield from _ready(problem.operation, READY_AHEAD if is_whole else READY_FIRST)
     for row in SDDMM_FAMILIES:
         for size in row.sizes:

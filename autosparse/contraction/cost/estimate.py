@@ -15,6 +15,7 @@ from autosparse.contraction.kinds import AnyArray
 from autosparse.contraction.lower.ordered_entries import keys
 from autosparse.contraction.lower.plan import EinsumPlan
 from autosparse.contraction.operands import FEW_ROWS, MAX_EMPTY_ROWS, Sparse
+from autosparse.core.dtypes import Real, WideIndex
 
 N_SAMPLES: Final = 512
 """Number of samples per query. More samples reduce the variance and take proportionally longer."""
@@ -83,7 +84,7 @@ class Estimator:
             else:
                 own = np.sort(own)
                 counts = np.searchsorted(own, asked, "right") - np.searchsorted(own, asked, "left")
-            self._rows[key] = counts.astype(np.float64)
+            self._rows[key] = counts.astype(Real)
         return self._rows[key]
 
     def _measure(self, number: int) -> float:
@@ -115,15 +116,15 @@ class Estimator:
         operand = self._operands[tensor]
         modes = tuple(mode for mode, variable in enumerate(args) if variable in bound)
         key, order = self._index(tensor, modes)
-        wanted = np.stack([bound[args[mode]] for mode in modes]) if modes else np.zeros((0, N_SAMPLES), np.int64)
-        probe = keys(wanted, [operand.shape[mode] for mode in modes]) if modes else np.zeros(N_SAMPLES, np.int64)
+        wanted = np.stack([bound[args[mode]] for mode in modes]) if modes else np.zeros((0, N_SAMPLES), WideIndex)
+        probe = keys(wanted, [operand.shape[mode] for mode in modes]) if modes else np.zeros(N_SAMPLES, WideIndex)
         first, last = np.searchsorted(key, probe, "left"), np.searchsorted(key, probe, "right")
         counts = last - first
         weights *= counts if leads_on else counts > 0
         if not operand.nnz:
             weights[:] = 0
             return
-        place = first + (rng.random(N_SAMPLES) * counts).astype(np.int64)
+        place = first + (rng.random(N_SAMPLES) * counts).astype(WideIndex)
         chosen = order[np.minimum(place, operand.nnz - 1)]
         for mode, variable in enumerate(args):
             bound.setdefault(variable, operand.coords[mode][chosen])

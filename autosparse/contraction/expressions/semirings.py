@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from autosparse.contraction.kinds import AnyArray
+from autosparse.core.dtypes import Real
 from autosparse.errors import EinsumError
 
 PLUS_TIMES: Final = "plus_times"
@@ -56,7 +57,7 @@ class Semiring(NamedTuple):
                 f"semiring {self.name!r} compares values, and {given} has no order", hint="real operands"
             )
         is_promoted = given.kind != "f" and np.isinf(self.zero)
-        return np.dtype(np.float64) if is_promoted else given
+        return np.dtype(Real) if is_promoted else given
 
     def check_dtype(self, wanted: np.dtype[Any]) -> None:
         """Raise EinsumError if the semiring cannot compute in the dtype `wanted`."""

@@ -13,6 +13,7 @@ from autosparse.contraction.lower.kernel import CompiledProgram, Inputs, Run, ar
 from autosparse.contraction.lower.levels import levels, numbered
 from autosparse.contraction.lower.ordered_entries import EntryLevels
 from autosparse.contraction.operands import Dense, Operand, Sparse
+from autosparse.core.dtypes import NativeIndex
 
 MAX_ENTRIES: Final = 1 << 19
 """Maximum number of entries of all matrices for which reordered patterns are kept; tensors have their own limit."""
@@ -138,4 +139,4 @@ def _tree(operand: Sparse, program: CompiledProgram, name: str) -> EntryLevels:
 
 def _places(operand: Sparse, program: CompiledProgram, name: str) -> AnyArray:
     """Return, for each position of the level order that the program reads, the number of the entry in `operand`."""
-    return _tree(numbered(operand), program, name).values.astype(np.intp, copy=False)
+    return _tree(numbered(operand), program, name).values.astype(NativeIndex, copy=False)

@@ -356,3 +356,5 @@ static inline int marks_meet(const asp_marks *m, const X *crd, X first, X last, 
 }
 """
 """C source of intersections by marks: an array with the position of each coordinate of one row."""
+PART: Final = "static int part(void **args, const int64_t *extents, int64_t lo, int64_t hi, asp_out *out, W *result)"
+"""Prototype of the function with the loops of a program."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from autosparse.contraction.expressions.semirings import PLUS_TIMES, SEMIRINGS, Semiring
+from autosparse.scalar import C_SIZE
 
 
 class Dialect:
@@ -119,7 +120,7 @@ class CText(Dialect):
 
     def sizes(self, items: Sequence[str]) -> str:
         """Return the text that passes extents to a helper as one array argument."""
-        return f"(const int64_t[]){{{', '.join(items)}}}"
+        return f"(const {C_SIZE}[]){{{', '.join(items)}}}"
 
     def zero(self) -> str:
         """Return the expression of the semiring's zero."""
@@ -127,7 +128,7 @@ class CText(Dialect):
 
     def wide(self, expression: str) -> str:
         """Return an index expression converted to 64 bits."""
-        return f"(int64_t){expression}"
+        return f"({C_SIZE}){expression}"
 
 
 class PythonText(Dialect):

@@ -13,28 +13,20 @@ import numpy as np
 
 from autosparse.contraction.expressions.semirings import PLUS_TIMES, SEMIRINGS
 from autosparse.contraction.lower.c_parts import RUN
-from autosparse.contraction.lower.c_text import FLUSH, HELPERS, MARKS, TABLE
+from autosparse.contraction.lower.c_text import FLUSH, HELPERS, MARKS, PART, TABLE
 from autosparse.contraction.lower.dialects import CText, PythonText
 from autosparse.contraction.lower.plan import EinsumPlan
 from autosparse.contraction.lower.products import ProductEmitter
 from autosparse.contraction.lower.unions import UnionEmitter
+from autosparse.scalar import SCALARS
 
-C_TYPES: Final = {
-    "float64": "double", "float32": "float", "complex128": "double _Complex", "complex64": "float _Complex",
-    "int64": "int64_t", "int32": "int32_t", "int16": "int16_t", "int8": "int8_t",
-    "uint64": "uint64_t", "uint32": "uint32_t", "uint16": "uint16_t", "uint8": "uint8_t", "bool": "uint8_t",
-}  # fmt: skip
+C_TYPES: Final = {row.name: row.c for row in SCALARS.values() if row.has_numpy}
 """C type of each value dtype that kernels compute in."""
-SUMS: Final = {"float32": "float64", "complex64": "complex128"}
-"""Wider type in which sums of a dtype are accumulated.
-
-In single precision, sequential sums of ten million terms may keep only two correct digits.
-"""
 
 
 def sums_dtype(plan: EinsumPlan, dtype: str) -> str:
     """Return the dtype in which a kernel with values of `dtype` accumulates results."""
-    return SUMS.get(dtype, dtype) if plan.semiring == PLUS_TIMES else dtype
+    return SCALARS[dtype].sums if dtype in SCALARS and plan.semiring == PLUS_TIMES else dtype
 
 
 def emit(plan: EinsumPlan, *, dtype: str, index_bits: int) -> str:
@@ -54,8 +46,7 @@ def emit(plan: EinsumPlan, *, dtype: str, index_bits: int) -> str:
     parts.append(FLUSH if plan.output_kind == "row" else "")
     declared = "".join(f"  asp_{kind} {name} = {{0}};\n" for kind, name in emitter.objects)
     freed = "".join(f"  {kind}_free(&{name});\n" for kind, name in emitter.objects)
-    entry = "static int part(void **args, const int64_t *extents, int64_t lo, int64_t hi, asp_out *out, W *result)\n{\n"
-    entry += f"  int failed = 0;\n{declared}"
+    entry = f"{PART}\n{{\n  int failed = 0;\n{declared}"
     end = f"\nend: (void)out, (void)result, (void)lo, (void)hi;\n{freed}  return failed;\n}}\n"
     return "".join([*parts, entry, loops, end, RUN])
 

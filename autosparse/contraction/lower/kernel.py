@@ -25,10 +25,13 @@ from autosparse.contraction.lower.levels import levels, pointers, transposed
 from autosparse.contraction.lower.ordered_entries import EntryLevels
 from autosparse.contraction.lower.plan import EinsumPlan
 from autosparse.contraction.operands import FEW_ROWS, MAX_EMPTY_ROWS, Dense, Operand, Sparse, distinct
+from autosparse.core.dtypes import WideIndex
 from autosparse.core.target import Target
 from autosparse.errors import BuildError
 from autosparse.ops import EINSUM
+from autosparse.scalar import DOUBLE, HASH, WIDE_INDEX
 
+_SIZE, _WORD, _SECONDS = WIDE_INDEX.ctypes, HASH.ctypes, DOUBLE.ctypes
 MIN_ENTRIES_PER_PART: Final = 4096
 """Minimum work per part of the outer loop: entries of the largest sparse operand, or tasks / 8."""
 PARTS_PER_THREAD: Final = 8
@@ -159,14 +162,14 @@ class Run:
         self._shape = tuple(extents[index] for index in plan.output.indices)
         self._n_threads = _threads()
         self._serial_ns = NS_PER_TASK * max(tasks, float(inputs.entries))
-        self._sizes = (ctypes.c_int64 * max(1, len(plan.indices)))(*(extents[index] for index in plan.indices))
+        self._sizes = (_SIZE * max(1, len(plan.indices)))(*(extents[index] for index in plan.indices))
         edges = self._cut(inputs, extents, tasks)
         self._n_parts = len(edges) - 1
-        self._edges = (ctypes.c_int64 * len(edges))(*edges)
+        self._edges = (_SIZE * len(edges))(*edges)
 
     def run(self, arrays: Sequence[AnyArray | None]) -> Sparse | AnyArray:
         """Run the program on these arguments and return the result."""
-        outs = (ctypes.c_uint64 * ((self._n_modes + 3) * self._n_parts))()  # asp_out: pointers, count, capacity
+        outs = (_WORD * ((self._n_modes + 3) * self._n_parts))()  # asp_out: pointers, count, capacity
         addresses = [0 if array is None else runtime_api.address_of(array) for array in arrays]
         if self._program.plan.output_kind == "dense":
             return self._run_dense(addresses, outs)
@@ -182,9 +185,9 @@ class Run:
         """Run all parts; raise MemoryError if a part could not allocate memory."""
         status = self._program.library.asp_einsum(
             (ctypes.c_void_p * max(1, len(addresses)))(*addresses), self._sizes, self._edges,
-            ctypes.c_int64(self._n_parts), outs,
+            _SIZE(self._n_parts), outs,
             None if result is None else ctypes.c_void_p(runtime_api.address_of(result)),
-            ctypes.c_int64(stride), *self._pool(),
+            _SIZE(stride), *self._pool(),
         )  # fmt: skip
         if status:
             raise MemoryError("einsum: no memory for the result or a workspace")
@@ -192,7 +195,7 @@ class Run:
     def _pool(self) -> tuple[Any, Any, Any]:
         """Return the runtime's thread pool, the number of threads, and the estimated serial time in nanoseconds."""
         address = ctypes.c_void_p(_pool_address()) if self._n_threads > 1 and runtime_api.available else None
-        return address, ctypes.c_int(self._n_threads), ctypes.c_double(self._serial_ns)
+        return address, ctypes.c_int(self._n_threads), _SECONDS(self._serial_ns)
 
     def _cut(self, inputs: Inputs, extents: dict[str, int], tasks: float) -> list[int]:
         """Return ascending bounds that divide the outermost index into parts; one part if threads do not pay."""
@@ -241,16 +244,16 @@ class Run:
         is_sorted = plan.output_kind != "entries" and plan.output_order == indices
         values = empty_output((n,), self._program.value)
         has_rows = is_sorted and n_modes == 2 and self._shape[0] <= MAX_EMPTY_ROWS * n + FEW_ROWS
-        counts = np.zeros(self._shape[0] + 1, np.int64) if has_rows else None
+        counts = np.zeros(self._shape[0] + 1, WideIndex) if has_rows else None
         coords = empty_output((n_modes - has_rows, n), index)
         rows = [0] * has_rows + [runtime_api.address_of(row) for row in coords]
         self._program.library.asp_collect(
-            outs, ctypes.c_int64(self._n_parts), (ctypes.c_void_p * n_modes)(*rows),
+            outs, _SIZE(self._n_parts), (ctypes.c_void_p * n_modes)(*rows),
             ctypes.c_void_p(runtime_api.address_of(values)),
             None if counts is None else ctypes.c_void_p(runtime_api.address_of(counts)), *self._pool(),
         )  # fmt: skip
         if counts is not None:
-            pattern = np.cumsum(counts, dtype=index if n < 2**31 else np.int64)
+            pattern = np.cumsum(counts, dtype=index if n < 2**31 else WideIndex)
             return Sparse(indices, None, values, self._shape, sorted_by=indices, rows=(pattern, coords[0]))
         n_rows, n_cols = self._shape if n_modes == 2 else (0, 0)
         is_by_columns = plan.output_kind != "entries" and n_modes == 2 and not is_sorted
@@ -259,7 +262,7 @@ class Run:
             pattern, minor, values = transposed(by_column, (n_cols, n_rows))
             return Sparse(indices, None, values, self._shape, sorted_by=indices, rows=(pattern, minor))
         if not is_sorted:
-            return distinct(indices, coords.astype(np.int64), values, self._shape, SEMIRINGS[plan.semiring])
+            return distinct(indices, coords.astype(WideIndex), values, self._shape, SEMIRINGS[plan.semiring])
         return Sparse(indices, coords, values, self._shape, sorted_by=indices)
 
 
@@ -286,7 +289,7 @@ def _cuts(tree: EntryLevels, n_parts: int) -> list[int]:
     wanted = np.linspace(0, tree.values.size, n_parts + 1)[1:-1]
     if not tree.pos:
         assert tree.crd[0] is not None
-        return sorted({int(cut) for cut in tree.crd[0][wanted.astype(np.int64)]})
+        return sorted({int(cut) for cut in tree.crd[0][wanted.astype(WideIndex)]})
     first_leaf = tree.pos[0]
     for below in tree.pos[1:]:
         first_leaf = below[first_leaf]

@@ -12,9 +12,10 @@ from autosparse._native import runtime_api
 from autosparse.contraction.kinds import AnyArray
 from autosparse.contraction.lower.ordered_entries import EntryLevels, keys
 from autosparse.contraction.operands import FEW_ROWS, MAX_EMPTY_ROWS, Sparse
+from autosparse.core.dtypes import NarrowIndex, WideIndex
 
 Rows: TypeAlias = tuple[AnyArray, AnyArray, AnyArray]  # indptr, indices, data
-Index: TypeAlias = "np.dtype[np.int32] | np.dtype[np.int64]"
+Index: TypeAlias = "np.dtype[NarrowIndex] | np.dtype[WideIndex]"
 
 
 def levels(operand: Sparse, order: str, *, is_dense: bool, dtype: Index, keep: bool = False) -> EntryLevels:
@@ -81,7 +82,7 @@ def transposed(rows: Rows, shape: tuple[int, int]) -> Rows:
 
 def numbered(operand: Sparse) -> Sparse:
     """Return an operand with the pattern of `operand` and the entry numbers 0 … nnz - 1 as values."""
-    numbers: AnyArray = np.arange(operand.nnz, dtype=np.int64)
+    numbers: AnyArray = np.arange(operand.nnz, dtype=WideIndex)
     return Sparse(
         operand.indices, operand.coords if operand.rows is None else None, numbers, operand.shape,
         sorted_by=operand.sorted_by, rows=operand.rows,
@@ -106,7 +107,7 @@ def _built(
     pos: list[AnyArray] = []
     crd: list[AnyArray | None] = []
     is_new = np.zeros(n, dtype=bool)
-    nodes = np.zeros(n, dtype=np.int64)  # node of the level above, for each entry
+    nodes = np.zeros(n, dtype=WideIndex)  # node of the level above, for each entry
     n_nodes = 1
     for depth, row in enumerate(rows):
         is_last = depth == len(rows) - 1

@@ -17,12 +17,13 @@ from autosparse.contraction.lower.emit import emit_python, sums_dtype
 from autosparse.contraction.lower.levels import levels
 from autosparse.contraction.lower.plan import EinsumPlan
 from autosparse.contraction.operands import Dense, Operand, Sparse, distinct
+from autosparse.core.dtypes import WideIndex
 
 HELPERS: Final = (
     "plus", "out_new", "push", "flush", "space_new", "space_has", "space_add", "space_clear", "space_sort", "table_new",
     "table_clear", "table_slot", "table_find", "table_add", "table_freeze", "find_from", "find", "gallop",
 )  # fmt: skip
-NONE: Final = np.zeros(0, np.int64)
+NONE: Final = np.zeros(0, WideIndex)
 """Array that stands for the coordinates of a dense level."""
 
 
@@ -61,7 +62,7 @@ def _arguments(plan: EinsumPlan, operands: dict[str, Operand]) -> tuple[AnyArray
     for name in plan.sparse:
         operand = operands[name]
         assert isinstance(operand, Sparse)
-        tree = levels(operand, plan.orders[name], is_dense=name in plan.dense_levels, dtype=np.dtype(np.int64))
+        tree = levels(operand, plan.orders[name], is_dense=name in plan.dense_levels, dtype=np.dtype(WideIndex))
         first = tree.crd[0] if tree.crd else None
         root = np.array([0, 0 if first is None else first.size])
         for pos, crd in zip((root, *tree.pos), tree.crd, strict=True):

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosparse import config
+from autosparse.core.dtypes import NarrowIndex, WideIndex
 from autosparse.operands.unfolding import TensorEntries
 
 AnyArray = NDArray[Any]  # any dtype that NumPy multiplies
@@ -63,7 +64,7 @@ class OrderedEntries:
             return
         order = np.argsort(key, kind="stable")
         key = key[order]
-        self._place = order.astype(np.int32) if order.size < 2**31 else order
+        self._place = order.astype(NarrowIndex) if order.size < 2**31 else order
         starts = np.flatnonzero(np.concatenate(([True], key[1:] != key[:-1])))
         if starts.size < order.size:
             self._starts, self.nnz = starts, int(starts.size)
@@ -150,7 +151,7 @@ class OrderedEntries:
         """Return the positions at which `_at` reads the values of these entry numbers; None if they ascend."""
         if (numbers[1:] > numbers[:-1]).all():
             return None
-        narrow = numbers.astype(np.int32) if self._entries.nnz < 2**31 else numbers
+        narrow = numbers.astype(NarrowIndex) if self._entries.nnz < 2**31 else numbers
         return narrow if self._place is None or self._starts is not None else self._place[narrow]
 
     def _at(self, places: AnyArray | None, dtype: np.dtype[Any]) -> AnyArray:
@@ -168,14 +169,14 @@ class OrderedEntries:
 def keys(coords: AnyArray, shape: Sequence[int]) -> AnyArray:
     """Return the row-major number of each entry, which sorts as its coordinates do; a rank if 64 bits are too few."""
     if math.prod(max(1, extent) for extent in shape) < 2**62:
-        found = np.zeros(coords.shape[1], dtype=np.int64)
+        found = np.zeros(coords.shape[1], dtype=WideIndex)
         for row, extent in zip(coords, shape, strict=True):
             found *= extent
             found += row
         return found
     if not coords.shape[1]:
-        return np.zeros(0, dtype=np.int64)
-    return np.asarray(np.unique(coords, axis=1, return_inverse=True)[1], dtype=np.int64).reshape(-1)
+        return np.zeros(0, dtype=WideIndex)
+    return np.asarray(np.unique(coords, axis=1, return_inverse=True)[1], dtype=WideIndex).reshape(-1)
 
 
 def added(values: AnyArray, starts: AnyArray) -> AnyArray:

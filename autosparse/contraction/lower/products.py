@@ -5,6 +5,7 @@ from __future__ import annotations
 from autosparse.contraction.cin.nodes import Assign, Loop, Statement, TensorAccess, Where, reads
 from autosparse.contraction.lower.dialects import CText, PythonText
 from autosparse.contraction.lower.plan import EinsumPlan
+from autosparse.scalar import C_SIZE
 
 
 class ProductEmitter:
@@ -31,7 +32,7 @@ class ProductEmitter:
         """Emit declarations of the arguments and the allocation of workspaces."""
         plan = self.plan
         for n, index in enumerate(plan.indices):
-            self.text.let(f"n_{index}", f"extents[{n}]", "int64_t")
+            self.text.let(f"n_{index}", f"extents[{n}]", C_SIZE)
         names: list[tuple[str, str]] = []
         for tensor in plan.sparse:
             depths = range(len(self.orders[tensor]))
@@ -250,7 +251,7 @@ class ProductEmitter:
             self.text.if_(self.text.value_of("space_has", name, index))
         for name in tables:
             key = self._key(name)
-            self.text.let(f"q_{name}", self.text.value_of("table_find", name, key), "int64_t")
+            self.text.let(f"q_{name}", self.text.value_of("table_find", name, key), C_SIZE)
             self.text.if_(f"q_{name} >= 0")
         return len(located) + len(spaces) + len(tables)
 
@@ -288,7 +289,7 @@ class ProductEmitter:
         text.block()
         p, e, crd = self._cursor(staying, index, is_split=False)
         q, end, theirs = self._cursor(other, index, is_split=False)
-        text.if_(f"{end} - {q} <= (int64_t)8 * ({e} - {p})")
+        text.if_(f"{end} - {q} <= ({C_SIZE})8 * ({e} - {p})")
         text.update("marks_set", f"m_{staying}", crd, p, e)
         text.open(f"for (X from_{index} = {q}; from_{index} < {end}; from_{index} += MAX_MET) {{")
         text.let(f"to_{index}", f"{end} - from_{index} < MAX_MET ? {end} : from_{index} + MAX_MET")

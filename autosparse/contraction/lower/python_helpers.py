@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from autosparse.contraction.kinds import AnyArray
+from autosparse.core.dtypes import Byte, WideIndex
 
 MAX_DENSE_SLOTS = 1 << 20
 """Maximum dense size of a table that has one slot per element; larger tables are hashed."""
@@ -52,7 +53,7 @@ def plus(a: Any, b: Any) -> Any:
 
 def out_new(n_modes: int, zero: AnyArray) -> Out:
     """Return an empty output."""
-    return Out(np.empty((n_modes, 16), np.int64), np.empty(16, zero.dtype), np.zeros(1, np.int64))
+    return Out(np.empty((n_modes, 16), WideIndex), np.empty(16, zero.dtype), np.zeros(1, WideIndex))
 
 
 def push(out: Out, at: tuple[int, ...], value: Any) -> Out:
@@ -66,7 +67,7 @@ def push(out: Out, at: tuple[int, ...], value: Any) -> Out:
             out.val[n - 1] = plus(out.val[n - 1], value)
             return out
     if n == out.val.size:
-        crd = np.empty((out.crd.shape[0], 2 * n), np.int64)
+        crd = np.empty((out.crd.shape[0], 2 * n), WideIndex)
         crd[:, :n] = out.crd
         val = np.empty(2 * n, out.val.dtype)
         val[:n] = out.val
@@ -88,7 +89,7 @@ def flush(out: Out, row: Space, at: tuple[int, ...], last: int) -> Out:
         index = row.list[k]
         n = out.n[0]
         if n == out.val.size:
-            crd = np.empty((out.crd.shape[0], 2 * n), np.int64)
+            crd = np.empty((out.crd.shape[0], 2 * n), WideIndex)
             crd[:, :n] = out.crd
             val = np.empty(2 * n, out.val.dtype)
             val[:n] = out.val
@@ -105,8 +106,8 @@ def flush(out: Out, row: Space, at: tuple[int, ...], last: int) -> Out:
 def space_new(extent: int, zero: AnyArray) -> Space:
     """Return an empty workspace of rank 1."""
     return Space(
-        np.empty(extent + 1, zero.dtype), np.zeros(extent + 1, np.uint8), np.empty(extent + 1, np.int64),
-        np.zeros(1, np.int64),
+        np.empty(extent + 1, zero.dtype), np.zeros(extent + 1, Byte), np.empty(extent + 1, WideIndex),
+        np.zeros(1, WideIndex),
     )  # fmt: skip
 
 
@@ -141,11 +142,11 @@ def space_sort(w: Space) -> None:
 def table_new(total: int, zero: AnyArray) -> Table:
     """Return an empty table of dense size `total`, with one slot per element if `total` is small, else hashed."""
     is_dense = total <= MAX_DENSE_SLOTS
-    n = np.zeros(2, np.int64)  # number of entries, and whether slots are dense
+    n = np.zeros(2, WideIndex)  # number of entries, and whether slots are dense
     n[1] = is_dense
-    slot = np.zeros(total + 1 if is_dense else 1024, np.int64)
-    levels = np.zeros((1, 2), np.int64)
-    return Table(np.empty(16, np.int64), np.empty(16, zero.dtype), slot, n, levels, levels, np.empty(16, zero.dtype))
+    slot = np.zeros(total + 1 if is_dense else 1024, WideIndex)
+    levels = np.zeros((1, 2), WideIndex)
+    return Table(np.empty(16, WideIndex), np.empty(16, zero.dtype), slot, n, levels, levels, np.empty(16, zero.dtype))
 
 
 def table_clear(w: Table) -> None:
@@ -178,13 +179,13 @@ def table_add(w: Table, key: int, value: Any) -> Table:
         return w
     n = w.n[0]
     if n == w.key.size:
-        grown = np.empty(2 * n, np.int64)
+        grown = np.empty(2 * n, WideIndex)
         grown[:n] = w.key
         values = np.empty(2 * n, w.value.dtype)
         values[:n] = w.value
         slot = w.slot
         if not w.n[1] and 4 * n > slot.size:
-            slot = np.zeros(4 * slot.size, np.int64)
+            slot = np.zeros(4 * slot.size, WideIndex)
         w = Table(grown, values, slot, w.n, w.pos, w.crd, w.val)
         if not w.n[1]:
             slot[:] = 0
@@ -202,11 +203,11 @@ def table_freeze(w: Table, rank: int, extents: tuple[int, ...]) -> Table:
     """Return the table with its entries as a tree of levels, one per mode, sorted by key."""
     n = w.n[0]
     order = np.argsort(w.key[:n])
-    pos = np.zeros((rank, n + 2), np.int64)
-    crd = np.zeros((rank, n + 1), np.int64)
-    count = np.zeros(rank, np.int64)
-    before = np.zeros(rank, np.int64)
-    at = np.zeros(rank, np.int64)
+    pos = np.zeros((rank, n + 2), WideIndex)
+    crd = np.zeros((rank, n + 1), WideIndex)
+    count = np.zeros(rank, WideIndex)
+    before = np.zeros(rank, WideIndex)
+    at = np.zeros(rank, WideIndex)
     val = np.empty(n + 1, w.val.dtype)
     for k in range(n):
         key = w.key[order[k]]

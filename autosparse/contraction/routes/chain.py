@@ -9,6 +9,7 @@ import numpy as np
 
 from autosparse.arrays import construct
 from autosparse.contraction.kinds import AnyArray
+from autosparse.core.dtypes import Real
 
 LOOP: Final = 4.0
 """Cost of entering an innermost loop, in multiplications: many short rows cost more than few long ones."""
@@ -43,12 +44,12 @@ def is_right_first(A: Any, B: Any, C: Any) -> bool:
 
 
 def _total(A: Any, weights: AnyArray) -> float:
-    return float(weights[A.indices[: A.indptr[-1]]].sum(dtype=np.float64))
+    return float(weights[A.indices[: A.indptr[-1]]].sum(dtype=Real))
 
 
 def _row_sums(A: Any, weights: AnyArray) -> AnyArray:
     """Return, for each row of `A`, the sum of `weights` over the columns of its entries."""
-    running = np.concatenate(([0.0], np.cumsum(weights[A.indices[: A.indptr[-1]]], dtype=np.float64)))
+    running = np.concatenate(([0.0], np.cumsum(weights[A.indices[: A.indptr[-1]]], dtype=Real)))
     return np.asarray(running[A.indptr[1:]] - running[A.indptr[:-1]])
 
 

@@ -18,6 +18,7 @@ from autosparse.arrays.family import csr_array, csr_matrix
 from autosparse.contraction.kinds import OperandKind, arrays_of
 from autosparse.contraction.routes import elementwise as by_entry
 from autosparse.contraction.subscripts import Subscripts
+from autosparse.core.dtypes import Real
 
 BY_ROWS: Final[dict[type, type]] = {
     csr_array: csr_array,
@@ -103,7 +104,7 @@ def n_products(A: Any, B: Any) -> float:
     lengths = np.diff(arrays_of(B if B.format == "csr" else B.tocsr())[0])
     if A.format == "csc":
         return float(np.diff(arrays_of(A)[0]) @ lengths)
-    return float(lengths[arrays_of(A if A.format == "csr" else A.tocsr())[1]].sum(dtype=np.float64))
+    return float(lengths[arrays_of(A if A.format == "csr" else A.tocsr())[1]].sum(dtype=Real))
 
 
 class Route(NamedTuple):

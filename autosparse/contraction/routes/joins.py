@@ -16,6 +16,7 @@ from autosparse.contraction.kinds import AnyArray
 from autosparse.contraction.lower.ordered_entries import keys
 from autosparse.contraction.operands import Dense, Operand, Sparse, distinct
 from autosparse.contraction.subscripts import Subscripts
+from autosparse.core.dtypes import WideIndex
 
 BLOCK: Final = 1 << 20
 """Number of pairs of entries multiplied at a time, which bounds the temporary memory of a join."""
@@ -65,7 +66,7 @@ def as_sparse(operand: Operand) -> Sparse:
     if isinstance(operand, Sparse):
         return operand
     array = operand.array
-    coords = np.indices(array.shape, dtype=np.int64).reshape(array.ndim, array.size)
+    coords = np.indices(array.shape, dtype=WideIndex).reshape(array.ndim, array.size)
     return Sparse(operand.indices, coords, array.reshape(-1), array.shape, sorted_by=operand.indices)
 
 
@@ -100,7 +101,7 @@ class Join:
 
     def result(self) -> Sparse:
         """Return the products, sorted and added up at equal coordinates; computed in blocks to bound memory."""
-        found = Sparse(self._indices, np.zeros((len(self._shape), 0), np.int64), self._left.values[:0], self._shape)
+        found = Sparse(self._indices, np.zeros((len(self._shape), 0), WideIndex), self._left.values[:0], self._shape)
         waiting: list[tuple[AnyArray, AnyArray]] = []
         n_waiting = 0
         for first, last in self._blocks():
@@ -135,7 +136,7 @@ class Join:
         for index in self._indices:
             is_left, mode = self._kept[index]
             rows.append(self._left.coords[mode][of_left] if is_left else self._right.coords[mode][of_right])
-        coords = np.stack(rows) if rows else np.zeros((0, of_left.size), dtype=np.int64)
+        coords = np.stack(rows) if rows else np.zeros((0, of_left.size), dtype=WideIndex)
         values = self._semiring.multiply(self._left.values[of_left], self._right.values[of_right])
         return distinct(self._indices, coords, values, self._shape, self._semiring)
 

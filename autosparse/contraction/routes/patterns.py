@@ -14,6 +14,7 @@ from autosparse._native import runtime_api
 from autosparse.contraction.kinds import AnyArray, arrays_of, coordinates, is_sparse, is_tensor
 from autosparse.contraction.operands import Operand, Sparse
 from autosparse.contraction.subscripts import Subscripts
+from autosparse.core.dtypes import WideIndex
 
 MAX_KEYS: Final = 256
 """Maximum number of keys kept in a process."""
@@ -57,7 +58,7 @@ def _hash(array: AnyArray) -> object:
     if runtime_api.available:
         return runtime_api.hash128(np.ascontiguousarray(array)) if array.size else (0, 0)
     flat = array.reshape(-1)
-    sample = np.ascontiguousarray(flat[:: max(1, flat.size // 4096)], dtype=np.int64)
+    sample = np.ascontiguousarray(flat[:: max(1, flat.size // 4096)], dtype=WideIndex)
     return hashlib.blake2b(sample.tobytes(), digest_size=16).hexdigest()
 
 

@@ -15,6 +15,7 @@ from autosparse.contraction.kinds import AnyArray
 from autosparse.contraction.lower.levels import transposed
 from autosparse.contraction.operands import Operand, Sparse
 from autosparse.contraction.subscripts import Subscripts
+from autosparse.core.dtypes import NativeIndex, WideIndex
 
 MAX_PATTERNS: Final = 16
 """Maximum number of patterns whose triangular parts are remembered."""
@@ -113,7 +114,7 @@ def _split(indptr: AnyArray, indices: AnyArray) -> Halves | None:
     counts = np.diff(indptr)
     if not np.array_equal(counts, np.bincount(indices, minlength=n)):
         return None
-    turned, images, mirrored = transposed((indptr, indices, np.arange(indices.size, dtype=np.int64)), (n, n))
+    turned, images, mirrored = transposed((indptr, indices, np.arange(indices.size, dtype=WideIndex)), (n, n))
     if not np.array_equal(turned, indptr) or not np.array_equal(images, indices):
         return None
     row_of = np.repeat(np.arange(n, dtype=indices.dtype), counts)
@@ -121,7 +122,7 @@ def _split(indptr: AnyArray, indices: AnyArray) -> Halves | None:
     lower = np.flatnonzero(is_lower)
     before = np.concatenate(([0], np.cumsum(is_lower))).astype(indptr.dtype)
     rows = (before[indptr], indices[lower])
-    return Halves(mirrored.astype(np.intp, copy=False), lower, np.flatnonzero(indices == row_of), rows)
+    return Halves(mirrored.astype(NativeIndex, copy=False), lower, np.flatnonzero(indices == row_of), rows)
 
 
 def _of_diagonal(matrix: Sparse, diagonal: AnyArray) -> tuple[AnyArray, AnyArray]:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosparse._native import runtime_api
+from autosparse.core.dtypes import NativeIndex, Real
 from autosparse.errors import InputError, InputTypeError
 from autosparse.linalg.arguments import make_system, scipys, tolerance
 from autosparse.linalg.columns.recurrence import Block, BlockSystem, Recurrence, roots
@@ -54,7 +55,7 @@ def takes_columns(solver: Solver) -> Solver:
 def solve(
     name: str, A: Any, b: Any, x0: Any, *, rtol: float = 1e-5, atol: float = 0.0, maxiter: int | None = None,
     M: Any = None, callback: Any = None, progress: bool = False, **how: Any,
-) -> tuple[Block, NDArray[np.intp]]:  # fmt: skip  # Any: whatever the solvers take
+) -> tuple[Block, NDArray[NativeIndex]]:  # fmt: skip  # Any: whatever the solvers take
     """Solve A X = B column by column with `name`; return X (n, k) and `info` (k,).
 
     b: (n, k). x0: None, ``"Mb"`` or (n, k). `how`: further arguments of the solver. InputError (a ValueError) is raised
@@ -75,7 +76,7 @@ def solve(
     module, kind, factor, n_together = _METHODS[name]
     recurrence: type[Recurrence] = getattr(importlib.import_module(module), kind)
     maxiter = factor * system.n if maxiter is None else maxiter
-    X, info = np.empty(b.shape, system.dtype), np.zeros(b.shape[1], np.intp)
+    X, info = np.empty(b.shape, system.dtype), np.zeros(b.shape[1], NativeIndex)
     for begin in range(0, b.shape[1], n_together):
         part = slice(begin, begin + n_together)
         block = BlockSystem(system, None if start is None else start[:, part], b[:, part])
@@ -91,7 +92,7 @@ def solve(
     return X, info
 
 
-def _norms(B: Block) -> NDArray[np.float64]:
+def _norms(B: Block) -> NDArray[Real]:
     """Return the 2-norm of each column."""
     return roots(ColumnSweep([Dot(B, B)])()[0], B.dtype)
 
@@ -117,7 +118,7 @@ def _check(name: str, b: Any, x0: Any, callback: Any) -> None:
         )
 
 
-def _one_by_one(name: str, A: Any, b: Any, x0: Any, how: dict[str, Any]) -> tuple[Block, NDArray[np.intp]]:
+def _one_by_one(name: str, A: Any, b: Any, x0: Any, how: dict[str, Any]) -> tuple[Block, NDArray[NativeIndex]]:
     """Solve for each column by the single solver, or by SciPy's without the runtime."""
     single: Callable[..., Any] = scipys(name)
     if runtime_api.available:
@@ -126,5 +127,5 @@ def _one_by_one(name: str, A: Any, b: Any, x0: Any, how: dict[str, Any]) -> tupl
         single(A, b[:, j], x0 if x0 is None or isinstance(x0, str) else x0[:, j], **how) for j in range(b.shape[1])
     ]
     if not found:
-        return np.empty(b.shape), np.zeros(0, np.intp)
-    return np.stack([x for x, _ in found], axis=1), np.array([info for _, info in found], np.intp)
+        return np.empty(b.shape), np.zeros(0, NativeIndex)
+    return np.stack([x for x, _ in found], axis=1), np.array([info for _, info in found], NativeIndex)

@@ -10,6 +10,7 @@ import scipy.sparse as sps
 from numpy.typing import NDArray
 from scipy.sparse.linalg import aslinearoperator
 
+from autosparse.core.dtypes import Complex, NarrowReal, NativeIndex, Real
 from autosparse.linalg.arguments import System
 from autosparse.linalg.operators import matrix_of, preconditioner_of, product_of
 from autosparse.linalg.solves import Solve
@@ -18,16 +19,16 @@ from autosparse.linalg.sweeps import ColumnSweep, Combine, Dot, Scale
 Block = NDArray[Any]  # (n, k), C order
 Numbers = NDArray[Any]  # (k,): one number per column
 Product = Callable[[Block, Block], object]
-_MIN_SQUARE: Final = float(np.finfo(np.float32).smallest_subnormal) / 2
+_MIN_SQUARE: Final = float(np.finfo(NarrowReal).smallest_subnormal) / 2
 """Sum of squares below which float32 rounds to 0."""
 NARROW_AT: Final = 0.5
 """Maximum fraction of running columns at which a block is narrowed to them; each width needs a plan of its own."""
 
 
-def roots(squares: Numbers, dtype: np.dtype[Any]) -> NDArray[np.float64]:
+def roots(squares: Numbers, dtype: np.dtype[Any]) -> NDArray[Real]:
     """Return the square roots of sums of squares; 0 if a sum rounds to 0 in `dtype`."""
     real = squares.real
-    found: NDArray[np.float64] = np.sqrt(np.where(real < _MIN_SQUARE, 0.0, real) if dtype.char in "fF" else real)
+    found: NDArray[Real] = np.sqrt(np.where(real < _MIN_SQUARE, 0.0, real) if dtype.char in "fF" else real)
     return found
 
 
@@ -111,7 +112,7 @@ class Recurrence:
     def __init__(self, system: BlockSystem, solve: Solve, norms: Numbers, limits: Numbers) -> None:
         self.system, self.solve, self.dtype = system, solve, system.dtype
         n, k = system.B.shape
-        self._X, self._info = np.empty((n, k), self.dtype), np.zeros(k, np.intp)
+        self._X, self._info = np.empty((n, k), self.dtype), np.zeros(k, NativeIndex)
         self.columns, self.running = np.arange(k), np.ones(k, bool)
         self.norms, self.limits, self.maxiter = norms, limits, 0
         self.apply, self.diagonal = system.apply(), system.diagonal
@@ -124,7 +125,7 @@ class Recurrence:
                 array.fill(0)
             setattr(self, name, array)
         for name in self.numbers:
-            setattr(self, name, np.zeros(k, np.complex128 if self.dtype.kind == "c" else np.float64))
+            setattr(self, name, np.zeros(k, Complex if self.dtype.kind == "c" else Real))
         self._begin()
 
     def _begin(self) -> None:
@@ -161,7 +162,7 @@ class Recurrence:
         """Compute one iteration of each running column."""
         raise NotImplementedError
 
-    def results(self) -> tuple[Block, NDArray[np.intp]]:
+    def results(self) -> tuple[Block, NDArray[NativeIndex]]:
         """Return X and the info of each column, after `run`."""
         self.flush()
         self._keep(np.ones(self.columns.size, bool))

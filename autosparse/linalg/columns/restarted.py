@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import get_lapack_funcs
 
+from autosparse.core.dtypes import Complex, Real
 from autosparse.linalg.columns.recurrence import (
     Block,
     BlockSystem,
@@ -101,7 +102,7 @@ class ColumnsGmres(Recurrence):
         if self.apply is not None:
             self.apply(self.r, self.basis[0])
         (squares,) = self.start()
-        cycle = _Cycle(self.restart, self.running, np.complex128 if self.dtype.kind == "c" else np.float64)
+        cycle = _Cycle(self.restart, self.running, Complex if self.dtype.kind == "c" else Real)
         cycle.rhs[0] = sizes = roots(squares, self.dtype)
         self.begin(self.ratio(np.ones(sizes.size), sizes))
         return cycle

@@ -11,6 +11,7 @@ import scipy.sparse as sps
 from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
 from autosparse._native import runtime_api
+from autosparse.core.dtypes import Real
 from autosparse.linalg.arguments import Vector, norm, root
 from autosparse.linalg.operators import adjoint_of, product_of
 from autosparse.linalg.solves import Solve
@@ -54,7 +55,7 @@ class LeastSquaresSystem:
             return None
         if [one.shape for one in given] != [(size,) for size in operator.shape[: len(given)]] or 0 in operator.shape:
             return None
-        given = [one.astype(np.float64) if one.dtype.kind in "biu" else one for one in given]
+        given = [one.astype(Real) if one.dtype.kind in "biu" else one for one in given]
         system = None if operator.dtype is None else cls(A, operator, *(*given, None)[:2])
         return None if system is None or any(one.dtype.char not in CODES for one in (*given, system)) else system
 
@@ -63,7 +64,7 @@ class LeastSquaresSystem:
 
         SciPy updates u and x in place, in the dtypes of b and x0.
         """
-        x0, kept = self.x0, np.result_type(self.dtype, np.float64)
+        x0, kept = self.x0, np.result_type(self.dtype, Real)
         return self.b.dtype == self.dtype and (x0 is None or x0.dtype == kept)
 
 

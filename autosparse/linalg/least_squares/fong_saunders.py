@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from autosparse.core.dtypes import Real
 from autosparse.linalg.arguments import root, scipys
 from autosparse.linalg.least_squares.bidiagonal import (
     REASONS,
@@ -114,7 +115,7 @@ class _Lsmr:
     def __init__(self, system: LeastSquaresSystem, solve: Solve, damp: float) -> None:
         self.space = space = Bidiagonalisation(system, solve)
         self._note = solve.step
-        self.system, self.x = system, solution(system, space.v.size, np.dtype(np.float64))
+        self.system, self.x = system, solution(system, space.v.size, np.dtype(Real))
         (self._h,) = solve.workspace(space.v.size, system.dtype, 1)
         self._h[...] = space.v
         self._update = self._updating(solve)

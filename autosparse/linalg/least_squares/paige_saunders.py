@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from autosparse.core.dtypes import Real
 from autosparse.linalg.arguments import scipys
 from autosparse.linalg.least_squares.bidiagonal import (
     REASONS,
@@ -23,7 +24,7 @@ from autosparse.linalg.least_squares.bidiagonal import (
 from autosparse.linalg.solves import CRITERION, Solve
 from autosparse.linalg.sweeps import Combine, Dot, Sweep
 
-EPS: Final = float(np.finfo(np.float64).eps)
+EPS: Final = float(np.finfo(Real).eps)
 
 
 def lsqr(  # noqa: PLR0917  (as SciPy's)
@@ -110,7 +111,7 @@ class _Lsqr:
         self.space = space = Bidiagonalisation(system, solve)
         self._note = solve.step
         n = space.v.size
-        self.system, self.damp, self.x = system, damp, solution(system, n, np.dtype(np.float64))
+        self.system, self.damp, self.x = system, damp, solution(system, n, np.dtype(Real))
         self.var: NDArray[Any] = np.zeros(n)
         self._is_var_asked, (self._w,) = is_var_asked, solve.workspace(n, system.dtype, 1)
         self._w[...] = space.v
@@ -163,7 +164,7 @@ class _Lsqr:
             istop = self._iterate(limit, (atol, btol, ctol), log)
         if log.shows:
             self._say_end(istop, log)
-        arnorm = (np.float64 if damp > 0 else space.real)(self.arnorm)
+        arnorm = (Real if damp > 0 else space.real)(self.arnorm)
         return (self.x, istop, self.itn, self.r1norm, self.rnorm, self.anorm, self.acond, arnorm, self.xnorm, self.var)
 
     def _start(self) -> tuple[Any, ...]:

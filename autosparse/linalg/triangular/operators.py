@@ -12,6 +12,7 @@ from scipy.sparse.linalg import LinearOperator
 from autosparse._native import runtime_api
 from autosparse.arrays import construct
 from autosparse.arrays.family import AutoSparseMatrix
+from autosparse.core.dtypes import Complex, Real
 from autosparse.linalg.preconditioners import KNOWN_DTYPES, entries_of
 from autosparse.linalg.solves.conversions import converted, remembered
 from autosparse.linalg.triangular.failures import RuntimeMissingError
@@ -62,7 +63,7 @@ class TriangularInverse(LinearOperator):  # type: ignore[misc]  # SciPy's classe
     def _product(self, x: AnyArray) -> AnyArray:
         dtype = np.result_type(self.dtype, x.dtype)
         if dtype.char not in KNOWN_DTYPES:
-            dtype = np.dtype(np.complex128 if dtype.kind == "c" else np.float64)
+            dtype = np.dtype(Complex if dtype.kind == "c" else Real)
         X = np.array(x, dtype=dtype, order="C")
         if not X.size:
             return X
@@ -109,7 +110,7 @@ class Parts:
         matrix: Any = entries_of(A, name)
         if getattr(matrix, "format", None) != "csr" or not isinstance(matrix, AutoSparseMatrix):
             matrix = construct.wrapped(sps.csr_array(matrix))
-        dtype = matrix.dtype if matrix.dtype.char in KNOWN_DTYPES else np.dtype(np.float64)
+        dtype = matrix.dtype if matrix.dtype.char in KNOWN_DTYPES else np.dtype(Real)
         self.matrix = matrix = converted(matrix, dtype)
         self.rows: Rows = rows_of(matrix._cell)
         self.split: Split

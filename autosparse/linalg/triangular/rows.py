@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 
 from autosparse._native import runtime_api
 from autosparse.config import decisive_options
+from autosparse.core.dtypes import WideIndex
 from autosparse.operands.csr import Operand
+from autosparse.scalar import WIDE_INDEX
 
 AnyArray = NDArray[Any]  # indices, or values of a dtype of the solvers
 
@@ -61,16 +63,16 @@ def rows_of(operand: Operand) -> Rows:
         operand.validate()
     indptr, indices, data = operand.indptr, operand.indices[: operand.nnz], operand.data[: operand.nnz]
     if indptr.dtype != indices.dtype or indptr.dtype.name not in runtime_api.INDEX_CODES:
-        indptr, indices = indptr.astype(np.int64), indices.astype(np.int64)
+        indptr, indices = indptr.astype(WideIndex), indices.astype(WideIndex)
     return Rows(*(np.ascontiguousarray(one, one.dtype.newbyteorder("=")) for one in (indptr, indices, data)))
 
 
 def split_of(rows: Rows) -> Split | None:
     """Return the positions of the diagonal; None unless the indices of every row ascend strictly."""
     lower_stop, upper_start = (np.empty(rows.n, rows.indptr.dtype) for _ in range(2))
-    facts = np.empty(4, np.int64)
+    facts = np.empty(4, WideIndex)
     pointers = map(runtime_api.pointer, (rows.indptr, rows.indices, lower_stop, upper_start))
-    facts_pointer = runtime_api.ffi.cast("int64_t *", runtime_api.address_of(facts))
+    facts_pointer = runtime_api.ffi.cast(WIDE_INDEX.pointer, runtime_api.address_of(facts))
     runtime_api.lib.asp_triangle_split(code_of(rows.indptr), rows.n, *pointers, facts_pointer, n_threads())
     is_sorted, n_left, n_right, missing = facts.tolist()
     return Split(lower_stop, upper_start, n_left, n_right, missing) if is_sorted else None
@@ -91,7 +93,7 @@ def canonical(rows: Rows) -> tuple[Rows, Split]:
 
 def taken(rows: Rows, start: AnyArray, stop: AnyArray) -> Rows:
     """Return a copy of the entries [start[i], stop[i]) of all rows."""
-    n_entries = int(stop.sum(dtype=np.int64) - start.sum(dtype=np.int64))
+    n_entries = int(stop.sum(dtype=WideIndex) - start.sum(dtype=WideIndex))
     start, stop = np.ascontiguousarray(start), np.ascontiguousarray(stop)
     made = Rows(
         np.empty(rows.n + 1, rows.indptr.dtype), np.empty(n_entries, rows.indices.dtype),

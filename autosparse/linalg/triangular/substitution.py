@@ -12,6 +12,7 @@ from numpy.linalg import LinAlgError
 from autosparse._native import memory, runtime_api
 from autosparse.arrays import construct
 from autosparse.arrays.family import AutoSparseMatrix
+from autosparse.core.dtypes import NarrowReal, Real
 from autosparse.linalg.arguments import scipys
 from autosparse.linalg.solves import Solve
 from autosparse.linalg.solves.conversions import converted, remembered
@@ -139,10 +140,10 @@ def _result_dtype(A: Any, b: Any, is_unit: bool) -> np.dtype[Any] | None:  # Any
     """Return the dtype of x; None if SciPy's function must compute, or refuse, it."""
     if not runtime_api.available or len(A.shape) != 2:
         return None
-    dtype = A.dtype if A.dtype.kind not in "biu" or is_unit else np.dtype(np.float64)
+    dtype = A.dtype if A.dtype.kind not in "biu" or is_unit else np.dtype(Real)
     b = np.asanyarray(b)
     try:
-        dtype = np.promote_types(np.promote_types(dtype, np.float32), b.dtype)
+        dtype = np.promote_types(np.promote_types(dtype, NarrowReal), b.dtype)
     except TypeError:
         return None
     return dtype if dtype.char in DTYPES else None

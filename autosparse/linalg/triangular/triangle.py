@@ -12,7 +12,9 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from autosparse._native import runtime_api
+from autosparse.core.dtypes import NarrowIndex, WideIndex
 from autosparse.linalg.triangular.rows import DTYPES, AnyArray, Rows, code_of, n_threads
+from autosparse.scalar import NARROW_INDEX, WIDE_INDEX
 
 SYNCHRONIZATION: Final = 500
 """Cost of the end of a stage, in entries (about 1 ns each): the threads wait for each other."""
@@ -111,8 +113,8 @@ class Triangle(NamedTuple):
 
 def levels_of(triangle: Triangle, threads: int) -> tuple[AnyArray, int]:
     """Return the level of each row of a triangle that is not scattered, from 1 on, and the number of levels."""
-    level = np.zeros(triangle.n, np.int32)
-    pointer = runtime_api.ffi.cast("int32_t *", runtime_api.address_of(level))
+    level = np.zeros(triangle.n, NarrowIndex)
+    pointer = runtime_api.ffi.cast(NARROW_INDEX.pointer, runtime_api.address_of(level))
     return level, int(runtime_api.lib.asp_triangle_levels(triangle.record(threads), pointer))
 
 
@@ -125,12 +127,12 @@ def schedule_of(triangle: Triangle) -> Schedule:
     level, n_levels = levels_of(triangle, threads)
     if n_levels * SYNCHRONIZATION > 4 * work:  # most levels are small: sorting them is of no use
         return Schedule(f"{n:,} rows one after the other: {n_levels:,} levels, too many for threads")
-    lib, ffi, address, counts = runtime_api.lib, runtime_api.ffi, runtime_api.address_of, np.empty(5, np.int64)
-    order, chunks, stage_of = np.empty(n, triangle.indices.dtype), np.empty(n + 1, np.int64), np.empty(n, np.int32)
+    lib, ffi, address, counts = runtime_api.lib, runtime_api.ffi, runtime_api.address_of, np.empty(5, WideIndex)
+    order, chunks, stage_of = np.empty(n, triangle.indices.dtype), np.empty(n + 1, WideIndex), np.empty(n, NarrowIndex)
     status = lib.asp_triangle_schedule(
-        triangle.record(threads), ffi.cast("int32_t *", address(level)), n_levels, runtime_api.pointer(order),
-        ffi.cast("int64_t *", address(chunks)), ffi.cast("int32_t *", address(stage_of)),
-        ffi.cast("int64_t *", address(counts)),
+        triangle.record(threads), ffi.cast(NARROW_INDEX.pointer, address(level)), n_levels, runtime_api.pointer(order),
+        ffi.cast(WIDE_INDEX.pointer, address(chunks)), ffi.cast(NARROW_INDEX.pointer, address(stage_of)),
+        ffi.cast(WIDE_INDEX.pointer, address(counts)),
     )  # fmt: skip
     runtime_api.raise_for(status)
     n_chunks, n_stages, serial, shared, n_jumps = counts.tolist()

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import torch
@@ -23,16 +23,13 @@ from autosparse.contraction.lower.ordered_entries import keys
 from autosparse.contraction.operands import Sparse, distinct
 from autosparse.contraction.results import dense
 from autosparse.contraction.subscripts import Subscripts
+from autosparse.core.dtypes import WideIndex
 from autosparse.errors import InputTypeError
 from autosparse.operands.native_rows import check_bounds
 from autosparse.ops import EINSUM
+from autosparse.scalar.tensors import WITH_NUMPY
 from autosparse.torch.autograd.derivatives import Last, is_followed
 
-OF_NUMPY: Final = (
-    *(torch.float16, torch.float32, torch.float64, torch.complex64, torch.complex128),
-    *(torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64),
-)
-"""Torch dtypes that NumPy supports."""
 Ctx = Any  # torch.autograd.function.FunctionCtx takes whatever a Function stores on it
 
 
@@ -68,16 +65,16 @@ def _split(operand: Any) -> tuple[EntryCoordinates | None, torch.Tensor]:
         if hasattr(operand, "tocoo"):
             coo = sound(operand).tocoo()
             coo.sum_duplicates()
-            coords = np.stack([np.asarray(row, dtype=np.int64) for row in coo.coords])
+            coords = np.stack([np.asarray(row, dtype=WideIndex) for row in coo.coords])
             return EntryCoordinates(coords, tuple(coo.shape)), torch.from_numpy(np.ascontiguousarray(coo.data))
         if hasattr(operand, "coords"):
-            coords = np.asarray(operand.coords, np.int64)
+            coords = np.asarray(operand.coords, WideIndex)
             return EntryCoordinates(coords, tuple(operand.shape)), torch.from_numpy(
                 np.ascontiguousarray(operand.values)
             )
         return None, torch.as_tensor(operand, device="cpu")
-    if operand.dtype not in OF_NUMPY:
-        known = f"operands as one of {', '.join(str(one).removeprefix('torch.') for one in OF_NUMPY)}"
+    if operand.dtype not in WITH_NUMPY:
+        known = f"operands as one of {', '.join(str(one).removeprefix('torch.') for one in WITH_NUMPY)}"
         raise InputTypeError.refused(
             "einsum: an operand holds numbers that NumPy has no type for", given=f"dtype {operand.dtype}", hint=known
         )

@@ -16,11 +16,13 @@ import torch
 
 from autosparse._native import runtime_api
 from autosparse._native.torch_extension import build_extension
+from autosparse.scalar import WIDE_INDEX
 from autosparse.torch import native, thresholds
 from autosparse.torch.compiled import run_as_is
 from autosparse.torch.dispatcher.known import KnownIndices
 from autosparse.torch.structure import forgotten_too
 
+_SIZE: Final = WIDE_INDEX.ctypes
 _RUNTIME_FUNCTIONS: Final = (
     "asp_csr_mm_at", "asp_scaled_sum_at", "asp_sddmm_at", "asp_csr_check", "asp_look_low",
 )  # fmt: skip
@@ -28,14 +30,14 @@ _RUNTIME_FUNCTIONS: Final = (
 _SIGNATURES: Final[dict[str, tuple[Any, ...]]] = {
     "enter": (None, ctypes.c_int),
     "leave": (None, ctypes.c_int),
-    "set_process": (None, ctypes.c_int64, ctypes.c_int64),
+    "set_process": (None, _SIZE, _SIZE),
     "is_on": (ctypes.c_int,),
     "has_sparse_gradients": (ctypes.c_int,),
     "is_on_anywhere": (ctypes.c_int,),
-    "known": (ctypes.c_int64,),
+    "known": (_SIZE,),
     "forget": (None,),
     "compute": (None, ctypes.c_int),
-    "n_computed": (ctypes.c_int64,),
+    "n_computed": (_SIZE,),
     "keep": (ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p),
     "register": (ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p),
     "deregister": (ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p),
@@ -84,7 +86,7 @@ def _found() -> Library | None:
         thresholds.POOLED_BYTES,
     )  # fmt: skip
     _define_operators()
-    library.set_up((ctypes.c_size_t * len(addresses))(*addresses), (ctypes.c_int64 * len(sizes))(*sizes))
+    library.set_up((ctypes.c_size_t * len(addresses))(*addresses), (_SIZE * len(sizes))(*sizes))
     forgotten_too.append(library.forget)
     return library
 

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import torch
 
+from autosparse.scalar.tensors import wide_index
 from autosparse.torch import native, products
 from autosparse.torch.checks import HALF
 from autosparse.torch.dispatcher import extension
@@ -19,7 +20,7 @@ from autosparse.torch.structure import VALUE_CODES
 def mm_reduce(keys: Keys, a: torch.Tensor, b: torch.Tensor, reduce: str) -> tuple[torch.Tensor, torch.Tensor]:
     """Compute aten::_sparse_mm_reduce_impl: the result, and the max or min entries where a gradient needs them."""
     if (record := extension.known(a)) is not None:  # only for sums of CSR matrices
-        return record.multiply(a, b), torch.empty(0, dtype=torch.int64, device=a.device)
+        return record.multiply(a, b), torch.empty(0, dtype=wide_index, device=a.device)
     A = entries_of(a) if _reduces(a, b, reduce) else None
     if A is None or A.transposed:
         result: tuple[torch.Tensor, torch.Tensor] = aten_fallbacks["_sparse_mm_reduce_impl"].call_boxed(

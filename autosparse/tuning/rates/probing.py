@@ -16,6 +16,7 @@ from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 from autosparse._native import runtime_api
+from autosparse.core.dtypes import Byte, NarrowIndex, NarrowReal
 from autosparse.core.target import Target
 from autosparse.core.values import dataclass
 from autosparse.targets.priors import number
@@ -177,17 +178,17 @@ class _Products:
 
     def __init__(self, far: int, threads: int) -> None:
         spare = COPIES * LINE_BYTES * threads
-        self._source, self._target = (np.empty(far // 2 + spare, np.uint8) for _ in range(2))
+        self._source, self._target = (np.empty(far // 2 + spare, Byte) for _ in range(2))
         self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
         self._n_touched = 0  # bytes of both arrays that were written, so that the system has assigned memory
         rng = np.random.default_rng(0)
-        columns = rng.integers(0, ROWS, ROWS * PER_ROW, dtype=np.int32)
-        self._narrow = _csr(ROWS, PER_ROW, columns), np.ones(ROWS, np.float32), np.empty(ROWS, np.float32)
-        band = np.add.outer(np.arange(BAND_ROWS, dtype=np.int32), np.arange(BAND, dtype=np.int32)).ravel()
-        B, C = np.ones((BAND_ROWS + BAND, WIDE), np.float32), np.empty((BAND_ROWS, WIDE), np.float32)
+        columns = rng.integers(0, ROWS, ROWS * PER_ROW, dtype=NarrowIndex)
+        self._narrow = _csr(ROWS, PER_ROW, columns), np.ones(ROWS, NarrowReal), np.empty(ROWS, NarrowReal)
+        band = np.add.outer(np.arange(BAND_ROWS, dtype=NarrowIndex), np.arange(BAND, dtype=NarrowIndex)).ravel()
+        B, C = np.ones((BAND_ROWS + BAND, WIDE), NarrowReal), np.empty((BAND_ROWS, WIDE), NarrowReal)
         self._wide = _csr(BAND_ROWS, BAND, band), B, C
 
-    def _parts(self, n_bytes: int, threads: int) -> list[tuple[NDArray[np.uint8], NDArray[np.uint8]]]:
+    def _parts(self, n_bytes: int, threads: int) -> list[tuple[NDArray[Byte], NDArray[Byte]]]:
         size, spare = n_bytes // threads, COPIES * LINE_BYTES
         begins = [at * (size + spare) for at in range(threads)]
         return [(self._source[at : at + size], self._target[at : at + size + spare]) for at in begins]
@@ -221,12 +222,12 @@ class _Products:
         del self._source, self._target
 
 
-def _csr(n_rows: int, per_row: int, columns: NDArray[np.int32]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    indptr = np.arange(0, n_rows * per_row + 1, per_row, dtype=np.int32)
-    return indptr, columns, np.ones(columns.size, np.float32)
+def _csr(n_rows: int, per_row: int, columns: NDArray[NarrowIndex]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    indptr = np.arange(0, n_rows * per_row + 1, per_row, dtype=NarrowIndex)
+    return indptr, columns, np.ones(columns.size, NarrowReal)
 
 
-def _copy(source: NDArray[np.uint8], target: NDArray[np.uint8], rounds: int) -> None:
+def _copy(source: NDArray[Byte], target: NDArray[Byte], rounds: int) -> None:
     """Copy `source` `rounds` times by few calls of NumPy, which hold no lock of Python meanwhile.
 
     Each copy begins LINE_BYTES after the one before: NumPy would change the order of loops over equal copies.

@@ -19,8 +19,9 @@ import numpy as np
 from autosparse.core.problem import Problem
 from autosparse.core.solver import Bound, Cost, ProductArguments, SparseOperand
 from autosparse.errors import BuildError
+from autosparse.scalar import NARROW_INDEX, REAL, SCALARS
 
-LETTERS: Final = {"float32": "s", "float64": "d"}
+LETTERS: Final = {name: SCALARS[name].blas for name in REAL}
 """Dtype -> letter in the names of MKL's functions."""
 SET_UP_PRODUCTS: Final = 20.0
 """Seconds of MKL's conversion of a matrix, in passes over its arrays; used before any was measured."""
@@ -133,7 +134,7 @@ class MklSolver:
             return path
         if problem.dtype not in LETTERS:
             return f"values of {problem.dtype} are not offered to MKL"
-        if problem.pattern.index_dtype != "int32":
+        if problem.pattern.index_dtype != NARROW_INDEX.name:
             return "MKL is loaded for 32-bit indices"
         try:
             _library()

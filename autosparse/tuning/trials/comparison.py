@@ -17,6 +17,7 @@ from autosparse._native import memory, runtime_api
 from autosparse.core.formats import DICTIONARY
 from autosparse.core.problem import Problem
 from autosparse.ops import OPS
+from autosparse.scalar import HALF, SCALARS
 from autosparse.tuning.memory.sizes import sized
 from autosparse.tuning.trials.operand_adapter import AnyArray, Trustworthy, adapter_of
 
@@ -31,7 +32,7 @@ BESIDE_TILE: Final = 13
 """Maximum number of columns compared beside one whole tile: odd, and a sum of several powers of two."""
 BLOCK: Final = 1 << 16
 """Number of result entries compared at a time; they stay in the caches."""
-STORAGE_ROUNDING: Final = {"": 0.0, DICTIONARY: 0.0, "bfloat16": 2.0**-8, "float16": 2.0**-11}
+STORAGE_ROUNDING: Final = {"": 0.0, DICTIONARY: 0.0, **{name: SCALARS[name].rounding for name in HALF}}
 """Relative rounding error of values by their stored type ("" and dictionary-encoded: exact)."""
 FIXED_UNITS: Final = 1 << 17
 """Fixed cost of a comparison, expressed in entries."""

@@ -9,6 +9,7 @@ import numpy as np
 from autosparse import _native
 from autosparse._native import runtime_api
 from autosparse.core.composite import Composite
+from autosparse.core.dtypes import Real
 from autosparse.core.problem import Problem
 from autosparse.dispatch.calls import SampledCall
 from autosparse.dispatch.protocols import Call
@@ -59,7 +60,7 @@ def _trustworthy(problem: Problem, operand: AnyOperand, n_columns: int, n_thread
     assert isinstance(operand, Operand)
     X, Y = (dense(problem, at, n, n_columns) for at, n in enumerate(problem.matrix.shape))
     S = result(problem, operand.nnz, 1)
-    sums = np.abs(operand.data[: operand.nnz]).astype(np.float64) * (n_columns * MAX_ENTRY**2)
+    sums = np.abs(operand.data[: operand.nnz]).astype(Real) * (n_columns * MAX_ENTRY**2)
     return Trustworthy(_call(operand, X, Y, S), S, sums, n_columns + 1)
 
 

@@ -50,13 +50,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _unneeded(items: list[pytest.Item]) -> set[pytest.Item]:
-    """Return the tests of `differences.COVERED` whose pairs of parameters occur in the others of the same function."""
-    functions: dict[str, dict[covering.Combination, Any]] = {}
+    """Return the tests of `differences.COVERED` whose parameters occur together in others of the same function."""
+    functions: dict[tuple[str, int], dict[covering.Combination, Any]] = {}
     for item in items:
-        if _is_here(item) and re.search(differences.COVERED, item.nodeid) and not differences.is_slow(item.nodeid):
+        together = [n for pattern, n in differences.COVERED.items() if re.search(pattern, item.nodeid)]
+        if _is_here(item) and together and not differences.is_slow(item.nodeid):
             row: Any = item
-            functions.setdefault(row.originalname, {})[tuple(map(repr, row.callspec.params.values()))] = item
-    return {rows[one] for rows in functions.values() for one in rows.keys() - set(covering.cover(rows))}
+            rows = functions.setdefault((row.originalname, together[0]), {})
+            rows[tuple(map(repr, row.callspec.params.values()))] = item
+    return {rows[one] for (_, n), rows in functions.items() for one in rows.keys() - set(covering.cover(rows, n))}
 
 
 def _is_here(item: pytest.Item) -> bool:

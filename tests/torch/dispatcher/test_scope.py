@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
 import threading
 
 import pytest
 
+from tests.processes import run_with_torch
 from tests.torch.samples import assert_close, compressed, counted, dense, numbers, torch
 
 import autosparse.torch as asp  # isort: skip  (torch first: the line above skips where it is missing)
@@ -335,8 +334,7 @@ for thread in threads: thread.join()
 sys.exit(len(wrong))
 """
     way = "module" if extension.library is not None else "Python"
-    command = [sys.executable, "-W", "ignore", "-c", code, way]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = run_with_torch(code, way)
     assert done.returncode == 0, done.stderr[-2000:]
 
 
@@ -394,6 +392,5 @@ done.set(), thread.join()
 sys.exit(found != [0, 3])
 """
     way = "module" if extension.library is not None else "Python"
-    command = [sys.executable, "-W", "ignore", "-c", code, way]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = run_with_torch(code, way)
     assert done.returncode == 0, done.stderr[-2000:]

@@ -25,9 +25,11 @@ from autosparse.tuner.space.own import own_space
 from autosparse.tuner.space.spaces import everything
 from autosparse.tuner.space.template import Supports
 
+from autosparse.core.dtypes import WideIndex
 from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
 from autosparse.log import event
+from autosparse.scalar import SINGLE
 
 N_BEST: Final = 3
 """Number of fastest schedules whose neighbours are measured at the end."""
@@ -64,7 +66,7 @@ class Order:
 
     out: Path
     ops: Sequence[Op]
-    dtype: str = "float32"
+    dtype: str = SINGLE.name
     folder: Path | None = None  # folder of real matrices
     seed: int = 0
     n_schedules: int = 64
@@ -135,7 +137,7 @@ class Collector:
         """Return schedules of `op` whose kernels most patterns need, to be compiled before measurements."""
         found = dict.fromkeys(self._pool(op).members)
         for shape in OUTLINES[op.n_dims]:
-            corner = Coordinates.of(shape, [np.zeros(1, np.int64)] * op.n_dims)
+            corner = Coordinates.of(shape, [np.zeros(1, WideIndex)] * op.n_dims)
             with self.make_bench(corner, op) as bench:
                 found |= dict.fromkeys(everything(bench.problem, bench.supports))
         return list(found)

@@ -19,6 +19,7 @@ import numpy as np
 from autosparse.tuner.research.collect.recipes import Recipe
 from numpy.typing import NDArray
 
+from autosparse.core.dtypes import Byte, NarrowReal, WideIndex, Word
 from autosparse.core.schedule import SuperSchedule
 from autosparse.core.target import Target
 from autosparse.errors import RecordError
@@ -34,20 +35,20 @@ REFUSED: Final = 2
 `MEASURED` raced to the end. `CENSORED` left early: its time, from few rounds, is hardly lower than recorded.
 """
 
-SCHEDULE_COLUMNS: Final[Mapping[str, str]] = {
-    "ratio": "f4",  # median over rounds of (its time / the default kernel's); nan without a run
-    "seconds": "f4",  # median time of one product
-    "fastest_s": "f4",  # shortest time of one product
-    "pack_s": "f4",  # time to convert the operand
-    "packed_bytes": "i8",
-    "n_rounds": "u1",
-    "status": "u1",
-    "heat": "u1",  # row of the batch columns
+SCHEDULE_COLUMNS: Final[Mapping[str, type[np.generic]]] = {
+    "ratio": NarrowReal,  # median over rounds of (its time / the default kernel's); nan without a run
+    "seconds": NarrowReal,  # median time of one product
+    "fastest_s": NarrowReal,  # shortest time of one product
+    "pack_s": NarrowReal,  # time to convert the operand
+    "packed_bytes": WideIndex,
+    "n_rounds": Byte,
+    "status": Byte,
+    "heat": Byte,  # row of the batch columns
 }
-BATCH_COLUMNS: Final[Mapping[str, str]] = {
-    "default_s": "f4",  # median time of the default kernel
-    "default_fastest_s": "f4",
-    "others_load": "f4",  # processors kept busy by other processes; nan when unknown
+BATCH_COLUMNS: Final[Mapping[str, type[np.generic]]] = {
+    "default_s": NarrowReal,  # median time of the default kernel
+    "default_fastest_s": NarrowReal,
+    "others_load": NarrowReal,  # processors kept busy by other processes; nan when unknown
 }
 
 
@@ -86,11 +87,11 @@ class Measurements:
         return self.columns[column]
 
 
-def _bytes(text: str) -> NDArray[np.uint8]:
-    return np.frombuffer(text.encode(), dtype=np.uint8)
+def _bytes(text: str) -> NDArray[Byte]:
+    return np.frombuffer(text.encode(), dtype=Byte)
 
 
-def _text(array: NDArray[np.uint8]) -> str:
+def _text(array: NDArray[Byte]) -> str:
     return array.tobytes().decode()
 
 
@@ -171,7 +172,7 @@ def merge(found: Iterable[Measurements], path: Path) -> int:
         "facts": _bytes("\n".join([json.dumps({"schema": FILE_SCHEMA}), *lines])),
         "machines": _bytes("\n".join(machines)),
         "schedules": _bytes("\n".join(table)),
-        "schedule_id": np.concatenate([np.zeros(0, np.uint32), *(np.asarray(one, np.uint32) for one in ids)]),
+        "schedule_id": np.concatenate([np.zeros(0, Word), *(np.asarray(one, Word) for one in ids)]),
         "first": np.cumsum([0, *(len(one.schedules) for one in pairs)]),
         "first_heat": np.cumsum([0, *(one.batches["default_s"].size for one in pairs)]),
     }

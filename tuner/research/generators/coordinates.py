@@ -12,9 +12,10 @@ from autosparse.tuner.features.panels import FEATURE_LIMIT, panel_spans
 from autosparse.tuner.features.pattern_vector import VECTOR_WIDTHS, matrix_vector, tensor_vector
 from numpy.typing import NDArray
 
+from autosparse.core.dtypes import NarrowIndex, NarrowReal, WideIndex
 from autosparse.core.pattern import Pattern, TensorPattern
 
-Ints = NDArray[np.int64]
+Ints = NDArray[WideIndex]
 
 MAX_CELLS: Final = 1 << 62
 """Maximum number of cells, so that one 64-bit number identifies each position."""
@@ -42,11 +43,11 @@ class Coordinates:
         extents = tuple(int(extent) for extent in shape)
         if not all(1 <= extent <= MAX_EXTENT for extent in extents) or math.prod(extents) > MAX_CELLS:
             raise ValueError(f"extents must be in 1 .. {MAX_EXTENT} with at most {MAX_CELLS} cells: got {extents}")
-        columns = [np.asarray(column, dtype=np.int64).ravel() for column in indices]
+        columns = [np.asarray(column, dtype=WideIndex).ravel() for column in indices]
         inside = np.logical_and.reduce(
             [(column >= 0) & (column < extent) for column, extent in zip(columns, extents, strict=True)]
         )
-        keys = np.zeros(int(np.count_nonzero(inside)), np.int64)
+        keys = np.zeros(int(np.count_nonzero(inside)), WideIndex)
         for column, extent in zip(columns, extents, strict=True):
             keys = keys * extent + column[inside]
         return cls(extents, _unravelled(_distinct(keys), extents))
@@ -55,7 +56,7 @@ class Coordinates:
         """Return the pattern that products take: compressed rows of a matrix, or 32-bit coordinates of a tensor."""
         if len(self.shape) == 2:
             return self.to_pattern()
-        return TensorPattern(self.shape, np.array(self.indices, np.int32).reshape(len(self.shape), self.nnz))
+        return TensorPattern(self.shape, np.array(self.indices, NarrowIndex).reshape(len(self.shape), self.nnz))
 
     def to_pattern(self) -> Pattern:
         """Return compressed rows with 32-bit indices; tensors are matricised along mode 0, (n_0, n_1 * n_2 ...).
@@ -65,12 +66,12 @@ class Coordinates:
         n_rows, n_cols = self.shape[0], math.prod(self.shape[1:])
         if n_cols > MAX_EXTENT or self.nnz > MAX_EXTENT:
             raise ValueError(f"{n_cols} columns and {self.nnz} entries need more than 31 bits")
-        columns = np.zeros(self.nnz, np.int64)
+        columns = np.zeros(self.nnz, WideIndex)
         for column, extent in zip(self.indices[1:], self.shape[1:], strict=True):
             columns = columns * extent + column
-        indptr = np.zeros(n_rows + 1, np.int32)
+        indptr = np.zeros(n_rows + 1, NarrowIndex)
         np.cumsum(np.bincount(self.indices[0], minlength=n_rows), out=indptr[1:])
-        return Pattern(n_rows, n_cols, indptr, columns.astype(np.int32))
+        return Pattern(n_rows, n_cols, indptr, columns.astype(NarrowIndex))
 
     def looked_at(self, limit: int = FEATURE_LIMIT) -> Coordinates:
         """Return the entries that `panel_spans` samples, about `limit`; self if there are no more than `limit`."""
@@ -81,7 +82,7 @@ class Coordinates:
         kept = np.concatenate([np.arange(start, stop) for start, stop in spans.tolist()])
         return Coordinates(self.shape, tuple(column[kept] for column in self.indices))
 
-    def vector(self) -> NDArray[np.float32]:
+    def vector(self) -> NDArray[NarrowReal]:
         """Return the statistics vector, (VECTOR_WIDTHS[order],), of order 2 or 3; raise ValueError for other orders."""
         n_dims = len(self.shape)
         if n_dims not in VECTOR_WIDTHS:

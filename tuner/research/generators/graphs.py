@@ -6,6 +6,8 @@ import numpy as np
 from autosparse.tuner.research.generators.coordinates import Coordinates, Ints
 from autosparse.tuner.research.generators.meshes import shuffled
 
+from autosparse.core.dtypes import WideIndex
+
 
 def drawn_by_rank(rng: np.random.Generator, n: int, size: int, exponent: float) -> Ints:
     """Draw `size` numbers below n, number k with weight about ``(k + 1) ** -exponent``, by inverting the integral."""
@@ -15,7 +17,7 @@ def drawn_by_rank(rng: np.random.Generator, n: int, size: int, exponent: float) 
     else:
         top = float(n) ** (1.0 - exponent)
         ranks = (1.0 + u * (top - 1.0)) ** (1.0 / (1.0 - exponent)) - 1.0
-    found: Ints = np.minimum(ranks.astype(np.int64), n - 1)
+    found: Ints = np.minimum(ranks.astype(WideIndex), n - 1)
     return found
 
 
@@ -36,7 +38,7 @@ def rmat(rng: np.random.Generator, nnz: int) -> Coordinates:
     n_bits = max(3, int(np.log2(max(8, nnz / 2.0 ** rng.uniform(1.5, 6.0)))))
     a, b = rng.uniform(0.3, 0.65), rng.uniform(0.1, 0.2)
     edges = np.array([a, a + b, a + 2 * b])
-    rows, cols = np.zeros(nnz, np.int64), np.zeros(nnz, np.int64)
+    rows, cols = np.zeros(nnz, WideIndex), np.zeros(nnz, WideIndex)
     for _ in range(n_bits):
         quadrant = np.searchsorted(edges, rng.random(nnz))
         rows, cols = rows * 2 + quadrant // 2, cols * 2 + quadrant % 2
@@ -69,7 +71,7 @@ def community(rng: np.random.Generator, nnz: int) -> Coordinates:
     rows = rng.integers(0, n, nnz)
     group = np.searchsorted(bounds, rows, side="right") - 1
     low, high = bounds[group], bounds[np.minimum(group + 1, n_groups)]
-    cols = (low + rng.random(nnz) * (high - low)).astype(np.int64)
+    cols = (low + rng.random(nnz) * (high - low)).astype(WideIndex)
     outside = rng.random(nnz) < 10.0 ** rng.uniform(-2.5, -0.3)
     cols[outside] = drawn_by_rank(rng, n, int(outside.sum()), rng.uniform(0.0, 0.8))
     order = shuffled(rng, n, float(rng.choice([0.0, 0.0, 0.1, 1.0])))

@@ -8,6 +8,8 @@ import numpy as np
 import scipy.spatial
 from autosparse.tuner.research.generators.coordinates import Coordinates, Ints
 
+from autosparse.core.dtypes import WideIndex
+
 
 def shuffled(rng: np.random.Generator, n: int, share: float) -> Ints:
     """Return a permutation of 0 .. n-1 that moves about `share` of the numbers: 0 none, 1 all."""
@@ -40,7 +42,7 @@ def stencil(rng: np.random.Generator, nnz: int) -> Coordinates:
     n_unknowns = int(rng.choice([1, 1, 1, 2, 3, 4, 6]))
     n_points = max(4, nnz // (len(offsets) * n_unknowns**2))
     stretch = rng.uniform(0.3, 3.0, n_dims)
-    sides = np.maximum(2, (stretch * (n_points / stretch.prod()) ** (1 / n_dims))).astype(np.int64)
+    sides = np.maximum(2, (stretch * (n_points / stretch.prod()) ** (1 / n_dims))).astype(WideIndex)
     n = int(sides.prod())
     places = np.stack(np.unravel_index(np.arange(n), tuple(sides)))
     order = shuffled(rng, n, _order_share(rng))
@@ -63,7 +65,7 @@ def mesh(rng: np.random.Generator, nnz: int) -> Coordinates:
     strip = np.floor(points[:, 0] * max(1.0, n ** (1 / n_dims) / rng.uniform(1.0, 8.0)))
     points = points[np.lexsort((points[:, 1], strip))]
     _, near = scipy.spatial.cKDTree(points).query(points, k=n_near + 1)
-    rows, cols = np.repeat(np.arange(n), n_near + 1), np.asarray(near, dtype=np.int64).ravel()
+    rows, cols = np.repeat(np.arange(n), n_near + 1), np.asarray(near, dtype=WideIndex).ravel()
     order = shuffled(rng, n, _order_share(rng))
     rows, cols = order[rows], order[cols]
     return with_unknowns(np.concatenate((rows, cols)), np.concatenate((cols, rows)), n, n_unknowns)

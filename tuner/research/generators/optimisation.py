@@ -6,6 +6,8 @@ import numpy as np
 from autosparse.tuner.research.generators.coordinates import Coordinates, Ints
 from autosparse.tuner.research.generators.graphs import drawn_by_rank
 
+from autosparse.core.dtypes import WideIndex
+
 
 def bipartite(rng: np.random.Generator, nnz: int) -> Coordinates:
     """Generate many rows of similar length over columns of unequal popularity, or the transpose."""
@@ -46,7 +48,7 @@ def _scattered(rng: np.random.Generator, n_rows: int, n_cols: int, nnz: int) -> 
     rows = rng.integers(0, n_rows, nnz)
     spread = max(2.0, n_cols * 10.0 ** rng.uniform(-3.0, -0.3))
     cols = rows * (n_cols / n_rows) + rng.normal(0.0, spread, nnz)
-    return rows, np.clip(cols.astype(np.int64), 0, n_cols - 1)
+    return rows, np.clip(cols.astype(WideIndex), 0, n_cols - 1)
 
 
 def kkt(rng: np.random.Generator, nnz: int) -> Coordinates:
@@ -58,7 +60,7 @@ def kkt(rng: np.random.Generator, nnz: int) -> Coordinates:
     h_cols = (np.arange(n)[:, None] + np.arange(-band, band + 1)).ravel()
     inside = (h_cols >= 0) & (h_cols < n)
     a_rows, a_cols = _scattered(rng, m, n, max(m, (nnz - int(inside.sum())) // 2))
-    corner = np.arange(m) if rng.random() < 0.5 else np.zeros(0, np.int64)
+    corner = np.arange(m) if rng.random() < 0.5 else np.zeros(0, WideIndex)
     rows = np.concatenate((h_rows[inside], n + a_rows, a_cols, n + corner))
     cols = np.concatenate((h_cols[inside], a_cols, n + a_rows, n + corner))
     return Coordinates.of((n + m, n + m), (rows, cols))
@@ -130,8 +132,8 @@ def control(rng: np.random.Generator, nnz: int) -> Coordinates:
     (m, n), (a_rows, a_cols) = found.shape, found.indices
     kind = int(rng.integers(3))
     known = np.flatnonzero(rng.random(n) < 0.5) if kind == 2 else np.arange(n)
-    near = np.arange(n - 1) if kind == 1 else np.zeros(0, np.int64)
-    corner = np.arange(m) if rng.random() < 0.3 else np.zeros(0, np.int64)
+    near = np.arange(n - 1) if kind == 1 else np.zeros(0, WideIndex)
+    corner = np.arange(m) if rng.random() < 0.3 else np.zeros(0, WideIndex)
     rows = np.concatenate((known, near, near + 1, n + a_rows, a_cols, n + corner))
     cols = np.concatenate((known, near + 1, near, a_cols, n + a_rows, n + corner))
     return Coordinates.of((n + m, n + m), (rows, cols))

@@ -6,6 +6,8 @@ import numpy as np
 from autosparse.tuner.research.generators.coordinates import Coordinates
 from autosparse.tuner.research.generators.graphs import drawn_by_rank
 
+from autosparse.core.dtypes import WideIndex
+
 
 def _extents(rng: np.random.Generator, nnz: int) -> tuple[int, int, int]:
     """Draw three unequal extents; matricised along the first mode, the columns stay below 2**31."""
@@ -34,7 +36,7 @@ def temporal(rng: np.random.Generator, nnz: int) -> Coordinates:
     duration = 2.0 ** rng.uniform(0.0, np.log2(n_steps))
     n_edges = max(4, int(nnz / max(1.0, duration)))
     rows, cols = (drawn_by_rank(rng, n, n_edges, rng.uniform(0.0, 0.9)) for _ in range(2))
-    lasts = np.maximum(1, rng.exponential(duration, n_edges).astype(np.int64))
+    lasts = np.maximum(1, rng.exponential(duration, n_edges).astype(WideIndex))
     lasts = np.minimum(lasts, n_steps)
     starts = rng.integers(0, n_steps, n_edges)
     edge = np.repeat(np.arange(n_edges), lasts)

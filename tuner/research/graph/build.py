@@ -9,6 +9,7 @@ import numpy as np
 from autosparse.tuner.research.graph.program_graph import ProgramGraph
 from numpy.typing import NDArray
 
+from autosparse.core.dtypes import Byte, Half, HalfBits, Hash, NarrowIndex, NarrowReal, ProgramCode, WideIndex, Word
 from autosparse.errors import MissingExtraError
 
 M: Final = 16
@@ -18,7 +19,7 @@ N_ENTRIES: Final = 32
 
 
 def build_graph(
-    codes: NDArray[np.int16], embeddings: NDArray[np.floating[Any]], *, model: str, seed: int = 0
+    codes: NDArray[ProgramCode], embeddings: NDArray[np.floating[Any]], *, model: str, seed: int = 0
 ) -> ProgramGraph:
     """Return the HNSW graph of programs with these codes and embeddings, (n, width), computed by `model`.
 
@@ -27,7 +28,7 @@ def build_graph(
     """
     hnswlib = _hnswlib()
     n, width = embeddings.shape
-    points = np.ascontiguousarray(embeddings, np.float32)
+    points = np.ascontiguousarray(embeddings, NarrowReal)
     index = hnswlib.Index(space="l2", dim=width)
     index.init_index(max_elements=max(1, n), ef_construction=EF_CONSTRUCTION, M=M, random_seed=seed + 100)
     if n:
@@ -36,20 +37,20 @@ def build_graph(
     neighbours, place = _lowest_layer(state, n)
     levels = np.asarray(state["element_levels"])[:n]
     upper = place[np.argsort(-levels, kind="stable")][:N_ENTRIES]
-    return ProgramGraph(model, codes, points.astype(np.float16), neighbours, upper.astype(np.int32))
+    return ProgramGraph(model, codes, points.astype(Half), neighbours, upper.astype(NarrowIndex))
 
 
-def _lowest_layer(state: dict[str, Any], n: int) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+def _lowest_layer(state: dict[str, Any], n: int) -> tuple[NDArray[NarrowIndex], NDArray[WideIndex]]:
     """Return the neighbours of each node, (n, 2 M), -1 for none, and the node of each internal number of hnswlib."""
     if n == 0:
-        return np.zeros((0, 2 * M), np.int32), np.zeros(0, np.int64)
-    rows = np.asarray(state["data_level0"], np.uint8).reshape(-1, int(state["size_data_per_element"]))[:n]
+        return np.zeros((0, 2 * M), NarrowIndex), np.zeros(0, WideIndex)
+    rows = np.asarray(state["data_level0"], Byte).reshape(-1, int(state["size_data_per_element"]))[:n]
     start, most, at_label = int(state["offset_level0"]), int(state["max_M0"]), int(state["label_offset"])
-    counts = np.ascontiguousarray(rows[:, start : start + 2]).view(np.uint16)[:, 0]
-    links = np.ascontiguousarray(rows[:, start + 4 : start + 4 + 4 * most]).view(np.uint32).astype(np.int64)
-    labels = np.ascontiguousarray(rows[:, at_label : at_label + 8]).view(np.uint64)[:, 0].astype(np.int64)
+    counts = np.ascontiguousarray(rows[:, start : start + 2]).view(HalfBits)[:, 0]
+    links = np.ascontiguousarray(rows[:, start + 4 : start + 4 + 4 * most]).view(Word).astype(WideIndex)
+    labels = np.ascontiguousarray(rows[:, at_label : at_label + 8]).view(Hash)[:, 0].astype(WideIndex)
     is_link = np.arange(most) < counts[:, None]
-    found = np.full((n, most), -1, np.int32)
+    found = np.full((n, most), -1, NarrowIndex)
     found[labels] = np.where(is_link, labels[np.where(is_link, links, 0)], -1)
     return found, labels
 

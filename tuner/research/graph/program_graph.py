@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
 from autosparse.tuner.learned.safetensors import read_safetensors, write_safetensors
 from numpy.typing import NDArray
 
+from autosparse.core.dtypes import Half, NarrowIndex, ProgramCode
 from autosparse.errors import RecordError
 
 FORMAT: Final = "autosparse-program-graph"
@@ -24,10 +24,10 @@ class ProgramGraph:
     """
 
     model: str
-    codes: NDArray[np.int16] = field(repr=False)  # (n, columns of all parameters)
-    embeddings: NDArray[np.float16] = field(repr=False)  # (n, 128)
-    neighbours: NDArray[np.int32] = field(repr=False)  # (n, degree), -1: none
-    entries: NDArray[np.int32] = field(repr=False)  # nodes at which searches start
+    codes: NDArray[ProgramCode] = field(repr=False)  # (n, columns of all parameters)
+    embeddings: NDArray[Half] = field(repr=False)  # (n, 128)
+    neighbours: NDArray[NarrowIndex] = field(repr=False)  # (n, degree), -1: none
+    entries: NDArray[NarrowIndex] = field(repr=False)  # nodes at which searches start
 
     def __post_init__(self) -> None:
         reason = self._reason_broken()

@@ -13,8 +13,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-Ids = NDArray[np.int32]
-Costs = NDArray[np.float32]
+from autosparse.core.dtypes import Flag, NarrowIndex, NarrowReal, NativeIndex
+
+Ids = NDArray[NarrowIndex]
+Costs = NDArray[NarrowReal]
 Score = Callable[[Ids], Costs]
 """Function that returns the predicted costs of nodes, (n,) for ids (n,)."""
 
@@ -47,21 +49,21 @@ def best_first(
     n_nodes = len(neighbours)
     beam = max(beam, n_best)
     limit = n_nodes if most is None else most
-    seen = np.zeros(n_nodes, np.bool_)
+    seen = np.zeros(n_nodes, Flag)
     fresh = np.unique(entries[:limit])
-    ids, costs = np.zeros(0, np.int32), np.zeros(0, np.float32)
-    is_open = np.zeros(0, np.bool_)
+    ids, costs = np.zeros(0, NarrowIndex), np.zeros(0, NarrowReal)
+    is_open = np.zeros(0, Flag)
     n_scored, trace = 0, []
     while fresh.size:
         seen[fresh] = True
         n_scored += fresh.size
         ids = np.concatenate([ids, fresh])
         costs = np.concatenate([costs, score(fresh)])
-        is_open = np.concatenate([is_open, np.ones(fresh.size, np.bool_)])
+        is_open = np.concatenate([is_open, np.ones(fresh.size, Flag)])
         kept = _smallest(costs, beam)
         ids, costs, is_open = ids[kept], costs[kept], is_open[kept]
         trace.append((n_scored, float(costs[0])))
-        fresh = np.zeros(0, np.int32)
+        fresh = np.zeros(0, NarrowIndex)
         while n_scored < limit and not fresh.size and is_open.any():
             chosen = np.flatnonzero(is_open)[:BATCH]
             is_open[chosen] = False
@@ -72,14 +74,14 @@ def best_first(
 
 def exhaustive(n_nodes: int, score: Score, *, n_best: int = 10) -> Found:
     """Return the `n_best` nodes of lowest cost, after scoring all `n_nodes` nodes."""
-    ids = np.arange(n_nodes, dtype=np.int32)
+    ids = np.arange(n_nodes, dtype=NarrowIndex)
     costs = score(ids)
     kept = _smallest(costs, n_best)
     best = float(costs[kept[0]]) if kept.size else float("inf")
     return Found(ids[kept], costs[kept], n_nodes, ((n_nodes, best),))
 
 
-def _smallest(costs: Costs, n: int) -> NDArray[np.intp]:
+def _smallest(costs: Costs, n: int) -> NDArray[NativeIndex]:
     """Return the positions of the `n` lowest costs, ascending (stable)."""
     if costs.size <= 4 * n:
         return np.argsort(costs, kind="stable")[:n]

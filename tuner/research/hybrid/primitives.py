@@ -14,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from autosparse.core.dtypes import WideIndex
 from autosparse.core.pattern import Pattern
 from autosparse.core.values import dataclass
 
@@ -54,7 +55,7 @@ class Piece:
 def whole(pattern: Pattern) -> Piece:
     """Return the piece that holds all entries of a matrix."""
     rows = np.repeat(np.arange(pattern.n_rows), pattern.row_lengths)
-    columns = pattern.indices[: pattern.nnz].astype(np.int64)
+    columns = pattern.indices[: pattern.nnz].astype(WideIndex)
     return Piece(rows, columns, np.arange(pattern.nnz), (0, 0), pattern.shape)
 
 
@@ -64,7 +65,7 @@ Primitive = Callable[[Piece], Iterator[Piece]]
 def reorder(piece: Piece) -> Iterator[Piece]:
     """Yield the piece with rows sorted by their number of entries, longest first (stable), and renumbered."""
     rows, inverse, counts = np.unique(piece.row, return_inverse=True, return_counts=True)
-    place = np.empty(rows.size, dtype=np.int64)
+    place = np.empty(rows.size, dtype=WideIndex)
     place[np.argsort(-counts, kind="stable")] = np.arange(rows.size)
     order = np.argsort(place[inverse], kind="stable")
     yield replace(piece.take(order), row=place[inverse][order])

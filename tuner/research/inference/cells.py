@@ -9,22 +9,23 @@ import numpy as np
 from autosparse.tuner.features.panels import panel_spans
 from numpy.typing import NDArray
 
+from autosparse.core.dtypes import NarrowIndex, WideIndex
 from autosparse.core.pattern import Pattern, TensorPattern
 
-Cells = tuple[NDArray[np.int32], ...]
+Cells = tuple[NDArray[NarrowIndex], ...]
 
 
-def looked_at_cells(pattern: Pattern, limit: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+def looked_at_cells(pattern: Pattern, limit: int) -> tuple[NDArray[NarrowIndex], NDArray[NarrowIndex]]:
     """Return sorted distinct (rows, columns) of the entries that `panels` samples; O(limit + rows / panels)."""
     spans = panel_spans(pattern.indptr, limit)
     places = np.concatenate([np.arange(start, stop) for start, stop in spans.tolist()])
-    columns = pattern.indices[places].astype(np.int64)
+    columns = pattern.indices[places].astype(WideIndex)
     rows = np.searchsorted(pattern.indptr, places, side="right") - 1
     keys = rows * (pattern.n_cols + 1) + columns
     if np.any(keys[1:] <= keys[:-1]):  # columns are unsorted or repeated
         keys = np.unique(keys)
         rows, columns = np.divmod(keys, pattern.n_cols + 1)
-    return rows.astype(np.int32), columns.astype(np.int32)
+    return rows.astype(NarrowIndex), columns.astype(NarrowIndex)
 
 
 def tensor_cells(pattern: TensorPattern, limit: int) -> Cells:
@@ -39,7 +40,7 @@ def tensor_cells(pattern: TensorPattern, limit: int) -> Cells:
     # Rows of the panels; of a truncated panel, the rows up to the cut.
     first = np.searchsorted(indptr, spans[:, 0], side="right") - 1
     last = np.searchsorted(indptr, spans[:, 1], side="left")
-    is_seen = np.zeros(n_rows + 1, np.int64)
+    is_seen = np.zeros(n_rows + 1, WideIndex)
     np.add.at(is_seen, first, 1)
     np.add.at(is_seen, last, -1)
     kept = np.flatnonzero(np.cumsum(is_seen)[:n_rows][rows] > 0)
@@ -49,10 +50,12 @@ def tensor_cells(pattern: TensorPattern, limit: int) -> Cells:
     cells = cells[:, places]
     if cells.shape[1] > 1:
         cells = cells[:, np.concatenate([[True], np.any(cells[:, 1:] != cells[:, :-1], axis=0)])]
-    return tuple(np.ascontiguousarray(column, np.int32) for column in cells)
+    return tuple(np.ascontiguousarray(column, NarrowIndex) for column in cells)
 
 
-def _places(kept_per_row: NDArray[np.int64], indptr: NDArray[np.int64], spans: NDArray[np.int64]) -> NDArray[np.int64]:
+def _places(
+    kept_per_row: NDArray[WideIndex], indptr: NDArray[WideIndex], spans: NDArray[WideIndex]
+) -> NDArray[WideIndex]:
     """Return positions of the entries in `spans` among the entries of those rows that were kept."""
     kept_before = np.concatenate([[0], np.cumsum(kept_per_row)])
     first = np.minimum(np.searchsorted(indptr, spans[:, 0], side="right") - 1, kept_per_row.size)

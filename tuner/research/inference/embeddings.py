@@ -19,19 +19,20 @@ from autosparse.tuner.research.inference.cells import looked_at_cells, tensor_ce
 from autosparse.tuner.space.template import Permutation
 from numpy.typing import NDArray
 
+from autosparse.core.dtypes import NarrowReal, ProgramCode, WideIndex
 from autosparse.core.pattern import TensorPattern
 
-Floats = NDArray[np.float32]
+Floats = NDArray[NarrowReal]
 
 
 # -- programs -------------------------------------------------------------------------------------------------------
 
 
-def embed_programs(rows: NDArray[np.int16], weights: LearnedWeights) -> Floats:
+def embed_programs(rows: NDArray[ProgramCode], weights: LearnedWeights) -> Floats:
     """Return embeddings of programs, (n, 128), from `code_rows`."""
     parts, at = [], 0
     for parameter in weights.space.parameters:
-        columns = rows[:, at : at + width(parameter)].astype(np.int64)
+        columns = rows[:, at : at + width(parameter)].astype(WideIndex)
         at += width(parameter)
         if isinstance(parameter, Permutation):
             parts.append(_permutations(columns, parameter, weights.tensors))
@@ -41,10 +42,10 @@ def embed_programs(rows: NDArray[np.int16], weights: LearnedWeights) -> Floats:
     return linear(weights.tensors, "schedule_embedding.2", hidden)
 
 
-def _permutations(columns: NDArray[np.int64], parameter: Permutation, tensors: Weights) -> Floats:
+def _permutations(columns: NDArray[WideIndex], parameter: Permutation, tensors: Weights) -> Floats:
     """Apply the layers of a permutation to its matrices: row p has a 1 at the item of position p; -1: none."""
     n_items = len(parameter.items)
-    matrices = (columns[:, :, None] == np.arange(n_items)).reshape(len(columns), n_items * n_items).astype(np.float32)
+    matrices = (columns[:, :, None] == np.arange(n_items)).reshape(len(columns), n_items * n_items).astype(NarrowReal)
     if f"{parameter.name}.weight" in tensors:  # a single layer, as in the weights that the authors published
         return linear(tensors, parameter.name, matrices)
     hidden = rectified(linear(tensors, f"{parameter.name}.0", matrices))
@@ -56,7 +57,7 @@ def _permutations(columns: NDArray[np.int64], parameter: Permutation, tensors: W
 
 def shape_facts(numbers: Sequence[int]) -> Floats:
     """Return log2(1 + x) / 8 - 2 for each of `numbers`: the extents and the number of nonzeros."""
-    return np.array([math.log2(1 + number) / 8 - 2 for number in numbers], np.float32)
+    return np.array([math.log2(1 + number) / 8 - 2 for number in numbers], NarrowReal)
 
 
 def _waconet(pattern: Structure, weights: LearnedWeights) -> Floats:
@@ -75,7 +76,7 @@ def _statistics(pattern: Structure, weights: LearnedWeights) -> Floats:
 
 
 def _nothing(pattern: Structure, weights: LearnedWeights) -> Floats:
-    return np.zeros(0, np.float32)
+    return np.zeros(0, NarrowReal)
 
 
 DESCRIBERS: Final[Mapping[str, Callable[[Structure, LearnedWeights], Floats]]] = {

@@ -15,6 +15,7 @@ from autosparse.tuner.learned.scorers import Codes, Floats, Ids, Programs
 from autosparse.tuner.learned.weights import LearnedWeights, linear, rectified
 from autosparse.tuner.research.inference.embeddings import embed_pattern, embed_programs
 
+from autosparse.core.dtypes import NarrowReal
 from autosparse.core.values import dataclass
 
 EMBEDDED: Final = 128
@@ -38,7 +39,7 @@ class NetworkScorer:
     def programs(self, rows: Codes) -> Floats:
         """Return the programs' contribution to the predictor's first layer."""
         first = self.weights.tensors["final.0.weight"][:, EMBEDDED:]
-        return np.asarray(embed_programs(rows, self.weights) @ first.T, np.float32)
+        return np.asarray(embed_programs(rows, self.weights) @ first.T, NarrowReal)
 
     def on(self, features: Floats, setting: RunSetting) -> Callable[[Programs, Ids | None], Floats]:
         """Return the final layers applied to this pattern; the setting has no effect."""

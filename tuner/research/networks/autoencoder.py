@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-import numpy as np
 import torch
 from autosparse.tuner.research.targets.base import Category
 from autosparse.tuner.research.targets.latent import LATENT_WIDTH, OneHotParts
 from numpy.typing import NDArray
+
+from autosparse.core.dtypes import NarrowReal
 
 EPOCHS: Final = 200
 RATE: Final = 1e-3
@@ -34,10 +35,10 @@ class AutoEncoder(torch.nn.Module):
         read: torch.Tensor = self.decoder(self.encoder(rows))
         return read
 
-    def codes(self, categories: Sequence[Category]) -> NDArray[np.float32]:
+    def codes(self, categories: Sequence[Category]) -> NDArray[NarrowReal]:
         """Return the codes of categories; see LatentEncoder."""
         with torch.no_grad():
-            found: NDArray[np.float32] = self.encoder(torch.from_numpy(self.parts_read.rows(categories))).numpy()
+            found: NDArray[NarrowReal] = self.encoder(torch.from_numpy(self.parts_read.rows(categories))).numpy()
         return found
 
 

@@ -11,6 +11,8 @@ from autosparse.tuner.features.pattern_vector import VECTOR_WIDTHS
 from autosparse.tuner.research.generators.coordinates import Coordinates
 from autosparse.tuner.research.networks.extractor import Extractor
 
+from autosparse.core.dtypes import NarrowReal
+
 IMAGE_SIZE: Final = 256
 IMAGE_CHANNELS: Final = 32
 
@@ -68,7 +70,7 @@ def images(pattern: Coordinates) -> np.ndarray:
         np.bincount(one * IMAGE_SIZE + other, minlength=n_pixels).reshape(IMAGE_SIZE, IMAGE_SIZE)
         for one, other in itertools.combinations(places, 2)
     ]
-    return np.log1p(np.stack(counts)).astype(np.float32)
+    return np.log1p(np.stack(counts)).astype(NarrowReal)
 
 
 class Statistics(Extractor):

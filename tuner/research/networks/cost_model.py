@@ -18,6 +18,7 @@ from autosparse.tuner.research.networks.extractor import EMBEDDING, Extractor, O
 from autosparse.tuner.research.networks.waconet import MinkowskiNet, WACONet
 from numpy.typing import NDArray
 
+from autosparse.core.dtypes import NarrowReal
 from autosparse.errors import OptionError
 
 EXTRACTORS: Final[Mapping[str, Callable[[int, str, int], Extractor]]] = {
@@ -60,13 +61,13 @@ class NetworkCostModel(torch.nn.Module):
         costs: torch.Tensor = self.final(torch.cat([pattern.expand(len(programs), -1), programs], dim=1))
         return costs.squeeze(1)
 
-    def weights(self) -> dict[str, NDArray[np.float32]]:
+    def weights(self) -> dict[str, NDArray[NarrowReal]]:
         """Return all weights by the authors' names: ``layer1.0.kernel``, ``isplit.weight``, ``final.4.bias``, ..."""
         names = self._names()
         assert len(set(names.values())) == len(names), "two weights have one name"
         return {names[name]: tensor.detach().cpu().numpy() for name, tensor in self.state_dict().items()}
 
-    def load_weights(self, weights: Mapping[str, NDArray[np.float32]]) -> None:
+    def load_weights(self, weights: Mapping[str, NDArray[NarrowReal]]) -> None:
         """Load the result of `weights()`; raise KeyError or ValueError for other names or shapes."""
         names = {short: name for name, short in self._names().items()}
         if set(names) != set(weights):

@@ -15,6 +15,8 @@ from autosparse.tuner.research.networks.extractor import EMBEDDING
 from autosparse.tuner.space.template import Categorical, Code, Parameter
 from numpy.typing import NDArray
 
+from autosparse.core.dtypes import ProgramCode
+
 TABLE_WIDTH: Final = 32
 
 
@@ -23,11 +25,11 @@ def n_columns(parameter: Parameter) -> int:
     return 1 if isinstance(parameter, Categorical) else len(parameter.items)
 
 
-def flat_codes(codes: Iterable[Code], parameters: Sequence[Parameter]) -> NDArray[np.int16]:
+def flat_codes(codes: Iterable[Code], parameters: Sequence[Parameter]) -> NDArray[ProgramCode]:
     """Return codes of `TemplateSpace.encode` as rows of integers, (n, columns of all parameters)."""
     rows = [[n for one in code for n in (one if isinstance(one, tuple) else (one,))] for code in codes]
     width = sum(n_columns(parameter) for parameter in parameters)
-    return np.array(rows, dtype=np.int16).reshape(len(rows), width)
+    return np.array(rows, dtype=ProgramCode).reshape(len(rows), width)
 
 
 class ProgramEmbedder(torch.nn.Module):

@@ -10,6 +10,8 @@ from typing import Any, Final
 import torch
 from autosparse.tuner.research.generators.coordinates import Coordinates
 
+from autosparse.scalar.tensors import narrow_real
+
 EMBEDDING: Final = 128
 """Width of the embedding of a pattern and of a program."""
 FACTS_WIDTH: Final = 32
@@ -36,7 +38,7 @@ def shape_facts(pattern: Coordinates) -> torch.Tensor:
     set, and resolve 1,000 from 2,000 as well as 1,000,000 from 2,000,000.
     """
     numbers = (*pattern.shape, pattern.nnz)
-    return torch.tensor([[math.log2(1 + number) / 8 - 2 for number in numbers]], dtype=torch.float32)
+    return torch.tensor([[math.log2(1 + number) / 8 - 2 for number in numbers]], dtype=narrow_real)
 
 
 class Extractor(torch.nn.Module, ABC):

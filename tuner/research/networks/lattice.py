@@ -15,6 +15,9 @@ from typing import Any, Final
 import numpy as np
 import torch
 
+from autosparse.core.dtypes import Byte, Flag, Hash, NarrowIndex, NarrowReal
+from autosparse.scalar.tensors import narrow_index, wide_index
+
 MARGIN: Final = 8
 """Number of unoccupied columns on either side of a row, so that kernels beyond the edge find no cell."""
 MAX_KERNEL: Final = MARGIN
@@ -63,7 +66,7 @@ class Lattice:
     @classmethod
     def of(cls, coordinates: np.ndarray | torch.Tensor, extents: Sequence[int]) -> Lattice:
         """Build from rows of `coordinates`, (n, D) integers in ``[0, extents)``, in any order; duplicates merge."""
-        points = torch.as_tensor(coordinates).to(torch.int64)
+        points = torch.as_tensor(coordinates).to(wide_index)
         return cls._with_places(points, tuple(extents))[0]
 
     @classmethod
@@ -181,21 +184,21 @@ def _pairs(fine: Lattice, coarse: Lattice, kernel_size: int, stride: int) -> Ker
 
 
 def _occupancy(pairs: KernelMap) -> Occupancy:
-    is_there = np.zeros((pairs.n_outputs, len(pairs.starts) - 1), np.bool_)
+    is_there = np.zeros((pairs.n_outputs, len(pairs.starts) - 1), Flag)
     for k in range(is_there.shape[1]):
         is_there[pairs.outputs[pairs.starts[k] : pairs.starts[k + 1]].cpu().numpy(), k] = True
     packed = np.packbits(is_there, axis=1)
-    padded = np.zeros((len(packed), -(-packed.shape[1] // 8) * 8), np.uint8)
+    padded = np.zeros((len(packed), -(-packed.shape[1] // 8) * 8), Byte)
     padded[:, : packed.shape[1]] = packed
-    words = padded.view(np.uint64)
+    words = padded.view(Hash)
     # In two dimensions, 25 neighbours fit into one word; sorting the two words of a 5^3 neighbourhood takes ten times
     # as long.
     _, first, place = np.unique(
         words[:, 0] if words.shape[1] == 1 else words, axis=0, return_index=True, return_inverse=True
     )
     device = pairs.inputs.device
-    distinct = torch.from_numpy(is_there[first].astype(np.float32)).to(device)
-    return Occupancy(distinct, torch.from_numpy(place.reshape(-1).astype(np.int32)).to(device))
+    distinct = torch.from_numpy(is_there[first].astype(NarrowReal)).to(device)
+    return Occupancy(distinct, torch.from_numpy(place.reshape(-1).astype(NarrowIndex)).to(device))
 
 
 def _row_table(fine: Lattice, coarse: Lattice, kernel_size: int, stride: int) -> list[torch.Tensor | None]:
@@ -215,7 +218,7 @@ def _neighbours(fine: Lattice, coarse: Lattice, row: torch.Tensor | None, window
     (kernel_size, stride).
     """
     kernel_size, stride = window
-    table = torch.full((kernel_size, len(coarse)), -1, dtype=torch.int32, device=fine.keys.device)
+    table = torch.full((kernel_size, len(coarse)), -1, dtype=narrow_index, device=fine.keys.device)
     if len(fine) == 0:
         return table
     first = -(kernel_size // 2) if kernel_size % 2 else 0

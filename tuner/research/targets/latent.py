@@ -14,10 +14,11 @@ import numpy as np
 from autosparse.tuner.research.targets.base import Category
 from numpy.typing import NDArray
 
+from autosparse.core.dtypes import NarrowReal
 from autosparse.errors import RecordError
 
 LATENT_WIDTH: Final = 64
-Floats = NDArray[np.float32]
+Floats = NDArray[NarrowReal]
 
 
 class LatentEncoder(Protocol):
@@ -42,7 +43,7 @@ class LatentTable:
 
     def codes(self, categories: Sequence[Category]) -> Floats:
         """Return one-hot rows."""
-        found = np.zeros((len(categories), LATENT_WIDTH), np.float32)
+        found = np.zeros((len(categories), LATENT_WIDTH), NarrowReal)
         for row, one in zip(found, categories, strict=True):
             row[self.place(one)] = 1
         return found
@@ -76,7 +77,7 @@ class OneHotParts:
 
     def rows(self, categories: Sequence[Category]) -> Floats:
         """Return the encoding, (n, width) of 0 and 1; raise RecordError for an unknown value."""
-        found = np.zeros((len(categories), self.width), np.float32)
+        found = np.zeros((len(categories), self.width), NarrowReal)
         starts = np.cumsum([0, *(len(values) for values in self.values)]).tolist()
         for row, one in zip(found, categories, strict=True):
             for start, values, value in zip(starts[:-1], self.values, one, strict=True):
@@ -102,10 +103,10 @@ class PrincipalAxes:
         rows = parts.rows(distinct)
         mean = rows.mean(axis=0)
         _, _, axes = np.linalg.svd(rows - mean, full_matrices=False)
-        return cls(parts, mean.astype(np.float32), axes[:LATENT_WIDTH].astype(np.float32))
+        return cls(parts, mean.astype(NarrowReal), axes[:LATENT_WIDTH].astype(NarrowReal))
 
     def codes(self, categories: Sequence[Category]) -> Floats:
         """Return the coordinates on the axes, padded with zeros."""
-        found = np.zeros((len(categories), LATENT_WIDTH), np.float32)
+        found = np.zeros((len(categories), LATENT_WIDTH), NarrowReal)
         found[:, : len(self.axes)] = (self.parts.rows(categories) - self.mean) @ self.axes.T
         return found

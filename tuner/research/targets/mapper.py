@@ -13,6 +13,7 @@ import numpy as np
 from autosparse.tuner.research.targets.base import LOOPS, PARENTS, SIZES, TargetSpace
 from numpy.typing import NDArray
 
+from autosparse.core.dtypes import NarrowReal
 from autosparse.errors import RecordError
 
 MAPPED_WIDTH: Final = len(LOOPS) ** 2 + len(SIZES)
@@ -35,10 +36,10 @@ def whole_order(order: Sequence[str]) -> tuple[str, ...]:
     return tuple(placed)
 
 
-def mapped(target: TargetSpace[Configured], configurations: Sequence[Configured]) -> NDArray[np.float32]:
+def mapped(target: TargetSpace[Configured], configurations: Sequence[Configured]) -> NDArray[NarrowReal]:
     """Return features that all platforms share, (n, MAPPED_WIDTH): one-hot loop orders and log2 of the sizes."""
     n_loops = len(LOOPS)
-    found = np.zeros((len(configurations), MAPPED_WIDTH), np.float32)
+    found = np.zeros((len(configurations), MAPPED_WIDTH), NarrowReal)
     for row, one in zip(found, configurations, strict=True):
         for place, name in enumerate(whole_order(target.loop_order(one))):
             row[place * n_loops + LOOPS.index(name)] = 1

@@ -25,6 +25,7 @@ from autosparse.tuner.research.targets.accelerator import Configuration, Machine
 from autosparse.tuner.space.algorithms import ALGORITHMS
 from numpy.typing import NDArray
 
+from autosparse.core.dtypes import NarrowIndex, WideIndex
 from autosparse.core.pattern import Pattern
 from autosparse.errors import InputError, RecordError
 from autosparse.ops.base import ProductKind
@@ -105,19 +106,19 @@ def operation_named(name: str) -> Accelerated:
     return OPERATIONS[name]
 
 
-def row_order(pattern: Pattern, configuration: Configuration) -> NDArray[np.int32]:
+def row_order(pattern: Pattern, configuration: Configuration) -> NDArray[NarrowIndex]:
     """Return the order in which rows are processed: as stored, or with `reorder` by first column, empty rows last."""
     if not configuration.reorder:
-        return np.arange(pattern.n_rows, dtype=np.int32)
-    first = np.full(pattern.n_rows, pattern.n_cols, np.int64)
+        return np.arange(pattern.n_rows, dtype=NarrowIndex)
+    first = np.full(pattern.n_rows, pattern.n_cols, WideIndex)
     filled = np.flatnonzero(pattern.row_lengths)
     first[filled] = pattern.indices[pattern.indptr[filled]]
-    return np.argsort(first, kind="stable").astype(np.int32)
+    return np.argsort(first, kind="stable").astype(NarrowIndex)
 
 
 def checked(pattern: Pattern) -> Pattern:
     """Return `pattern`; raise InputError unless columns strictly ascend in every row, which tiling requires."""
-    steps = np.diff(pattern.indices[: pattern.nnz].astype(np.int64))
+    steps = np.diff(pattern.indices[: pattern.nnz].astype(WideIndex))
     begins = pattern.indptr[1:-1]
     steps[begins[(begins > 0) & (begins < pattern.nnz)] - 1] = 1
     if np.any(steps <= 0):

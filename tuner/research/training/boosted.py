@@ -39,11 +39,12 @@ from autosparse.tuner.research.training.ranking import Ranking
 from autosparse.tuner.research.training.restriction import is_joint, own_columns, own_only, restricted
 from numpy.typing import NDArray
 
+from autosparse.core.dtypes import NarrowReal, ProgramCode, Real
 from autosparse.core.pattern import Pattern, TensorPattern
 from autosparse.core.problem import Problem
 from autosparse.core.target import Target
 
-Floats = NDArray[np.float32]
+Floats = NDArray[NarrowReal]
 
 EVERY: Final = 20
 """Number of trees between two points of the curve."""
@@ -98,7 +99,7 @@ class BoostedRun:
         (out / RANKING).write_text(text, encoding="utf-8")
         return curve, known
 
-    def _write(self, path: Path, trees: Trees, portfolio: NDArray[np.int16], about: Mapping[str, Any]) -> None:
+    def _write(self, path: Path, trees: Trees, portfolio: NDArray[ProgramCode], about: Mapping[str, Any]) -> None:
         """Write the model file that products read: trees and portfolio over this library's space, if it is a part."""
         space = self.data.space
         if is_joint(space):
@@ -128,9 +129,7 @@ class BoostedRun:
                     pool.look_at(pattern, problem)
         return found
 
-    def _curve(
-        self, fitted: Boosted, train: tuple[Floats, NDArray[np.float64]], seen: Seen, start_s: float
-    ) -> list[Epoch]:
+    def _curve(self, fitted: Boosted, train: tuple[Floats, NDArray[Real]], seen: Seen, start_s: float) -> list[Epoch]:
         """Return a learning curve with a row per EVERY trees; losses are mean squared errors of log ratios."""
         cases = self.data.of("validation")
         x, y = _table(cases, seen) if cases else (train[0][:1], train[1][:1])
@@ -154,7 +153,7 @@ class BoostedRun:
         return rows
 
 
-Seen = dict[int, tuple[Floats, NDArray[np.int16]]]
+Seen = dict[int, tuple[Floats, NDArray[ProgramCode]]]
 """Map from id(case) to (numbers of its pattern and setting, codes and analytic ratios of its schedules)."""
 
 
@@ -166,7 +165,7 @@ def _problem(case: TrainingCase, structure: Pattern | TensorPattern) -> Problem:
     )  # fmt: skip
 
 
-def _table(cases: Sequence[TrainingCase], seen: Seen) -> tuple[Floats, NDArray[np.float64]]:
+def _table(cases: Sequence[TrainingCase], seen: Seen) -> tuple[Floats, NDArray[Real]]:
     x = np.vstack([features_of(*seen[id(case)]) for case in cases])
     return x, np.concatenate([clipped_logs(case.ratios) for case in cases])
 

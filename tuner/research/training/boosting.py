@@ -14,9 +14,10 @@ from autosparse.tuner.learned.trees import NODE, Trees
 from autosparse.tuner.research.collect.duty import seen_load
 from numpy.typing import NDArray
 
+from autosparse.core.dtypes import NarrowIndex, NarrowReal, Real
 from autosparse.errors import MissingExtraError
 
-Floats = NDArray[np.float32]
+Floats = NDArray[NarrowReal]
 
 CLIPPED: Final = (-3.0, 2.5)
 """Bounds of learned log ratios; differences among slow schedules carry no information."""
@@ -46,7 +47,7 @@ class Boosted:
     trees: Trees
     _model: Any  # sklearn.ensemble.HistGradientBoostingRegressor
 
-    def staged(self, x: Floats, *, every: int) -> Iterator[tuple[int, NDArray[np.float64]]]:
+    def staged(self, x: Floats, *, every: int) -> Iterator[tuple[int, NDArray[Real]]]:
         """Yield (n, predictions by the first n trees) for n = `every`, 2 `every`, ..."""
         with _threads():
             stages = enumerate(self._model.staged_predict(x), start=1)
@@ -100,29 +101,29 @@ def _exported(model: Any, n_sketch: int) -> Trees:
         nodes = predictor.nodes
         is_leaf = nodes["is_leaf"].astype(bool)
         at = np.where(is_leaf, nodes["value"], nodes["num_threshold"])
-        single = at.astype(np.float32)
-        is_above = ~is_leaf & (single.astype(np.float64) > at)
-        single[is_above] = np.nextafter(single[is_above], np.float32(-np.inf))
+        single = at.astype(NarrowReal)
+        is_above = ~is_leaf & (single.astype(Real) > at)
+        single[is_above] = np.nextafter(single[is_above], NarrowReal(-np.inf))
         feature = np.where(is_leaf, -1, nodes["feature_idx"]).tolist()
         tables.append(list(zip(feature, single.tolist(), nodes["left"].tolist(), nodes["right"].tolist(), strict=True)))
     return trees_of(tables, float(np.ravel(model._baseline_prediction)[0]), n_sketch)
 
 
-def clipped_logs(ratios: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
+def clipped_logs(ratios: NDArray[np.floating[Any]]) -> NDArray[Real]:
     """Return the learning target: clipped logarithms of `ratios`, the times over the default kernel's."""
-    return np.clip(np.log(np.asarray(ratios, np.float64)), *CLIPPED)
+    return np.clip(np.log(np.asarray(ratios, Real)), *CLIPPED)
 
 
-def weights_of(ratios: NDArray[np.floating[Any]], settings: BoostSettings) -> NDArray[np.float64]:
+def weights_of(ratios: NDArray[np.floating[Any]], settings: BoostSettings) -> NDArray[Real]:
     """Return training weights of the schedules of one pattern, larger for fast ones."""
     y = clipped_logs(ratios)
-    weights: NDArray[np.float64] = np.exp(-settings.focus * (y - y.min()))
+    weights: NDArray[Real] = np.exp(-settings.focus * (y - y.min()))
     return weights
 
 
 def features_of(pattern: Floats, programs: NDArray[Any]) -> Floats:
     """Return one row of features per program: the pattern's features (f,) followed by the program's code."""
-    return np.hstack([np.repeat(pattern[None], len(programs), axis=0), programs.astype(np.float32)])
+    return np.hstack([np.repeat(pattern[None], len(programs), axis=0), programs.astype(NarrowReal)])
 
 
 def _regressor() -> Any:  # Any: a class of an optional package
@@ -138,7 +139,7 @@ def trees_of(tables: Sequence[Sequence[tuple[int, float, int, int]]], base: floa
 
     Children are numbered within their tree.
     """
-    roots = np.cumsum([0, *(len(table) for table in tables)])[:-1].astype(np.int32)
+    roots = np.cumsum([0, *(len(table) for table in tables)])[:-1].astype(NarrowIndex)
     rows = [
         (at, left + root if feature >= 0 else 0, right + root if feature >= 0 else 0, feature)
         for root, table in zip(roots.tolist(), tables, strict=True)

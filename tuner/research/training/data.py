@@ -23,10 +23,12 @@ from autosparse.tuner.space.own import own_space
 from autosparse.tuner.space.template import TemplateSpace
 from numpy.typing import NDArray
 
+from autosparse.core.dtypes import Flag, NarrowReal, ProgramCode
 from autosparse.core.schedule import SuperSchedule
 from autosparse.core.target import Target
 from autosparse.errors import InputError, ScheduleError
 from autosparse.forking import computed_once
+from autosparse.scalar import SINGLE
 
 VALIDATION_OF: Final = 5
 """Groups per validation group, which gives an 80:20 split (WACO section 4.1.3)."""
@@ -37,7 +39,7 @@ UNSEEN: Final = ("validation", "held_out", "held_out_large")
 """Splits that rankings report; "held_out_large" has the real held-out patterns of at least LARGE_NNZ nonzeros."""
 
 
-ON_HOST: Final = RunSetting(target=Target.host(), dtype="float32", n_dense_cols=1, threads=Target.host().n_cores)
+ON_HOST: Final = RunSetting(target=Target.host(), dtype=SINGLE.name, n_dense_cols=1, threads=Target.host().n_cores)
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,9 +47,9 @@ class TrainingCase:
     """Training data of one pattern: codes of schedules, and `ratios`, their times over the default kernel's."""
 
     recipe: Recipe
-    codes: NDArray[np.int16] = field(repr=False)
-    ratios: NDArray[np.float32] = field(repr=False)
-    censored: NDArray[np.bool_] = field(repr=False)  # the ratio is a lower bound
+    codes: NDArray[ProgramCode] = field(repr=False)
+    ratios: NDArray[NarrowReal] = field(repr=False)
+    censored: NDArray[Flag] = field(repr=False)  # the ratio is a lower bound
     default_s: float
     nnz: int = 0
     setting: RunSetting = field(default_factory=lambda: ON_HOST, repr=False)
@@ -143,7 +145,7 @@ def _two(threads: Sequence[int]) -> tuple[int, int]:
     return less, most
 
 
-def _codes(space: JointSpace, schedules: Mapping[str, SuperSchedule]) -> dict[str, NDArray[np.int16]]:
+def _codes(space: JointSpace, schedules: Mapping[str, SuperSchedule]) -> dict[str, NDArray[ProgramCode]]:
     """Return the row of `code_rows` of each schedule that is in `space`."""
     found = {}
     for text, schedule in schedules.items():
@@ -156,7 +158,7 @@ def _codes(space: JointSpace, schedules: Mapping[str, SuperSchedule]) -> dict[st
 
 
 def _case(
-    one: Measurements, codes: Mapping[str, NDArray[np.int16]], schedules: Mapping[str, SuperSchedule]
+    one: Measurements, codes: Mapping[str, NDArray[ProgramCode]], schedules: Mapping[str, SuperSchedule]
 ) -> TrainingCase | None:
     status, ratios = one["status"], one["ratio"]
     kept = [

@@ -17,6 +17,8 @@ from autosparse.tuner.research.networks.dash import DashModel
 from autosparse.tuner.research.training.pairs import hinge_loss, known_pairs
 from numpy.typing import NDArray
 
+from autosparse.core.dtypes import Flag, NarrowReal, WideIndex
+
 BATCH: Final = 32
 EPOCHS: Final = 100
 RATE: Final = 1e-4
@@ -40,9 +42,9 @@ class TransferCase:
     """
 
     seen: Any = field(repr=False)  # Any: each featurizer has its own type
-    p: NDArray[np.float32] = field(repr=False)
-    z: NDArray[np.float32] = field(repr=False)
-    ratios: NDArray[np.float32] = field(repr=False)
+    p: NDArray[NarrowReal] = field(repr=False)
+    z: NDArray[NarrowReal] = field(repr=False)
+    ratios: NDArray[NarrowReal] = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,9 +91,9 @@ def _patterns(model: DashModel, case: TransferCase) -> torch.Tensor:
 
 
 def _step(
-    model: DashModel, case: TransferCase, s: torch.Tensor, some: NDArray[np.int64], optimizer: torch.optim.Optimizer
+    model: DashModel, case: TransferCase, s: torch.Tensor, some: NDArray[WideIndex], optimizer: torch.optim.Optimizer
 ) -> float:
-    slower, faster = known_pairs(case.ratios[some], np.zeros(len(some), np.bool_))
+    slower, faster = known_pairs(case.ratios[some], np.zeros(len(some), Flag))
     costs = model.costs(s, torch.from_numpy(case.p[some]), torch.from_numpy(case.z[some]))
     loss = hinge_loss(costs, slower, faster)
     optimizer.zero_grad()
@@ -113,8 +115,8 @@ def fine_tuned(source: DashModel, cases: Sequence[TransferCase], settings: FewSh
     return train(model, cases, settings)
 
 
-def costs_of(model: DashModel, s: torch.Tensor, p: NDArray[np.float32], z: NDArray[np.float32]) -> NDArray[np.float32]:
+def costs_of(model: DashModel, s: torch.Tensor, p: NDArray[NarrowReal], z: NDArray[NarrowReal]) -> NDArray[NarrowReal]:
     """Return the costs of programs, (n,), on the pattern s."""
     with torch.no_grad():
-        found: NDArray[np.float32] = model.costs(s, torch.from_numpy(p), torch.from_numpy(z)).numpy()
+        found: NDArray[NarrowReal] = model.costs(s, torch.from_numpy(p), torch.from_numpy(z)).numpy()
     return found

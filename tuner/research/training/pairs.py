@@ -13,13 +13,13 @@ import torch
 from autosparse.tuner.research.training.ranking import known_order
 from numpy.typing import NDArray
 
+from autosparse.core.dtypes import Flag, NarrowReal, WideIndex
+
 NOISE: Final = 0.01
 """Minimum relative time difference of a pair; below it, the order is noise."""
 
 
-def known_pairs(
-    ratios: NDArray[np.float32], censored: NDArray[np.bool_]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def known_pairs(ratios: NDArray[NarrowReal], censored: NDArray[Flag]) -> tuple[NDArray[WideIndex], NDArray[WideIndex]]:
     """Return (slower, faster): indices of the pairs whose order is known and exceeds the noise."""
     is_slower = known_order(ratios, censored) > 0
     is_slower &= ratios[:, None] > (1 + NOISE) * ratios[None, :]
@@ -27,7 +27,7 @@ def known_pairs(
     return slower, faster
 
 
-def hinge_loss(costs: torch.Tensor, slower: NDArray[np.int64], faster: NDArray[np.int64]) -> torch.Tensor:
+def hinge_loss(costs: torch.Tensor, slower: NDArray[WideIndex], faster: NDArray[WideIndex]) -> torch.Tensor:
     """Return the mean over pairs of max(0, 1 - (cost of the slower - cost of the faster)); 0 without pairs."""
     if not len(slower):
         return costs.sum() * 0.0

@@ -21,6 +21,7 @@ from autosparse.tuner.research.training.data import DataSet, TrainingCase
 from autosparse.tuner.research.training.restriction import is_own
 from numpy.typing import NDArray
 
+from autosparse.core.dtypes import Flag, NarrowReal, ProgramCode, Real, WideIndex
 from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
 
@@ -32,8 +33,8 @@ N_PATTERNS: Final = 240
 WORST: Final = 3.0
 """Log ratio assumed for a program that cannot be used on a pattern."""
 
-Codes = NDArray[np.int16]
-Floats = NDArray[np.float32]
+Codes = NDArray[ProgramCode]
+Floats = NDArray[NarrowReal]
 
 
 @dataclass(slots=True)
@@ -44,7 +45,7 @@ class Pool:
     codes: Codes
     every: int  # interval between the patterns that are used
     _n_met: int = 0
-    _patterns: list[tuple[Floats, Codes, NDArray[np.bool_]]] = field(default_factory=list)
+    _patterns: list[tuple[Floats, Codes, NDArray[Flag]]] = field(default_factory=list)
 
     @classmethod
     def of(cls, data: DataSet, cases: Sequence[TrainingCase], n_pool: int = N_POOL) -> Pool:
@@ -53,7 +54,7 @@ class Pool:
         Where the data have several spaces, only programs of this library's space are taken.
         """
         loss: dict[SuperSchedule, float] = {}
-        codes: dict[SuperSchedule, NDArray[np.int16]] = {}
+        codes: dict[SuperSchedule, NDArray[ProgramCode]] = {}
         for case in cases:
             ratios = case.ratios / case.ratios.min()
             for at in np.flatnonzero(is_own(case.codes, data.space)).tolist():
@@ -81,10 +82,10 @@ class Pool:
         return self.codes[greedy(logs, n)]
 
 
-def greedy(logs: NDArray[np.float64], n: int) -> NDArray[np.int64]:
+def greedy(logs: NDArray[Real], n: int) -> NDArray[WideIndex]:
     """Return up to `n` columns of `logs` (patterns, programs) that greedily minimise the mean of row minima."""
     if not logs.size:
-        return np.arange(min(n, logs.shape[1]), dtype=np.int64)
+        return np.arange(min(n, logs.shape[1]), dtype=WideIndex)
     best = np.full(len(logs), WORST)
     chosen: list[int] = []
     for _ in range(min(n, logs.shape[1])):
@@ -93,4 +94,4 @@ def greedy(logs: NDArray[np.float64], n: int) -> NDArray[np.int64]:
         at = int(np.argmin(means))
         chosen.append(at)
         best = np.minimum(best, logs[:, at])
-    return np.array(chosen, np.int64)
+    return np.array(chosen, WideIndex)

@@ -14,20 +14,22 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from autosparse.core.dtypes import Flag, Sign, WideIndex
+
 Floats = NDArray[np.floating[Any]]
-Flags = NDArray[np.bool_]
+Flags = NDArray[Flag]
 
 TOP: Final = (1, 5, 10)
 LOW_QUANTILE: Final = 0.05
 
 
-def known_order(ratios: Floats, censored: Flags) -> NDArray[np.int8]:
+def known_order(ratios: Floats, censored: Flags) -> NDArray[Sign]:
     """Return sign(time_i - time_j), (n, n): 1, 0 or -1; also 0 where censoring leaves the order open."""
     sign = np.sign(ratios[:, None] - ratios[None, :])
     # i is known to be slower than j only if j's time is exact; i's may be a lower bound.
     open_pairs = ((sign >= 0) & censored[None, :]) | ((sign <= 0) & censored[:, None])
     sign[open_pairs] = 0
-    return sign.astype(np.int8)
+    return sign.astype(Sign)
 
 
 def ordered_pairs(costs: Floats, ratios: Floats, censored: Flags) -> float:
@@ -62,12 +64,12 @@ def kendall_tau(costs: Floats, ratios: Floats, censored: Flags) -> float:
     n_pairs_known, n_pairs_predicted = np.count_nonzero(known), np.count_nonzero(predicted)
     if not n_pairs_known or not n_pairs_predicted:
         return float("nan")
-    return float((known * predicted).sum(dtype=np.int64) / np.sqrt(float(n_pairs_known) * n_pairs_predicted))
+    return float((known * predicted).sum(dtype=WideIndex) / np.sqrt(float(n_pairs_known) * n_pairs_predicted))
 
 
-def _pairs(costs: Floats, ratios: Floats, censored: Flags) -> tuple[NDArray[np.int8], NDArray[np.int8]]:
+def _pairs(costs: Floats, ratios: Floats, censored: Flags) -> tuple[NDArray[Sign], NDArray[Sign]]:
     above = np.triu_indices(len(costs), 1)
-    predicted = np.sign(costs[:, None] - costs[None, :]).astype(np.int8)
+    predicted = np.sign(costs[:, None] - costs[None, :]).astype(Sign)
     return known_order(ratios, censored)[above], predicted[above]
 
 

@@ -18,6 +18,8 @@ from autosparse.tuner.space.own import OwnSpace
 from autosparse.tuner.space.template import Categorical, Parameter
 from numpy.typing import NDArray
 
+from autosparse.core.dtypes import Flag, NarrowIndex, ProgramCode, WideIndex
+
 OWN: Final = 0
 """Position of this library's space among the spaces of a model that products read."""
 
@@ -27,9 +29,9 @@ def is_joint(space: JointSpace) -> bool:
     return len(space.spaces) > 1 and isinstance(space.spaces[OWN], OwnSpace)
 
 
-def is_own(codes: NDArray[np.int16], space: JointSpace) -> NDArray[np.bool_]:
+def is_own(codes: NDArray[ProgramCode], space: JointSpace) -> NDArray[Flag]:
     """Return a mask of the rows of codes whose program belongs to this library's space; all True for a single space."""
-    return codes[:, 0] == OWN if is_joint(space) else np.ones(len(codes), np.bool_)
+    return codes[:, 0] == OWN if is_joint(space) else np.ones(len(codes), Flag)
 
 
 def own_only(space: JointSpace) -> JointSpace:
@@ -37,7 +39,7 @@ def own_only(space: JointSpace) -> JointSpace:
     return JointSpace(space.spaces[: OWN + 1])
 
 
-def own_columns(space: JointSpace) -> NDArray[np.int64]:
+def own_columns(space: JointSpace) -> NDArray[WideIndex]:
     """Return the columns of rows of codes in `space` that a code in `own_only(space)` has, in its order."""
     kept = {SPACE, *(f"{space.spaces[OWN].name}.{one.name}" for one in space.spaces[OWN].parameters)}
     names = [one.name for one in space.parameters for _ in range(width(one))]
@@ -54,7 +56,7 @@ def restricted(trees: Trees, space: JointSpace) -> Trees:
     kept: list[tuple[float, int, int, int]] = []
     nodes, change = trees.nodes.tolist(), (trees.n_sketch, constant, moved)
     roots = [_copy(nodes, root, kept, change) for root in trees.roots.tolist()]
-    return Trees(np.array(kept, NODE), np.array(roots, np.int32), trees.base, trees.n_sketch)
+    return Trees(np.array(kept, NODE), np.array(roots, NarrowIndex), trees.base, trees.n_sketch)
 
 
 def _constants(parameters: Sequence[Parameter], own: str) -> list[int | None]:

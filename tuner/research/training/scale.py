@@ -11,11 +11,12 @@ from autosparse.tuner.learned.predict import RatioScale
 from autosparse.tuner.research.collect.files import MEASURED, REFUSED, Measurements
 from numpy.typing import NDArray
 
+from autosparse.core.dtypes import Real
 from autosparse.core.schedule import SuperSchedule
 from autosparse.core.values import dataclass
 from autosparse.errors import RecordError
 
-Floats = NDArray[np.float64]
+Floats = NDArray[Real]
 Costs = Callable[[Measurements, list[SuperSchedule]], NDArray[np.floating]]
 """Function that returns a model's costs of schedules on the pattern of some measurements; nan outside its space."""
 
@@ -72,7 +73,7 @@ def _case(one: Measurements, costs: Costs) -> _Case | None:
     if not schedules:
         return None
     try:
-        found = np.asarray(costs(one, schedules), np.float64)
+        found = np.asarray(costs(one, schedules), Real)
     except FileNotFoundError:  # a real pattern whose file is missing
         return None
     is_known = np.isfinite(found)
@@ -84,4 +85,4 @@ def _case(one: Measurements, costs: Costs) -> _Case | None:
         for schedule, cost, known in zip(schedules, found, is_known, strict=True)
         if known and str(schedule.format) in DEFAULT_LIKE
     }
-    return _Case(found[measured], np.log(one["ratio"][kept[measured]].astype(np.float64)), anchors)
+    return _Case(found[measured], np.log(one["ratio"][kept[measured]].astype(Real)), anchors)

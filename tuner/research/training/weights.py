@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 from autosparse.tuner.learned.predict import PORTFOLIO
 from autosparse.tuner.learned.safetensors import read_safetensors
 from autosparse.tuner.learned.weights import FORMAT, FORMAT_VERSION
 from autosparse.tuner.research.networks.cost_model import NetworkCostModel
 from autosparse.tuner.research.training.meaning import Meaning, write_model
 
+from autosparse.core.dtypes import NarrowReal
 from autosparse.errors import RecordError
 
 __all__ = ["Meaning", "read_weights", "write_weights"]
@@ -18,7 +18,7 @@ __all__ = ["Meaning", "read_weights", "write_weights"]
 
 def write_weights(path: Path, model: NetworkCostModel, meaning: Meaning) -> None:
     """Write the weights of `model`, with the metadata `meaning`, to a weights file at `path`, atomically."""
-    write_model(path, {name: value.astype(np.float32) for name, value in model.weights().items()}, meaning)
+    write_model(path, {name: value.astype(NarrowReal) for name, value in model.weights().items()}, meaning)
 
 
 def read_weights(path: Path, *, backend: str = "own") -> tuple[NetworkCostModel, Meaning]:

@@ -15,6 +15,8 @@ import numpy as np
 from autosparse.tuner.research.transfer.source import FEW_TREES, Floats, SourceModel, fit_source
 from numpy.typing import NDArray
 
+from autosparse.core.dtypes import NarrowReal, Real
+
 FEWEST: Final = 5
 """Minimum number of sampled matrices for which validation found this to be the best transfer."""
 
@@ -31,13 +33,13 @@ class Corrected:
     source: SourceModel = field(repr=False)
     trees: SourceModel = field(repr=False)
 
-    def costs(self, rows: Floats) -> NDArray[np.float64]:
+    def costs(self, rows: Floats) -> NDArray[Real]:
         """Return predicted logarithms of times for rows of features, (n,), up to a constant per pattern."""
         base = self.source.costs(rows)
-        return np.asarray(base + self.trees.costs(_beside(rows, base)), np.float64)
+        return np.asarray(base + self.trees.costs(_beside(rows, base)), Real)
 
 
-def fit_correction(source: SourceModel, rows: Sequence[Floats], y: Sequence[NDArray[np.float64]]) -> Corrected:
+def fit_correction(source: SourceModel, rows: Sequence[Floats], y: Sequence[NDArray[Real]]) -> Corrected:
     """Fit a correction of `source` to samples on a target: feature rows (`described`) and log times, per pattern.
 
     Raises MissingExtraError without scikit-learn.
@@ -49,4 +51,4 @@ def fit_correction(source: SourceModel, rows: Sequence[Floats], y: Sequence[NDAr
 
 
 def _beside(rows: Floats, base: NDArray[np.floating[Any]]) -> Floats:
-    return np.column_stack([rows, base]).astype(np.float32)
+    return np.column_stack([rows, base]).astype(NarrowReal)

@@ -14,10 +14,11 @@ from autosparse.tuner.research.targets.accelerator import Accelerator, Configura
 from autosparse.tuner.research.targets.simulation import row_order
 from numpy.typing import NDArray
 
+from autosparse.core.dtypes import NarrowReal, Real, WideIndex
 from autosparse.core.pattern import Pattern
 
-Floats = NDArray[np.float32]
-Ints = NDArray[np.int64]
+Floats = NDArray[NarrowReal]
+Ints = NDArray[WideIndex]
 
 COUNTED: Final = (
     "tiles per entry", "rows visited per entry", "columns of panels per entry", "columns per tile", "panels",
@@ -28,10 +29,10 @@ _SEGMENT_BYTES: Final = 4
 
 def counted(pattern: Pattern, target: Accelerator) -> Floats:
     """Return log2 of the quantities COUNTED of `pattern` for all configurations, (configurations, len(COUNTED))."""
-    found = np.zeros((len(target.configurations), len(COUNTED)), np.float32)
+    found = np.zeros((len(target.configurations), len(COUNTED)), NarrowReal)
     if not pattern.nnz:
         return found
-    kept: dict[tuple[int, int, int], NDArray[np.float64]] = {}
+    kept: dict[tuple[int, int, int], NDArray[Real]] = {}
     panels: dict[tuple[int, int], _Panels] = {}
     for number, configured in enumerate(target.configurations):
         one = configured.canonical(*pattern.shape, target.n_columns)
@@ -48,16 +49,16 @@ class _Panels:
     """Division of a pattern into row panels of one height, with the counts that do not depend on the tile width."""
 
     def __init__(self, pattern: Pattern, like: Configuration) -> None:
-        place = np.empty(pattern.n_rows, np.int64)
+        place = np.empty(pattern.n_rows, WideIndex)
         place[row_order(pattern, like)] = np.arange(pattern.n_rows)
         self._row = np.repeat(place, pattern.row_lengths)
         self._panel = self._row // like.p_row
-        self._column = pattern.indices[: pattern.nnz].astype(np.int64)
+        self._column = pattern.indices[: pattern.nnz].astype(WideIndex)
         self._n_cols = pattern.n_cols
         self._n_distinct = _n_distinct(self._panel * pattern.n_cols + self._column)
         self._sizes = np.bincount(self._panel)
 
-    def tiled(self, p_col: int) -> NDArray[np.float64]:
+    def tiled(self, p_col: int) -> NDArray[Real]:
         """Return log2 of the quantities COUNTED, except the last, for tiles of `p_col` columns."""
         nnz = self._panel.size
         width = min(p_col, self._n_cols)
@@ -70,7 +71,7 @@ class _Panels:
             n_tiles / nnz, n_visits / nnz, self._n_distinct / nnz, self._n_distinct / n_tiles, n_panels,
             self._sizes.max() / nnz, width, nnz / n_tiles,
         )  # fmt: skip
-        found: NDArray[np.float64] = np.log2(np.array(numbers, np.float64))
+        found: NDArray[Real] = np.log2(np.array(numbers, Real))
         return found
 
 
@@ -94,12 +95,12 @@ def additive(target: Accelerator, numbers: Sequence[int] | None = None) -> Float
         for a in range(len(singles))
         for b in range(a)
     ]
-    whole: Floats = np.hstack([*singles, *pairs]).astype(np.float32)
+    whole: Floats = np.hstack([*singles, *pairs]).astype(NarrowReal)
     return whole
 
 
 def _one_hot(column: NDArray[Any], values: Sequence[int]) -> Floats:
-    made: Floats = (column[:, None] == np.array(values)[None, :]).astype(np.float32)
+    made: Floats = (column[:, None] == np.array(values)[None, :]).astype(NarrowReal)
     return made
 
 
@@ -107,4 +108,4 @@ def program_numbers(target: Accelerator) -> Floats:
     """Return log2 of the sizes, and the bits, of all configurations, (configurations, 6), comparable between grids."""
     rows = [(np.log2(one.p_row), np.log2(one.p_col), np.log2(min(one.split, target.n_columns)), *one.values[3:])
             for one in target.configurations]  # fmt: skip
-    return np.array(rows, np.float32)
+    return np.array(rows, NarrowReal)

@@ -18,7 +18,9 @@ import numpy as np
 from autosparse.tuner.research.training.ranking import pooled_pairs
 from numpy.typing import NDArray
 
-Doubles = NDArray[np.float64]
+from autosparse.core.dtypes import Flag, Real
+
+Doubles = NDArray[Real]
 
 RIDGES: Final = (0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
 RIDGE_OF_ONE: Final = 10.0
@@ -52,8 +54,8 @@ class Transferred:
     def costs(self, base: NDArray[np.floating[Any]], phi: NDArray[np.floating[Any]]) -> Doubles:
         """Return costs of programs from the source's costs (n,) and phi (n, d); exactly the base without a residual."""
         if self.ridge is None:
-            return np.asarray(base, np.float64)
-        return self.scale * np.asarray(base, np.float64) + np.asarray(phi, np.float64) @ self.theta
+            return np.asarray(base, Real)
+        return self.scale * np.asarray(base, Real) + np.asarray(phi, Real) @ self.theta
 
 
 def fit_residual(patterns: Sequence[Fitted], *, scale: float = 1.0) -> Transferred:
@@ -92,7 +94,7 @@ def _one_thread() -> AbstractContextManager[object]:
 
 
 def _centred(one: Fitted) -> Fitted:
-    base, phi = np.asarray(one.base, np.float64), np.asarray(one.phi, np.float64)
+    base, phi = np.asarray(one.base, Real), np.asarray(one.phi, Real)
     order = np.lexsort((base, one.y))  # sums must not depend on the order of samples
     return Fitted((base - base.mean())[order], (phi - phi.mean(axis=0))[order], (one.y - one.y.mean())[order])
 
@@ -114,8 +116,8 @@ class _Moments:
 
 def _ridge(patterns: Sequence[_Moments], ridge: float, scale: float | None) -> tuple[Doubles, float]:
     """Return (theta, a); a is `scale`, or fitted with theta (at least 0, almost without penalty)."""
-    gram: Doubles = np.sum([one.gram for one in patterns], axis=0, dtype=np.float64)
-    xy: Doubles = np.sum([one.xy for one in patterns], axis=0, dtype=np.float64)
+    gram: Doubles = np.sum([one.gram for one in patterns], axis=0, dtype=Real)
+    xy: Doubles = np.sum([one.xy for one in patterns], axis=0, dtype=Real)
     strengths = np.full(len(xy), ridge)
     if scale is None:
         strengths[0] = 1e-6
@@ -128,7 +130,7 @@ def _ridge(patterns: Sequence[_Moments], ridge: float, scale: float | None) -> t
 
 
 def _solved(gram: Doubles, strengths: Doubles, xy: Doubles) -> Doubles:
-    found: Doubles = np.linalg.solve(gram + np.diag(strengths), xy).astype(np.float64, copy=False)
+    found: Doubles = np.linalg.solve(gram + np.diag(strengths), xy).astype(Real, copy=False)
     return found
 
 
@@ -142,5 +144,5 @@ def _left_out(patterns: Sequence[_Moments], ridge: float, scale: float | None) -
 
 def _pairs(costs: Sequence[Doubles], patterns: Sequence[_Moments]) -> float:
     """Return the share of sample pairs that `costs` order as the times do; equal times do not form a pair."""
-    exact = [np.zeros(one.y.size, np.bool_) for one in patterns]
+    exact = [np.zeros(one.y.size, Flag) for one in patterns]
     return pooled_pairs((cost, one.y, flags) for cost, one, flags in zip(costs, patterns, exact, strict=True))

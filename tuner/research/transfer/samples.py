@@ -10,10 +10,11 @@ import numpy as np
 from autosparse.tuner.research.targets.accelerator import Accelerator
 from numpy.typing import NDArray
 
+from autosparse.core.dtypes import Real, WideIndex
 from autosparse.errors import RecordError
 
-Ints = NDArray[np.int64]
-Doubles = NDArray[np.float64]
+Ints = NDArray[WideIndex]
+Doubles = NDArray[Real]
 
 PER_PATTERN: Final = 100
 """Configurations measured per pattern (DASH section 4.1)."""
@@ -46,9 +47,9 @@ class Samples:
 
 def drawn(numbers: Sequence[int] | Ints, times: Doubles, *, rng: np.random.Generator, name: str = "") -> Samples:
     """Draw PER_PATTERN distinct members of `numbers` at random, or all if fewer; `times` is indexed by number."""
-    known = np.unique(np.asarray(numbers, np.int64))
+    known = np.unique(np.asarray(numbers, WideIndex))
     taken = np.sort(rng.choice(known, min(PER_PATTERN, known.size), replace=False))
-    return Samples(name, taken, np.asarray(times, np.float64)[taken])
+    return Samples(name, taken, np.asarray(times, Real)[taken])
 
 
 def to_measure(target: Accelerator, shape: tuple[int, int], *, seed: int = 0, n: int = PER_PATTERN) -> list[int]:
@@ -56,7 +57,7 @@ def to_measure(target: Accelerator, shape: tuple[int, int], *, seed: int = 0, n:
     same = target.distinct(*shape)
     known = sorted(set(same))
     default = same[target.configurations.index(target.default)]
-    others = np.array([number for number in known if number != default], np.int64)
+    others = np.array([number for number in known if number != default], WideIndex)
     rng = np.random.default_rng(seed)
     more = rng.permutation(others)[: max(0, n - 1)].tolist()
     return sorted([default, *more])

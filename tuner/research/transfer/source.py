@@ -19,10 +19,11 @@ from autosparse.tuner.research.training.boosting import BoostSettings, fit
 from autosparse.tuner.research.transfer.counts import counted, program_numbers
 from numpy.typing import NDArray
 
+from autosparse.core.dtypes import NarrowReal, Real
 from autosparse.core.pattern import Pattern
 from autosparse.errors import RecordError
 
-Floats = NDArray[np.float32]
+Floats = NDArray[NarrowReal]
 
 SOURCE_TREES: Final = BoostSettings(n_trees=300, rate=0.08, leaves=31, fewest=20, focus=0.5)
 FEW_TREES: Final = BoostSettings(n_trees=150, rate=0.08, leaves=15, fewest=10, focus=0.5)
@@ -33,7 +34,7 @@ KIND: Final = "accelerator source"
 def plain_rows(pattern: Pattern, target: Accelerator) -> Floats:
     """Return the features of `described` without the counts on the pattern, so that the cost is O(nonzeros)."""
     vector, programs = matrix_vector(pattern), program_numbers(target)
-    return np.hstack([np.repeat(vector[None], len(programs), axis=0), programs]).astype(np.float32)
+    return np.hstack([np.repeat(vector[None], len(programs), axis=0), programs]).astype(NarrowReal)
 
 
 def described(pattern: Pattern, target: Accelerator) -> Floats:
@@ -74,7 +75,7 @@ def _storable(value: NDArray[Any]) -> NDArray[Any]:
 
 
 def fit_source(
-    rows: Sequence[Floats], y: Sequence[NDArray[np.float64]], *, name: str = "", settings: BoostSettings = SOURCE_TREES
+    rows: Sequence[Floats], y: Sequence[NDArray[Real]], *, name: str = "", settings: BoostSettings = SOURCE_TREES
 ) -> SourceModel:
     """Fit trees to (features, log times) of each pattern; raise MissingExtraError without scikit-learn."""
     centred = [one - one.mean() for one in y]
