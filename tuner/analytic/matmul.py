@@ -118,8 +118,8 @@ class TrafficModel:
             is_runtimes = traits.tile == 0
             one_thread_s = self._wide_s(setting, traits, shape) * np.where(is_runtimes, 1.0, behind_runtime(problem))
         # Two threads on two cores gain about 1.7: they share the L3 cache and the memory bandwidth.
-        start_s = self.rates.start_s if problem.threads > 1 else 0.0
-        times: list[float] = (start_s + one_thread_s / speedup_of(problem.threads, problem.target.n_cores)).tolist()
+        speedup = 1.0 + 0.7 * (min(problem.threads, problem.target.n_cores) - 1)
+        times: list[float] = (self.rates.start_s + one_thread_s / speedup).tolist()
         return times
 
     def _vector_s(self, setting: _Setting, traits: Traits, shape: _Shapes) -> Floats:
@@ -216,11 +216,6 @@ class TrafficModel:
         n_bytes = self.facts.n_rows * setting.n_columns * setting.item
         found = n_bytes * (1 + 2 * (shape.n_panels - 1)) / self._rate(setting, self._footprint(setting))
         return np.asarray(found)
-
-
-def speedup_of(threads: int, n_cores: int) -> float:
-    """Return the assumed speed of `threads` threads over one thread's."""
-    return 1.0 + 0.7 * (min(threads, n_cores) - 1)
 
 
 LLC_CONTENTION: Final = 1.3

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from autosparse.tuner.analytic.matmul import CoreRates, behind_runtime, speedup_of
+from autosparse.tuner.analytic.matmul import CoreRates, behind_runtime
 from autosparse.tuner.features.statistics import Locality, PatternFacts
 
 from autosparse.core.problem import Problem
@@ -63,10 +63,9 @@ class SampledModel:
         entries_s = n_cells * (SUM_S / jam + ENTRY_S + 0.2e-9 * (n_tiles - 1) / jam)
         entries_s += n_cells * PADDED_S if one is not None and not (one.format.is_csr or is_runtimes) else 0.0
         rows_s = n_panels * facts.n_rows / r * self.rates.row_s
-        one_thread_s = max(gather_s, arithmetic_s) + entries_s + rows_s
+        speedup = 1.0 + 0.7 * (min(problem.threads, problem.target.n_cores) - 1)
         behind = 1.0 if is_runtimes or r > 1 else behind_runtime(problem)
-        start_s = self.rates.start_s if problem.threads > 1 else 0.0
-        return start_s + one_thread_s / speedup_of(problem.threads, problem.target.n_cores) * behind
+        return self.rates.start_s + (max(gather_s, arithmetic_s) + entries_s + rows_s) / speedup * behind
 
     def _resident_share(self, problem: Problem, one: SuperSchedule | None, streaming_bytes: float) -> float:
         """Return the fraction of rows of Y still in L2 when gathered again; see `TrafficModel._fetched_shares`."""

@@ -22,8 +22,7 @@ from autosparse.scalar import SINGLE
 KNOWN: Final = Path(__file__).with_name("machines.json")
 """File with the machines that the repository's measurements come from, and their rates."""
 
-RATES: Final = ("l1", "l2", "l3", "memory", "gathers", "flops")
-"""Names of the rates that every record has."""
+RATES: Final = ("l1", "l2", "l3", "memory", "gathers", "flops")  # in every record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,7 +27,7 @@ LIMIT_S: Final = number("step seconds per unit", "rates")
 SAMPLE_S: Final = number("measuring rates", "sample s")
 """Minimum seconds of one sample on one thread; shorter ones would time the clock and calls of Python."""
 SHARED_SAMPLE_S: Final = number("measuring rates", "shared sample s")
-"""Minimum seconds of a copy by several threads of Python, which take up to 0.1 ms to start."""
+"""Minimum seconds of a copy by several threads of Python, which take up to 0.1 ms to start and time themselves."""
 MIN_SAMPLES: Final = 3
 """Minimum number of samples of a rate, whatever the time limit, for work that is shorter than SAMPLE_S."""
 MAX_SAMPLES: Final = 50
@@ -52,14 +52,18 @@ WIDE: Final = 256
 COPIES: Final = 64
 """Maximum number of copies by one call of NumPy. A call takes as long as a copy of an L1 cache."""
 LINE_BYTES: Final = 64
+HASH: Final = 2_654_435_761
+"""Knuth's multiplier of hashing, which makes random columns."""
 PAUSE_S: Final = number("measuring rates", "pause s")
 """Seconds after which the pool's threads sleep (docs/howto/threads.md)."""
 
 MIN_BUSY: Final = number("measuring rates", "minimum busy")
-"""Minimum processor time of a copy over threads times wall time; below it, other programs used the cores meanwhile."""
+"""Minimum processor time of work by one thread over wall time; below it, other programs used the core meanwhile."""
+MAX_CAUTION_S: Final = number("measuring rates", "longest caution s")
+"""Maximum seconds to wait while the pool restricts products to one thread, as after its threads were started."""
 
-Repeat = Callable[[int], object]
-"""Type of a function that does a piece of work n times."""
+Repeat = Callable[[int], "float | None"]
+"""Type of a function that does a piece of work n times; it returns the seconds if the caller's clock would not tell."""
 Clock = Callable[[], float]
 
 
@@ -109,10 +113,15 @@ def measured_rates(
         n_entries = work.gather(1)[0]
         start_s = max(0.0, n_entries / gathers - n_entries / one_gathers / threads)
         wake_s = timer.wake_s(work, threads, n_entries / gathers)
-        near = min(far // 2, 4 * target.l2_bytes * threads)
+        near = min(far // 2, 2 * target.l2_bytes * threads)
         shared_s = SHARED_SAMPLE_S if threads > 1 else SAMPLE_S
-        l3 = timer.rate(near, work.copy(near, threads), 0.1, threads, shared_s)
+        begin_s = clock()
+        copy = work.copy(near, threads)
+        first_write_s = clock() - begin_s
+        l3 = timer.rate(near, copy, 0.1, threads, shared_s)
         core_l3 = timer.rate(near // threads, work.copy(near // threads, 1), 0.1)
+        if timer.left_s() < first_write_s * (far / near - 1.0):
+            far = near  # new memory is slow here: a second footprint would exceed the time limit
         memory = timer.rate(far, work.copy(far, threads), 0.4, threads, shared_s)
         core_memory = timer.rate(far, work.copy(far, 1), 1.0)
     finally:
@@ -121,7 +130,7 @@ def measured_rates(
         l1=l1, l2=l2, l3=l3, memory=memory, gathers=gathers, flops=flops, core_l3=core_l3, core_memory=core_memory,
         start_s=start_s, wake_s=wake_s,
     )  # fmt: skip
-    return Measurement(rates, is_disturbed=timer.busy < MIN_BUSY)
+    return Measurement(rates, is_disturbed=timer.is_disturbed)
 
 
 def far_bytes(target: Target, threads: int) -> int:
@@ -135,15 +144,21 @@ class _Timer:
 
     def __init__(self, end_s: float, clock: Clock, cpu_clock: Clock) -> None:
         self._end_s, self._clock, self._cpu_clock = end_s, clock, cpu_clock
-        self.busy = 1.0  # least processor time over wall time of the threads, of all rates
+        self.is_disturbed = False  # other programs used the cores during one of the rates
+
+    def left_s(self) -> float:
+        """Return the seconds until the end; negative after it."""
+        return self._end_s - self._clock()
 
     def rate(self, units: float, repeat: Repeat, share: float, threads: int = 1, sample_s: float = SAMPLE_S) -> float:
         """Return the units per second of the fastest sample, in at most about `share` of the time that is left.
 
-        `threads` threads work. A sample has as many rounds as `sample_s` takes. The first sample finds cold caches.
+        `threads` threads work. A sample has as many rounds as `sample_s` takes. A first run finds cold caches and does
+        not count.
         """
         begin_s, cpu_s = self._clock(), self._cpu_clock()
         limit_s = begin_s + share * max(0.0, self._end_s - begin_s)
+        self._sample_s(repeat, 1)
         rounds, best_s = 1, self._sample_s(repeat, 1)
         while rounds * best_s < sample_s and rounds < 1 << 20:
             rounds = max(2 * rounds, min(64 * rounds, int(sample_s / max(best_s, 1e-9)) + 1))
@@ -153,24 +168,24 @@ class _Timer:
             if self._clock() + rounds * best_s > limit_s and (n >= MIN_SAMPLES or not is_short):
                 break
             best_s = min(best_s, self._sample_s(repeat, rounds))
-        busy = (self._cpu_clock() - cpu_s) / threads / max(self._clock() - begin_s, 1e-9)
-        self.busy = min(self.busy, busy)
+        busy = (self._cpu_clock() - cpu_s) / max(self._clock() - begin_s, 1e-9)
+        self.is_disturbed |= threads == 1 and busy < MIN_BUSY  # several threads start too late for a verdict
         return units / max(best_s, 1e-12)
 
     def _sample_s(self, repeat: Repeat, rounds: int) -> float:
         start_s = self._clock()
-        repeat(rounds)
-        return (self._clock() - start_s) / rounds
+        own_s = repeat(rounds)
+        return (self._clock() - start_s if own_s is None else own_s) / rounds
 
     def wake_s(self, work: Workloads, threads: int, usual_s: float) -> float:
-        """Return the median seconds by which a product after a pause exceeds `usual_s`; 0 for one thread."""
+        """Return the least seconds by which a product after a pause exceeds `usual_s`; 0 for one thread."""
         if threads == 1:
             return 0.0
         found, (_, product) = list[float](), work.gather(threads)
-        for _ in range(3):
+        for _ in range(2):
             work.pause()
             found.append(self._sample_s(product, 1) - usual_s)
-        return max(0.0, sorted(found)[1])
+        return max(0.0, min(found))
 
 
 class _Products:
@@ -181,8 +196,8 @@ class _Products:
         self._source, self._target = (np.empty(far // 2 + spare, Byte) for _ in range(2))
         self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
         self._n_touched = 0  # bytes of both arrays that were written, so that the system has assigned memory
-        rng = np.random.default_rng(0)
-        columns = rng.integers(0, ROWS, ROWS * PER_ROW, dtype=NarrowIndex)
+        # Multiplicative hashing: importing NumPy's random generators would take 10 ms.
+        columns = (np.arange(ROWS * PER_ROW) * HASH % (1 << 32) * ROWS >> 32).astype(NarrowIndex)
         self._narrow = _csr(ROWS, PER_ROW, columns), np.ones(ROWS, NarrowReal), np.empty(ROWS, NarrowReal)
         band = np.add.outer(np.arange(BAND_ROWS, dtype=NarrowIndex), np.arange(BAND, dtype=NarrowIndex)).ravel()
         B, C = np.ones((BAND_ROWS + BAND, WIDE), NarrowReal), np.empty((BAND_ROWS, WIDE), NarrowReal)
@@ -205,13 +220,13 @@ class _Products:
         parts, pool = self._parts(n_bytes // 2, threads), self._pool
         if threads == 1 or pool is None:
             return lambda rounds: _copy(*parts[0], rounds)
-        return lambda rounds: [one.result() for one in [pool.submit(_copy, *pair, rounds) for pair in parts]]
+        return lambda rounds: max(one.result() for one in [pool.submit(_copy, *pair, rounds) for pair in parts])
 
     def gather(self, threads: int) -> tuple[float, Repeat]:
-        return float(ROWS * PER_ROW), _product(*self._narrow, threads)
+        return float(ROWS * PER_ROW), _settled(_product(*self._narrow, threads), threads)
 
     def multiply(self, threads: int) -> tuple[float, Repeat]:
-        return 2.0 * BAND_ROWS * BAND * WIDE, _product(*self._wide, threads)
+        return 2.0 * BAND_ROWS * BAND * WIDE, _settled(_product(*self._wide, threads), threads)
 
     def pause(self) -> None:
         time.sleep(PAUSE_S)
@@ -227,14 +242,24 @@ def _csr(n_rows: int, per_row: int, columns: NDArray[NarrowIndex]) -> tuple[NDAr
     return indptr, columns, np.ones(columns.size, NarrowReal)
 
 
-def _copy(source: NDArray[Byte], target: NDArray[Byte], rounds: int) -> None:
-    """Copy `source` `rounds` times by few calls of NumPy, which hold no lock of Python meanwhile.
+def _copy(source: NDArray[Byte], target: NDArray[Byte], rounds: int) -> float:
+    """Copy `source` `rounds` times by few calls of NumPy, without Python's lock; return the seconds of this thread.
 
     Each copy begins LINE_BYTES after the one before: NumPy would change the order of loops over equal copies.
     """
+    start_s = time.perf_counter()
     for left in range(rounds, 0, -COPIES):
         shape = min(left, COPIES), source.size
         np.copyto(as_strided(target, shape, (LINE_BYTES, 1)), np.broadcast_to(source, shape))
+    return time.perf_counter() - start_s
+
+
+def _settled(product: Repeat, threads: int) -> Repeat:
+    """Return `product` after a first run, which may start threads, and after the pool's restriction to one thread."""
+    product(1)
+    if threads > 1:
+        time.sleep(min(MAX_CAUTION_S, runtime_api.lib.asp_pool_caution_left_ns() * 1e-9))
+    return product
 
 
 def _product(csr: Any, B: NDArray[Any], out: NDArray[Any], threads: int) -> Repeat:

@@ -15,13 +15,13 @@ from typing import Final
 
 from autosparse.core.problem import Problem
 from autosparse.core.target import Target
-from autosparse.tuner.analytic.matmul import CALIBRATED_LANES, ModelRates, VectorRates, speedup_of
+from autosparse.tuner.analytic.matmul import CALIBRATED_LANES, ModelRates, VectorRates
 from autosparse.tuner.analytic.models import SHIPPED
 from autosparse.tuner.features.setting import KNOWN, RATES, MachineRates
 
 REFERENCE_THREADS: Final = 2
 """Number of threads of the rates in `machines.json`."""
-STEPS_PER_OCTAVE: Final = 2
+STEPS_PER_OCTAVE: Final = 1
 """Steps of a rounded rate per factor of two. Two measurements of one machine differ by less than a step, mostly."""
 PER_ENTRY: Final = (
     "default_entry", "gathered_entry", "gathered_narrow", "scalar_entry", "column_block", "column_cell", "block",
@@ -84,21 +84,27 @@ def model_rates(problem: Problem, rates: MachineRates | None, measured_threads: 
     """
     if rates is None:
         return SHIPPED
-    reference, _ = references()
+    reference, probed = references()
     threads = min(problem.threads, problem.target.n_cores, measured_threads)
     core, vector = SHIPPED
     per_core = {name: getattr(rates, name) / measured_threads for name in ("l1", "l2")}
     shared = {name: _shared(rates, name, threads, measured_threads) for name in ("l3", "memory")}
-    speedup = speedup_of(threads, threads)
-    reference_speedup = speedup_of(REFERENCE_THREADS, REFERENCE_THREADS)
+    speedup = _speedup(threads)
+    reference_speedup = _speedup(REFERENCE_THREADS)
     factors = {name: rate / (getattr(reference, name) / REFERENCE_THREADS) for name, rate in per_core.items()}
     factors |= {name: rate / speedup / (getattr(reference, name) / reference_speedup) for name, rate in shared.items()}
     factors["flops"] = rates.flops / measured_threads / (reference.flops / REFERENCE_THREADS)
+    start_s = max(0.0, rates.start_s - probed.start_s) if threads > 1 else 0.0
     scaled = {name: getattr(core, name) * factor for name, factor in factors.items()}
     return (
-        dataclasses.replace(core, **scaled, start_s=rates.start_s),
+        dataclasses.replace(core, **scaled, start_s=start_s),
         _vector(vector, problem, rates.gathers / measured_threads / (reference.gathers / REFERENCE_THREADS)),
     )
+
+
+def _speedup(threads: int) -> float:
+    """Return the speed of `threads` threads over one thread's that the models assume."""
+    return 1.0 + 0.7 * (threads - 1)
 
 
 def _shared(rates: MachineRates, name: str, threads: int, measured_threads: int) -> float:
