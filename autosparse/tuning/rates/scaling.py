@@ -73,7 +73,7 @@ def rounded(rates: MachineRates, anchor: MachineRates) -> MachineRates:
 def _rounded(value: float, anchor: float) -> float:
     if value <= 0.0:
         return 0.0
-    return anchor * 2.0 ** (round(STEPS_PER_OCTAVE * math.log2(value / anchor)) / STEPS_PER_OCTAVE)
+    return anchor * math.pow(2.0, round(STEPS_PER_OCTAVE * math.log2(value / anchor)) / STEPS_PER_OCTAVE)
 
 
 def model_rates(problem: Problem, rates: MachineRates | None, measured_threads: int) -> ModelRates:
