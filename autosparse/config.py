@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from autosparse.errors import OptionError
 from autosparse.isa import ISAS, IsaName
+from autosparse.notices import model_named
 from autosparse.scalar import HALF, SINGLE, StoredName
 
 
@@ -203,9 +204,8 @@ SETTINGS: Final[Mapping[str, Setting]] = {
         Setting("dump_dir", "AUTOSPARSE_DUMP_DIR", _path, "a folder",
                 "Folder to which IR and C of each kernel are written; edited C is read back."),
         Setting("models", "AUTOSPARSE_MODELS", _path, "a folder", "Folder of cost models (default: the shipped ones)."),
-        Setting("model", "AUTOSPARSE_MODEL", _one_of("boosted", "waconet", "statistics"),
-                "boosted, waconet or statistics",
-                "Cost model: boosted trees, WACO's network (trees where no network is shipped), or statistics alone."),
+        Setting("model", "AUTOSPARSE_MODEL", model_named, "boosted, waco or statistics",
+                "Cost model: boosted trees, WACO's network and graph (trees where none is shipped), or statistics."),
         Setting("compiler", "AUTOSPARSE_CC", str, "a C compiler command, or numba",
                 "Compiler for generated kernels (default: cc, gcc, clang, ziglang's, then numba)."),
         Setting("isa", "AUTOSPARSE_ISA", _one_of(*ISAS), " or ".join((", ".join([*ISAS][:-1]), [*ISAS][-1])),

@@ -111,3 +111,17 @@ def warn(category: type[Warning], message: str, *, stacklevel: int) -> None:
 def forget_warnings() -> None:
     """Forget which warnings were shown, so that each is shown again (for tests)."""
     _warned.clear()
+
+
+MODELS = ("boosted", "waco", "statistics")
+"""Values of the option `model`."""
+
+
+def model_named(value: object) -> str:
+    """Return `value` if it is in MODELS, or the present name for an old one, with a warning; else raise ValueError."""
+    name = str(value)
+    if name == "waconet":
+        what = 'model="waconet" is now model="waco"; the old name will be removed in the release after 0.3'
+        warnings.warn(what, DeprecationWarning, stacklevel=2)
+        name = "waco"
+    return MODELS[MODELS.index(name)]

@@ -13,6 +13,7 @@ its raw file is made from that.
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,7 +23,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import readme_plot
-from peerlib.archives import RESULTS
+from peerlib.archives import RESULTS, read_bytes
 from peerlib.records import ResultFile
 from peerlib.slim import packed, slim, unpacked
 
@@ -100,10 +101,11 @@ def ablation(path: Path) -> str:
 
 
 def transfer(path: Path) -> str:
-    """Return the page of `transfer.py`."""
-    from transferlib.report import report
+    """Return the page of `transfer.py`, whose second half has a raw file of its own."""
+    from transfer import OF_GPUS, page
 
-    return report(list(ResultFile(path).lines()))
+    measured = (read_bytes(path.with_name(OF_GPUS)) or b"").decode().splitlines()
+    return page(list(ResultFile(path).lines()), [json.loads(line) for line in measured])
 
 
 def gnn_plot(path: Path, out: Path) -> None:

@@ -12,6 +12,9 @@ and every gradient. The exit status is 1 if a result of autosparse was wrong or 
 
 `--hybrid` compares composites (matrices in parts, `docs/gpu.md`) with the best single layout and with torch, and writes
 a file of its own.
+
+`--collect` appends samples (pattern, schedule, seconds) to a file for learned cost models, which
+`benchmarks/transfer.py --gpu --samples FILE` reads.
 """
 
 from __future__ import annotations
@@ -46,12 +49,13 @@ def arguments(given: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--matrices", type=Path, default=matrices_folder(), help="folder of NAME.npz and index.csv")
     parser.add_argument("--fresh", action="store_true")
     parser.add_argument("--hybrid", action="store_true")
+    parser.add_argument("--collect", action="store_true")
     parser.add_argument("--dry", action="store_true")
     parser.add_argument(
         "--seconds", type=float, default=LIMIT_S, help=f"time limit of this run (default {LIMIT_S:.0f})"
     )
     options = parser.parse_args(given)
-    name = "gpu-hybrid" if options.hybrid else "gpu"
+    name = "gpu-samples" if options.collect else "gpu-hybrid" if options.hybrid else "gpu"
     options.out = options.out or Path(f"{name}-dry.jsonl" if options.dry else f"{name}.jsonl")
     return options
 
@@ -61,8 +65,11 @@ def cases(options: argparse.Namespace) -> Iterator[tuple[str, Callable[[Any], Re
 
     Parts alternate, so that each part is covered if time runs out.
     """
-    from gpulib import hybrid, inputs, measure, networks
+    from gpulib import collect, hybrid, inputs, measure, networks, samples
 
+    if options.collect:
+        yield from collect.cases(options.matrices, samples.SampleFile(options.out), dry=options.dry)
+        return
     if options.hybrid:
         for one, make in hybrid.cases(options.matrices, dry=options.dry):
             yield one.name, lambda clock, one=one, make=make: hybrid.measure(one, make(), clock)
@@ -90,7 +97,8 @@ def run(options: argparse.Namespace) -> tuple[list[Record], bool]:
 
     if options.fresh:
         options.out.unlink(missing_ok=True)
-    lines = [json.loads(line) for line in options.out.read_text().splitlines()] if options.out.exists() else []
+    has_records = options.out.exists() and not options.collect  # samples are no records
+    lines = [json.loads(line) for line in options.out.read_text().splitlines()] if has_records else []
     done, start_s = {line["case"] for line in lines}, time.perf_counter()
     clock = Clock("cpu" if options.dry else "cuda")
     for name, measured in cases(options):
@@ -100,8 +108,9 @@ def run(options: argparse.Namespace) -> tuple[list[Record], bool]:
             print("the time is over: run it again to go on", file=sys.stderr)
             return lines, False
         lines.append(measured(clock))
-        with options.out.open("a") as file:
-            file.write(json.dumps(lines[-1]) + "\n")
+        if not options.collect:
+            with options.out.open("a") as file:
+                file.write(json.dumps(lines[-1]) + "\n")
     return lines, True
 
 

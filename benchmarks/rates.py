@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from autosparse.tuner.analytic.models import SHIPPED, statistics_model
+from autosparse.tuner.analytic.models import statistics_model
 from autosparse.tuner.features.setting import MachineRates
 from autosparse.tuner.learned.predict import LearnedModel
 from autosparse.tuner.research.training.data import TrainingCase, read_data
@@ -37,8 +37,9 @@ from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
 from autosparse.core.target import Target
 from autosparse.tuning.learned import shipped_folder
+from autosparse.tuning.rates.probed import ProbedRates
 from autosparse.tuning.rates.probing import measured_rates
-from autosparse.tuning.rates.scaling import comparable, model_rates, rounded
+from autosparse.tuning.rates.scaling import SHIPPED, comparable, model_rates, rounded
 
 SPLITS: Final = ("held_out", "validation")
 PER_KIND: Final = 60
@@ -87,7 +88,7 @@ def share_of(case: TrainingCase, predicted: np.ndarray) -> float:
     return math.log(min(1.0, float(ratios.min())) / taken)
 
 
-def judged(op: str, args: argparse.Namespace, records: Sequence[MachineRates]) -> Iterator[tuple[str, str, str, float]]:
+def judged(op: str, args: argparse.Namespace, records: Sequence[ProbedRates]) -> Iterator[tuple[str, str, str, float]]:
     """Yield (kind of machine, model, rates, logarithm of the share) of each case and way."""
     model = LearnedModel.read(shipped_folder(Target.host()), op)
     counts: dict[str, int] = {}
@@ -103,8 +104,8 @@ def judged(op: str, args: argparse.Namespace, records: Sequence[MachineRates]) -
             dtype=where.dtype, threads=where.threads, deterministic=False, target=where.target,
         )  # fmt: skip
         features, typical = model.features(structure), MachineRates.typical(where.target)
-        own = records if kind.startswith("Xeon") else [typical]
-        ways: list[tuple[str, MachineRates | None]] = [("shipped", None)]
+        own = records if kind.startswith("Xeon") else [ProbedRates.of_data(typical.to_data())]
+        ways: list[tuple[str, ProbedRates | None]] = [("shipped", None)]
         ways += [("measured", one) for one in own]
         ways += [("measured, rounded", rounded(one, typical)) for one in own]
         for name, rates in ways:
@@ -135,7 +136,7 @@ def main(given: Sequence[str] | None = None) -> int:
         return 0
     lines = args.rates.read_text(encoding="utf-8").splitlines() if args.rates else []
     found_records = [json.loads(line) for line in lines]
-    records = [comparable(MachineRates.of_data(one)) for one in found_records if not one.get("is_disturbed")]
+    records = [comparable(ProbedRates.of_data(one)) for one in found_records if not one.get("is_disturbed")]
     print("| operation | machine | model | rates | estimates | share of the best |\n|---|---|---|---|---|---|")
     for op in args.ops.split(","):
         found: dict[tuple[str, str, str], list[float]] = {}

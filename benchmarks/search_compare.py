@@ -6,10 +6,10 @@ Every strategy evaluates the same model on the same patterns, one schedule at a 
 batches, as in the library. Costs are predicted ratios to the default kernel. The strategies besides the graph search
 use an encoding in which every point is legal (`searchlib.encoding`). TPE takes part if Optuna is installed.
 
-FOLDER holds a model (`train`), by default WACO's network for SpMM with 32 columns, which is
-shipped. Beside it may lie the graph OP.graph.safetensors; without one, a graph of `--nodes` sampled programs is built,
-which needs hnswlib. Results go to build/benchmarks, or with --record to benchmarks/results; a run that was stopped
-continues where its file ends.
+FOLDER holds a model (`train`), by default WACO's network for SpMM with 32 columns, which is shipped. Networks have a
+graph of programs in their file; for a model without one, a graph of `--nodes` sampled programs is built, which needs
+hnswlib. Results go to build/benchmarks, or with --record to benchmarks/results; a run that was stopped continues where
+its file ends.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from autosparse.tuner.research.collect.recipes import Recipe, real_files
 from autosparse.tuner.research.generators.base import FAMILIES, generate
 from autosparse.tuner.research.graph import ProgramGraph, best_first, exhaustive
 from autosparse.tuner.research.graph.build import build_graph
-from autosparse.tuner.research.inference.embeddings import embed_programs
+from autosparse.tuner.research.inference.embeddings import embed_programs, network_weights
 from peerlib.archives import output
 from peerlib.table import markdown
 from searchlib import strategies
@@ -48,7 +48,6 @@ from autosparse.core.pattern import Pattern
 from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
 from autosparse.core.target import Target
-from autosparse.errors import RecordError
 
 MIN_NNZ = 100_000
 SHIPPED = Path(autosparse.tuner.__file__).parent / "weights" / "x86_64"
@@ -175,11 +174,11 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", type=Path, default=SHIPPED)
-    parser.add_argument("--op", default="spmm32.waconet")
+    parser.add_argument("--op", default="spmm32.waco")
     parser.add_argument("--matrices", type=Path)
     parser.add_argument("--patterns", type=int, default=12)
     parser.add_argument("--trials", type=int, default=3000)
-    parser.add_argument("--nodes", type=int, default=8000, help="programs in a graph that is built here")
+    parser.add_argument("--nodes", type=int, default=8000, help="number of programs in a graph that is built here")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--record", action="store_true", help="write into benchmarks/results")
     return parser.parse_args(given)
@@ -195,22 +194,22 @@ def problem_of(op: str, pattern: Pattern) -> Problem:
 
 
 def read(folder: Path, op: str, n_nodes: int) -> tuple[LearnedModel, ProgramGraph]:
-    """Read the model of `op` in `folder`, and its graph; without a stored graph, build one of `n_nodes` programs."""
+    """Read the model of `op` in `folder`, and its graph; without one in the file, build one of `n_nodes` programs."""
     weights = LearnedWeights.read(folder / f"{op}.safetensors")
+    graph = ProgramGraph.of(weights.tensors)
+    if graph is not None:
+        return LearnedModel.read(folder, op), graph
+    codes, graph = built(weights, n_nodes)
     scale = RatioScale.from_data(weights.about.get("scale", {}))
-    stored = folder / f"{op}.graph.safetensors"
-    graph = ProgramGraph.load(stored) if stored.exists() else built(weights, n_nodes)
-    if graph.model != weights.name:
-        raise RecordError.broken(f"graph of {op}", reason=f"belongs to model {graph.model}, not {weights.name}")
-    return LearnedModel(weights, graph.codes, scale, scorer_of(weights)), graph
+    return LearnedModel(weights, codes, scale, scorer_of(weights)), graph
 
 
-def built(weights: LearnedWeights, n_nodes: int) -> ProgramGraph:
-    """Build the graph of `n_nodes` legal programs, drawn from each of the model's spaces in turn."""
+def built(weights: LearnedWeights, n_nodes: int) -> tuple[np.ndarray, ProgramGraph]:
+    """Return codes and graph of `n_nodes` legal programs, drawn from each of the model's spaces in turn."""
     rng, spaces = np.random.default_rng(0), weights.space.spaces
     drawn = [spaces[at % len(spaces)].sample(rng, _native.supports) for at in range(n_nodes)]
     codes = code_rows([weights.space.encode(one) for one in dict.fromkeys(drawn)], weights.space.parameters)
-    return build_graph(codes, embed_programs(codes, weights), model=weights.name)
+    return codes, build_graph(embed_programs(codes, network_weights(weights)))
 
 
 def best_at(trace: Sequence[tuple[int, float, float]], n_trials: int) -> float:

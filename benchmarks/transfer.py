@@ -1,6 +1,7 @@
 """Transfer cost models to simulated accelerators, and write the tables and figures of DASH beside ours.
 
     python benchmarks/transfer.py --matrices DIR           # or: make transfer
+    python benchmarks/transfer.py --gpu [--quick]          # measured kernels of two GPUs; no matrices, no GPU
 
 The script simulates times that `data/transfer` lacks, trains models that `build/transfer` lacks, and appends a line per
 method, k and draw to `results/transfer.jsonl`. An interrupted run continues where it stopped. `results/transfer.md` is
@@ -31,6 +32,8 @@ from transferlib.world import N_DRAWS, Draw, World, draws, make_world, score
 from autosparse import accelerators
 
 HERE: Final = Path(__file__).resolve().parent
+OF_GPUS: Final = "transfer-gpu.jsonl"
+"""File of the lines of `--gpu`."""
 SAMPLED: Final = (5, 1, 20, 2, 10)
 """Numbers of sampled target matrices, the paper's first."""
 
@@ -62,13 +65,19 @@ def main() -> int:
         "--kept", type=Path, default=HERE.parent / "build" / "transfer", help="folder of trained models and features"
     )
     parser.add_argument("--draws", type=int, default=N_DRAWS)
-    parser.add_argument("--only", metavar="TARGET-OPERATION", help="only this target and operation: spade-spmm, ...")
+    parser.add_argument("--only", metavar="TARGET-OPERATION", help="only this target and operation (--gpu: operation)")
     parser.add_argument("--rows", type=lambda text: text.split(";"), metavar="NAME;NAME", help="only these methods")
+    parser.add_argument("--gpu", action="store_true", help="the measured kernels of two GPUs, not the simulator")
+    parser.add_argument("--samples", type=Path, help="with --gpu: a file of gpu.py --collect instead of the archive's")
+    parser.add_argument("--ship", action="store_true", help="with --gpu: only fit the correction that products use")
+    parser.add_argument("--quick", action="store_true", help="with --gpu: one draw, a source of few patterns")
     parser.add_argument("--report", action="store_true", help="only write the tables of existing results")
     parser.add_argument(
         "--validate", action="store_true", help="only compare the candidates for shipping, on the pool alone"
     )
     arguments = parser.parse_args()
+    if arguments.gpu:
+        return _of_gpus(arguments)
     arguments.json = arguments.json or output("transfer.jsonl", record=arguments.record or arguments.report)
     if not arguments.report:
         if arguments.matrices is None:
@@ -78,8 +87,40 @@ def main() -> int:
         for question in QUESTIONS:
             if arguments.only in (None, f"{question.target}-{question.operation}"):
                 _answer(question, arguments)
-    lines = list(ResultFile(arguments.json).lines())
-    arguments.json.with_suffix(".md").write_text(report(lines), encoding="utf-8")
+    _write_page(arguments.json, arguments.json.with_name(OF_GPUS))
+    return 0
+
+
+def page(simulated: Sequence[Any], measured: Sequence[Any]) -> str:
+    """Return the page of the lines of simulated accelerators, followed by those of measured GPUs."""
+    text = report(simulated)
+    if not measured:
+        return text
+    from gpulib import samples
+    from transferlib import gpu_runs, gpu_world
+
+    return text + "\n" + gpu_runs.report(measured, gpu_world.worlds(samples.archived()))
+
+
+def _write_page(simulated: Path, measured: Path) -> None:
+    """Write `transfer.md` beside the lines of simulated accelerators."""
+    simulated.parent.mkdir(parents=True, exist_ok=True)
+    lines = [list(ResultFile(path).lines()) for path in (simulated, measured)]
+    simulated.with_suffix(".md").write_text(page(*lines), encoding="utf-8")
+
+
+def _of_gpus(arguments: argparse.Namespace) -> int:
+    from transferlib import gpu_runs
+
+    if arguments.ship:
+        gpu_runs.ship(_say)
+        return 0
+    record = arguments.record or arguments.report
+    arguments.json = arguments.json or output("quick-gpu.jsonl" if arguments.quick else OF_GPUS, record=record)
+    if not arguments.report:
+        gpu_runs.run(arguments, _say)
+    simulated = "quick.jsonl" if arguments.quick else "transfer.jsonl"
+    _write_page(arguments.json.with_name(simulated), arguments.json)
     return 0
 
 

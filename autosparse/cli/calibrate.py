@@ -80,9 +80,8 @@ def _rates(out: Path | None) -> None:
     """
     from autosparse.cache import open_store
     from autosparse.config import get_options
-    from autosparse.tuner.features import setting
     from autosparse.tuning.problems import target_of
-    from autosparse.tuning.rates import record
+    from autosparse.tuning.rates import probed, record
 
     target, store = target_of(get_options()), open_store(get_options())
     known = record.stored(target, store) or record.measure(target, store, limit_s=LIMIT_S)
@@ -91,7 +90,7 @@ def _rates(out: Path | None) -> None:
         return
     if out is not None:
         record.keep_file(known, out / RATES)
-    told = ", ".join(f"{name} {float(known[name]) / 1e9:.3g}" for name in setting.RATES)
+    told = ", ".join(f"{name} {float(known[name]) / 1e9:.3g}" for name in probed.RATES)
     print(f"rates of this machine, 10^9 per second: {told}", flush=True)
 
 

@@ -84,7 +84,8 @@ def _machine() -> Iterator[Finding]:
 
 def _rates() -> Iterator[Finding]:
     """Yield findings on the machine's rates that cost models read, and on their source."""
-    from autosparse.tuner.features.setting import RATES, MachineRates
+    from autosparse.tuner.features.setting import MachineRates
+    from autosparse.tuning.rates.probed import RATES
     from autosparse.tuning.rates.record import rates_in_use
 
     options = get_options()
@@ -94,8 +95,9 @@ def _rates() -> Iterator[Finding]:
     rates = found.rates or MachineRates.typical(target)
     speeds = ", ".join(f"{name} {getattr(rates, name) / 1e9:.3g}" for name in RATES)
     yield Finding("rates, 10^9 per second", f"{speeds}, on {found.threads} threads")
-    if rates.wake_s:
-        yield Finding("start of threads", f"{1e6 * rates.start_s:.0f} us, after a pause {1e6 * rates.wake_s:.0f} us")
+    if found.rates is not None and found.rates.wake_s:
+        start, wake = 1e6 * found.rates.start_s, 1e6 * found.rates.wake_s
+        yield Finding("start of threads", f"{start:.0f} us, after a pause {wake:.0f} us")
 
 
 def _extension_module() -> Finding:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import importlib
 import json
 import time
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +18,12 @@ from autosparse.cli.operands import at_least, read_seconds
 from autosparse.cli.show import CommandError
 from autosparse.errors import RecordError
 from autosparse.ops import MATMUL
-from autosparse.tuner.features.panels import FEATURE_LIMIT
+from autosparse.tuner.features.panels import WHOLE
+
+MAX_NNZ = 10_000_000
+"""Default of --max-nnz: all patterns of the collections."""
+MAX_WHOLE = 30
+"""Maximum number of epochs of a fit to whole patterns; more of them do not improve the ranking of unseen patterns."""
 
 if TYPE_CHECKING:
     from autosparse.tuner.research.training.curves import Epoch
@@ -48,6 +55,13 @@ def _add_data(parser: argparse._ArgumentGroup) -> None:
         help="folder for the weights and the log of this run (or the tables of --compare)",
     )
     parser.add_argument(
+        "--max-nnz",
+        type=at_least(1),
+        default=MAX_NNZ,
+        metavar="N",
+        help="largest number of nonzeros of a pattern that --whole and the last step read (default: 10,000,000)",
+    )
+    parser.add_argument(
         "--matrices", type=Path, metavar="FOLDER", help="folder of the real matrices that were measured"
     )
     parser.add_argument(
@@ -75,6 +89,11 @@ def _add_model(parser: argparse._ArgumentGroup) -> None:
         "--trees", type=at_least(1), default=800, metavar="N", help="number of boosted trees (default: 800)"
     )
     parser.add_argument("--start", type=Path, metavar="FILE", help="start from these weights instead of random ones")
+    parser.add_argument(
+        "--whole",
+        action="store_true",
+        help="keep the convolutions of --start, and fit the other layers to whole patterns, each read once",
+    )
 
 
 def _add_training(parser: argparse._ArgumentGroup) -> None:
@@ -95,7 +114,7 @@ def _add_training(parser: argparse._ArgumentGroup) -> None:
     parser.add_argument(
         "--limit",
         type=at_least(1),
-        default=FEATURE_LIMIT,
+        default=WHOLE,
         metavar="N",
         help="largest number of nonzeros that a network reads of one pattern",
     )
@@ -124,6 +143,8 @@ def run(arguments: argparse.Namespace) -> int:
         return _compare(arguments.compare, arguments.out)
     if arguments.data is None:
         raise CommandError("there is nothing to learn from", hint="--data DIR, a folder that `collect --out DIR` wrote")
+    if arguments.whole:
+        return _fit_to_whole(arguments)
     return _boost(arguments) if arguments.extractor == "boosted" else _train(arguments)
 
 
@@ -160,8 +181,8 @@ def _print_counts(data: DataSet, space: str) -> None:
 
 def _train(arguments: argparse.Namespace) -> int:
     trainer = _trainer(arguments)
+    from autosparse.tuner.research.networks.extractor import Observations
     from autosparse.tuner.research.training.curves import CURVE, write_curve
-    from autosparse.tuner.research.training.observations import Observations
 
     _print_counts(trainer.data, arguments.space)
     if trainer.history:
@@ -178,16 +199,49 @@ def _train(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _complete(arguments: argparse.Namespace) -> None:
-    """Add the scale and the portfolio that tuning needs to the best weights; print why where that is not possible."""
+def _fit_to_whole(arguments: argparse.Namespace) -> int:
+    """Fit the dense layers of a network to whole patterns."""
+    importlib.import_module("autosparse.tuner.research.networks")  # raises a helpful error if torch is missing
+    import torch
+
+    from autosparse.tuner.research.training.curves import RANKING
+    from autosparse.tuner.research.training.data import read_data
+    from autosparse.tuner.research.training.heads import HeadRun, HeadSettings, known_features
+
+    if arguments.start is None:
+        raise CommandError("there are no convolutions to keep", hint="--start FILE, weights of `train`")
+    torch.set_num_threads(arguments.threads or 1)
+    data = read_data(arguments.data, arguments.op, spaces=arguments.space)
+    data = dataclasses.replace(data, cases=[case for case in data.cases if case.nnz <= arguments.max_nnz])
+    _print_counts(data, arguments.space)
+    settings = HeadSettings(
+        seed=arguments.seed, rate=arguments.rate or HeadSettings().rate, epochs=min(arguments.epochs, MAX_WHOLE)
+    )
+    run = HeadRun(data, arguments.start, arguments.out, settings, arguments.matrices)
+    for row in run.run(log.progress_line()):
+        print(_line(row), flush=True)
+    facts = {split: asdict(one) for split, one in run.rankings.items()}
+    (arguments.out / RANKING).write_text(json.dumps(facts, indent=1), encoding="utf-8")
+    print(_table({split.replace("_", " "): one for split, one in run.rankings.items()}))
+    _complete(arguments, lambda path: known_features(path, run.pooled))
+    return 0
+
+
+def _complete(arguments: argparse.Namespace, features: Callable[[Path], Any] | None = None) -> None:
+    """Add what tuning needs to the best weights; print why where that is not possible.
+
+    `features` returns for a model file a function that returns the features of recipes, where they are known.
+    """
     from autosparse.calibration.finishing import finish
     from autosparse.tuner.research.collect.files import read_folder
     from autosparse.tuner.research.collect.operations import taught_by
     from autosparse.tuner.research.training.curves import WEIGHTS
 
     found = [one for folder in arguments.data for name in taught_by(arguments.op) for one in read_folder(folder, name)]
+    found = [one for one in found if int(one.facts["nnz"]) <= arguments.max_nnz]
     try:
-        n_patterns = finish(arguments.out / WEIGHTS, found, arguments.matrices)
+        path = arguments.out / WEIGHTS
+        n_patterns = finish(path, found, arguments.matrices, features(path) if features is not None else None)
     except RecordError as error:
         print(f"tuning cannot use these weights yet: {error}")
         return

@@ -15,6 +15,8 @@ HalfBits = np.uint16
 Word = np.uint32
 Hash = np.uint64
 Sign = np.int8
+SmallCode = np.int8
+"""Codes of schedules and rounded weights in files."""
 ProgramCode = np.int16
 """Codes of schedules, which models read."""
 NarrowIndex = np.int32

@@ -67,6 +67,7 @@ class Plan:
     predicted_ratio: float | None = None  # predicted time divided by the default kernel's
     in_place: Schedule | None = None  # fastest kernel that reads the user's arrays, where `schedule` packs a copy
     in_place_s: float | None = None  # measured time of one product by `in_place`
+    proposed_by: str = ""  # learned model that searched for candidates, with the cost of the search
     served_by: str | None = None  # library that serves where autosparse has no kernel, else None
     solver: str = ""  # name of the solver; follows from the schedule where there is one
     knobs: Hashable = None  # values that a solver without schedules is prepared with

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -17,11 +18,22 @@ from autosparse.core.pattern import Pattern as HostPattern
 from autosparse.cuda.structure import CudaPattern
 from autosparse.gpu.schedule import DeviceSchedule
 from autosparse.gpu.target import DeviceTarget
+from autosparse.log import event
+from autosparse.tuner import registry
 from autosparse.tuner.gpu import composites, space
 from autosparse.tuner.gpu.facts import DevicePattern, facts_of
 from autosparse.tuner.hybrid.partitions import MIN_COLUMNS, MIN_NNZ
 
 Given = Mapping[Selection, DevicePattern]
+
+
+class Offered(NamedTuple):
+    """Composite schedule: its name, counts of the entries of each rule, and whether the greedy search decided it."""
+
+    name: str
+    schedule: DeviceSchedule
+    given: Given
+    is_planned: bool
 
 
 def is_wanted(structure: CudaPattern, asked: space.GpuSetting) -> bool:
@@ -35,13 +47,20 @@ def is_wanted(structure: CudaPattern, asked: space.GpuSetting) -> bool:
 
 def offered(
     structure: CudaPattern, transposed: bool, asked: space.GpuSetting, target: DeviceTarget
-) -> Iterator[tuple[str, DeviceSchedule, Given]]:
-    """Yield composite schedules as (name, schedule, {rule: counts of its entries}); copies the pattern to the host."""
+) -> Iterator[Offered]:
+    """Yield the composite schedules; copies the pattern to the host.
+
+    Where the greedy search's planned cost is trusted, its partition is the only one; otherwise rules propose several.
+    """
     pattern = host_pattern(structure.entries(transposed))
-    for partition in composites.partitions(pattern, asked, target):
+    plan = registry.load("partitioner", "greedy")(pattern, asked, target)
+    event("divide", plan.reason or f"{plan.partition}: planned time {plan.ratio:.2f} of one layout")
+    proposed = [plan.partition] if plan.is_trusted else composites.partitions(pattern, asked, target)
+    suffix = f", planned {plan.ratio:.2f} of one layout" if plan.is_trusted else ""
+    for partition in proposed:
         given = given_by(structure, transposed, partition.selections)
         for name, schedule in composites.schedules(asked, partition.selections):
-            yield name, schedule, given
+            yield Offered(name + suffix, schedule, given, plan.is_trusted)
 
 
 def given_by(structure: CudaPattern, transposed: bool, selections: Sequence[Selection]) -> Given:

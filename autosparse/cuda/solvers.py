@@ -22,7 +22,7 @@ from autosparse.errors import BuildError, PackError
 from autosparse.gpu.schedule import DeviceSchedule
 from autosparse.gpu.target import DeviceTarget
 from autosparse.scalar import INDICES
-from autosparse.tuner.gpu import model, space
+from autosparse.tuner.gpu import correction, model, space
 from autosparse.tuner.search.selection import Considered
 
 PREPARE_S: Final = 1.5
@@ -121,9 +121,10 @@ def tried(offered: Sequence[Named], effort: config.Effort) -> list[Named]:
 
 
 def ranked(structure: CudaPattern, kind: ProductKind, target: DeviceTarget, deterministic: bool) -> list[Named]:
-    """Return the candidate schedules for this kind of product, ranked by the cost model.
+    """Return the candidate schedules for this kind of product, ranked by the cost model and its learned correction.
 
-    Composites are included only where the model predicts them faster than every single layout, or with ``hybrid=True``.
+    Composites are included only where the model predicts them faster than every single layout, where the greedy search
+    planned them, or with ``hybrid=True``.
     """
     asked, product = (
         setting_of(structure, kind, target),
@@ -139,13 +140,15 @@ def ranked(structure: CudaPattern, kind: ProductKind, target: DeviceTarget, dete
     found = [(rank(one), name, one) for name, one in space.offered(asked)]
     if composites.is_wanted(structure, asked):
         single = min(place for place, _, _ in found)
-        divided = [
-            (rank(one, given), name, one)
-            for name, one, given in composites.offered(structure, kind.transposed, asked, target)
-        ]
-        found += [one for one in divided if config.get_options().hybrid or one[0] < single]
+        for name, one, given, is_planned in composites.offered(structure, kind.transposed, asked, target):
+            place = rank(one, given)
+            if config.get_options().hybrid or is_planned or place < single:
+                found.append((place, name, one))
     legal = [one for one in found if one[2].is_deterministic or not deterministic]
-    return [(name, one) for _, name, one in sorted(legal, key=lambda one: one[0])]
+    best_first = [(name, one) for _, name, one in sorted(legal, key=lambda one: one[0])]
+    if kind.transposed:  # the correction has no samples of transposed products
+        return best_first
+    return correction.reordered(best_first, facts, product, target)
 
 
 def setting_of(structure: CudaPattern, kind: ProductKind, target: DeviceTarget) -> space.GpuSetting:

@@ -140,6 +140,7 @@ def _plan(report: Report) -> Section:
         ("runs", f"{plan.served_by}'s own code" if plan.served_by else choice_name(plan.choice)),
         ("implementation", IMPLEMENTATIONS.get(report.implementation, report.implementation)),
         ("why", plan.why),
+        ("proposed by", plan.proposed_by),
         ("effort", _effort(plan)),
         ("not remembered", plan.not_remembered),
         ("measured", "" if plan.is_default else seconds(plan.measured_s)),

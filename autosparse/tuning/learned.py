@@ -29,7 +29,7 @@ from autosparse.core.values import dataclass
 from autosparse.errors import RecordError
 from autosparse.log import event
 from autosparse.scalar import REAL
-from autosparse.tuner.analytic.matmul import Proposal
+from autosparse.tuner.analytic.matmul import Proposal, Proposals
 from autosparse.tuner.learned.names import MODEL_SUFFIX, op_of
 from autosparse.tuner.learned.safetensors import read_metadata
 from autosparse.tuner.learned.training_domain import STATISTICS, TrainingDomain
@@ -55,7 +55,7 @@ MAX_DIMS: Final = 3
 TREES: Final = "boosted"
 """Value of the option `model` that selects boosted trees."""
 STATISTICS_ONLY: Final = "statistics"
-"""Value of the option `model` that selects the statistics alone; other values name networks' feature extractors."""
+"""Value of the option `model` that selects the statistics alone; "waco" names networks in files ``OP.waco``."""
 MACHINE: Final = "machine"
 """Folder in the cache folder with the costs of hybrid formats on this machine."""
 
@@ -154,10 +154,19 @@ class LearnedProposer:
 
     def __call__(self) -> list[Proposal]:
         """Return the model's ten best candidates whose packed copies fit into memory."""
-        problem, features, clock = self.context.problem, self.features(), self.context.stats.clock
+        problem, clock, n_scored = self.context.problem, self.context.stats.clock, list[int]()
         start_s = clock()
-        proposals = self._stored(self.model.propose(problem, features, self._able()))
-        self.context.stats.observe("propose", clock() - start_s)
+        features = self.features()
+        middle_s = clock()
+        proposals = Proposals(self._stored(self.model.propose(problem, features, self._able(), note=n_scored.append)))
+        end_s = clock()
+        self.context.stats.observe("propose", end_s - middle_s)
+        if self.model.search is not None:
+            seconds = f"features {middle_s - start_s:.2g} s, search {end_s - middle_s:.2g} s"
+            proposals.account = (
+                f"WACO's network and graph: {len(proposals)} of {len(self.model.codes):,} programs by "
+                f"{sum(n_scored):,} cost evaluations; {seconds}"
+            )
         event("tune", "the learned model proposes", n=len(proposals), op=self.model.weights.op)
         return proposals
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import torch
 from autosparse.tuner.research.training.few_shot import FewShotSettings
 from peerlib.archives import extracted
 
-from transferlib.cpu_source import cpu_patterns
+from transferlib.cpu_source import CpuPattern, cpu_patterns
 from transferlib.networks import VARIANTS, by_paper, pretrained, tuned_whole, untrained
 from transferlib.patterns import Named
 from transferlib.world import Draw, World, draws, score
@@ -30,6 +31,13 @@ BY_PAPER: Final = FewShotSettings(mode="all", rate=1e-4, batch=32, epochs=100)
 PAPERS_EPOCHS: Final = 50
 """Epochs on the source, half of the paper's, for 60 patterns instead of 100."""
 N_PAPERS: Final = 3
+FAIR: Final = "DASH, fair trial"
+"""Row of a source of FAIR_PATTERNS for the paper's epochs, with the featurizer trained on both platforms."""
+FAIR_PATTERNS: Final = 300
+ON_FAIR_SOURCE: Final = FewShotSettings(mode="all", rate=1e-4, batch=64, epochs=100)
+"""Settings on the source: all programs of a pattern in a step, which are as many steps as the paper's 31,000."""
+ON_FAIR_TARGET: Final = FewShotSettings(mode="all", rate=1e-4, batch=32, epochs=100)
+N_FAIR: Final = 5
 
 
 def run_networks(
@@ -38,6 +46,9 @@ def run_networks(
     """Run every variant at k = 5, the whole network also at other k, zero-shot, and without transfer."""
     torch.set_num_threads(1)
     every = draws(world, arguments.draws)
+    if FAIR in (arguments.rows or []):
+        patterns = cpu_patterns(extracted("training"), world.operation, matrices, arguments.matrices, FAIR_PATTERNS)
+        _fair_trial(world, patterns, arguments, lines, say)
     jobs = [("DASH", 0, every[0])] + [(name, 5, draw) for name in VARIANTS for draw in every]
     jobs += [("DASH", k, draw) for k in (1, 2, 10, 20) for draw in every]
 
@@ -51,7 +62,8 @@ def run_networks(
         return
     patterns = cpu_patterns(extracted("training"), world.operation, matrices, arguments.matrices, SOURCE_PATTERNS)
     if papers:
-        source, programs = by_paper(patterns, world, BY_PAPER, epochs=PAPERS_EPOCHS, kept=arguments.kept, progress=say)
+        on_source = replace(BY_PAPER, epochs=PAPERS_EPOCHS)
+        source, programs = by_paper(patterns, world, on_source, kept=arguments.kept, progress=say)
         for draw in papers:
             costs = tuned_whole(source, world, draw, 5, BY_PAPER, folder=arguments.matrices, programs=programs)
             lines.add(PAPERS, 5, draw, score(world, costs))
@@ -67,6 +79,18 @@ def run_networks(
         costs = untrained(world, draw, 5, SCRATCH, folder=arguments.matrices, programs=networks.programs)
         lines.add("DASH, no transfer", 5, draw, score(world, costs))
         say(f"no transfer: draw {draw.seed}")
+
+
+def _fair_trial(
+    world: World, patterns: Sequence[CpuPattern], arguments: argparse.Namespace, lines: Any,
+    say: Callable[[str], object],
+) -> None:  # fmt: skip
+    """Run the row FAIR, only where --rows names it, since it takes hours."""
+    source, programs = by_paper(patterns, world, ON_FAIR_SOURCE, kept=arguments.kept, progress=say)
+    for draw in [one for one in draws(world, N_FAIR) if not lines.has(FAIR, 5, one.seed)]:
+        costs = tuned_whole(source, world, draw, 5, ON_FAIR_TARGET, folder=arguments.matrices, programs=programs)
+        lines.add(FAIR, 5, draw, score(world, costs))
+        say(f"{FAIR}: draw {draw.seed}")
 
 
 def _row(name: str, k: int) -> str:

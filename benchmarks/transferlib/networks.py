@@ -7,7 +7,7 @@ their other layers are trained on the source with its descriptions of patterns, 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -215,15 +215,16 @@ def tuned_whole(
 
 
 def by_paper(
-    patterns: Sequence[CpuPattern], world: World, settings: FewShotSettings, *, epochs: int, kept: Path,
+    patterns: Sequence[CpuPattern], world: World, settings: FewShotSettings, *, kept: Path,
     progress: Callable[[str], object],
 ) -> tuple[DashModel, Programs]:  # fmt: skip
-    """Train DASH's network on the source by the paper's Table 3, in small batches; store it as `pretrained` does."""
+    """Train DASH's network with its featurizer on the source; an interrupted training continues at its last epoch."""
     programs = source_programs(patterns, 6)
     own = target_programs(world, programs[0].augmented.shape[1] - 6)
     torch.manual_seed(0)
     model = DashModel(InputFeaturizer(ENTRIES_SEEN))
-    path = kept / f"{world.operation}-{len(patterns)}-{epochs}-by-paper.pt"
+    epochs = settings.epochs
+    path = kept / f"{world.operation}-{len(patterns)}-{epochs}-{settings.batch}-{settings.rate:g}.pt"
     if path.exists():
         model.load_state_dict(torch.load(path, weights_only=True))
         return model, own
@@ -231,8 +232,10 @@ def by_paper(
     for pattern, program in zip(patterns, programs, strict=True):
         p, z = program.inputs(VARIANTS["DASH"])
         cases.append(TransferCase(model.featurizer.prepare(pattern.coordinates), p, z, pattern.ratios))
-    on_source = replace(settings, epochs=epochs)
-    train(model, cases, on_source, lambda epoch, loss: progress(f"epoch {epoch + 1} of {epochs}, loss {loss:.4f}"))
+    state = path.with_suffix(".state")
+    train(
+        model, cases, settings, lambda at, loss: progress(f"epoch {at + 1} of {epochs}, loss {loss:.4f}"), state=state
+    )
     path.parent.mkdir(parents=True, exist_ok=True)
     torch.save(model.state_dict(), path)
     return model, own

@@ -200,3 +200,18 @@ def test_threads_are_measured_one_number_after_the_other(tmp_path: Path) -> None
     found = json.loads(out.read_text())
     assert {one["threads"] for one in found} == {1, 2}
     assert all(one["median_s"]["autosparse-out"] > 0 for one in found)
+
+
+@pytest.mark.full
+def test_networks_of_waco_are_compared_with_trees_and_statistics(tmp_path: Path) -> None:
+    out = tmp_path / "found.jsonl"
+    text = run_script("waco_network.py", "--quick", "--ops", "spmv", "--out", out)
+    found = records(out)
+    if not any(one["op"] == "spmv" for one in found):
+        pytest.skip("no model is shipped for this machine")
+    assert {"statistics", "boosted", "waco"} == set(found[0]["costs"])  # type: ignore[call-overload]
+    for title in ("statistics model", "boosted trees", "WACO's network and graph"):
+        assert f"| quick | spmv | 1 | {title} |" in text
+    assert out.with_suffix(".md").read_text().strip() == text.strip()
+    assert records(out) == found
+    assert run_script("waco_network.py", "--report", "--out", out) == text

@@ -14,8 +14,11 @@ import sys
 import pytest
 from autosparse._native import runtime_api
 from autosparse.tuner import registry
+from autosparse.tuner.learned.safetensors import read_metadata
 
 from autosparse.config import get_options, options
+from autosparse.tuning.learned import weights_in_use
+from autosparse.tuning.problems import target_of
 from tests.house.sources import REPOSITORY, library
 from tests.house.test_layering import imported
 
@@ -74,8 +77,12 @@ def test_a_name_without_an_entry_is_a_key_error() -> None:
 
 
 def test_the_network_that_an_option_names_is_registered() -> None:
-    with options(model="waconet"):
-        assert get_options().model in registry.ENTRIES["scorer"]
+    """Check that the extractor of a file that ``model="waco"`` selects has a scorer."""
+    with options(model="waco"):
+        path = weights_in_use(get_options(), target_of(get_options()), "spmm32")
+    if path is None:
+        pytest.skip("no model is shipped for this machine")
+    assert read_metadata(path)["extractor"] in registry.ENTRIES["scorer"]
 
 
 # -- what a process has imported
@@ -132,8 +139,10 @@ def test_products_and_tuning_import_nothing_of_the_laboratory(tmp_path) -> None:
 @pytest.mark.skipif(not runtime_api.available, reason="the C runtime was not built")
 def test_a_network_is_loaded_where_an_option_names_it(tmp_path) -> None:
     script = "A.tune('matmul', columns=32, effort='measure', budget_s=1)"
-    found = loaded_by(script, str(tmp_path), AUTOSPARSE_MODEL="waconet")
+    found = loaded_by(script, str(tmp_path), AUTOSPARSE_MODEL="waco")
     assert "autosparse.tuner.research.inference.network_scorer" in found
+    assert "autosparse.tuner.research.graph.search" in found
+    assert not [name for name in found if name.startswith("autosparse.tuner.research.graph.build")]
 
 
 def test_without_effort_no_module_of_tuning_is_imported(tmp_path) -> None:

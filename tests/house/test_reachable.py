@@ -15,12 +15,7 @@ SURFACES = re.compile(r"autosparse(\.\w+|\.cli\..*|\.(torch|cuda|dask)(\..*)?)?$
 
 EXCEPTIONS = {
     "autosparse.tuner.research.targets.cpu": "a kind of target, to transfer from a CPU (docs/transfer.md)",
-    "autosparse.tuner.research.targets.gpu": "the same, of a GPU",
     "autosparse.tuner.research.networks.autoencoder": "latent codes where there are too many for a table",
-    "autosparse.tuner.research.graph": "the package of the three below",
-    "autosparse.tuner.research.graph.build": "WACO's graph of programs (docs/training.md)",
-    "autosparse.tuner.research.graph.program_graph": "the same: its file",
-    "autosparse.tuner.research.graph.search": "the same: nearest neighbours by predicted cost",
     "autosparse.tuner.research.hybrid": "the package of `greedy` and `primitives`",
     "autosparse.tuner.research.hybrid.primitives": "STile's Table 2: the words in which its formats are told apart",
     "autosparse.tuner.research.networks.published": "reads the weights that WACO's authors published",

@@ -8,7 +8,8 @@ import math
 import numpy as np
 import pytest
 from autosparse.tuner import tune
-from autosparse.tuner.learned.training_domain import FEWEST, STATISTICS, TrainingDomain
+from autosparse.tuner.learned.training_domain import STATISTICS, TrainingDomain
+from autosparse.tuner.research.training.data import FEWEST_KNOWN, measured_domain
 from autosparse.tuner.search.acceptance import acceptance_ratio
 
 from autosparse.config import Effort
@@ -44,7 +45,7 @@ def problem(**changed: object) -> Problem:
 def test_problems_outside_the_training_domain_are_named_and_not_estimated(
     changed: dict[str, object], what: str
 ) -> None:
-    seen = TrainingDomain.of_measurements([TRAINED] * FEWEST)
+    seen = measured_domain([TRAINED] * FEWEST_KNOWN)
     asked = problem(**changed)
     untrusted_reason = seen.untrusted_reason(asked)
     assert (untrusted_reason is None) == (what is None)
@@ -75,7 +76,7 @@ def test_an_unknown_kind_of_processor_is_allowed_for_by_a_larger_error(
     columns: int, predicted: float, at_home: bool, unseen_cpu: bool
 ) -> None:
     zen4 = {"isa": "avx512", "cpu": "AMD EPYC 9R14", "l1_bytes": 32 << 10, "l2_bytes": 1 << 20}
-    seen = TrainingDomain.of_measurements([{**TRAINED, "n_dense_cols": columns, "machine": zen4}] * FEWEST)
+    seen = measured_domain([{**TRAINED, "n_dense_cols": columns, "machine": zen4}] * FEWEST_KNOWN)
     here = problem(n_dense_cols=columns)
     here = dataclasses.replace(here, target=dataclasses.replace(here.target, **zen4))
     there = dataclasses.replace(here, target=dataclasses.replace(here.target, l1_bytes=48 << 10))
@@ -98,19 +99,15 @@ def test_an_unknown_kind_of_processor_is_allowed_for_by_a_larger_error(
 
 def test_the_training_domain_is_saved_with_a_model() -> None:
     others = [{**TRAINED, "dtype": "float64", "threads": 8}]
-    assert TrainingDomain.of_measurements([*[TRAINED] * FEWEST, *others]) == TrainingDomain.of_measurements(
-        [TRAINED] * FEWEST
-    ), "too few"
-    seen = TrainingDomain.of_measurements([TRAINED, *others], fewest=1)
+    assert measured_domain([*[TRAINED] * FEWEST_KNOWN, *others]) == measured_domain([TRAINED] * FEWEST_KNOWN), "too few"
+    seen = measured_domain([TRAINED, *others], fewest=1)
     assert seen.dtypes == {"float32", "float64"}
     assert TrainingDomain.of_model("spmm32", {"seen": seen.to_data()}) == seen
-    assert TrainingDomain.of_measurements([{"dtype": "float32", "machine": {}}]) == TrainingDomain(), (
-        "no more than is said"
-    )
+    assert measured_domain([{"dtype": "float32", "machine": {}}]) == TrainingDomain(), "no more than is said"
     assert (seen | STATISTICS).columns == {1, 16, 32, 256}
     # Old models list machines only: 32 columns of float32, as `collect` measures, and all cores.
     before = TrainingDomain.of_model("spmm32", {"machines": [{"isa": "avx512", "n_cores": 2}]})
-    assert before == TrainingDomain.of_measurements([TRAINED], fewest=1)
+    assert before == measured_domain([TRAINED], fewest=1)
     assert TrainingDomain.of_model("spmv", {"machines": []}).columns == {1}
 
 

@@ -42,6 +42,12 @@ class Proposal:
     ratio: float
 
 
+class Proposals(list[Proposal]):
+    """Proposals of a learned model, best first; `account` says which model searched for them and what that cost."""
+
+    account: str = ""
+
+
 class Proposer(Protocol):
     """Interface of a model that returns the best schedules of a space by itself, instead of ranking a given list."""
 
@@ -119,8 +125,7 @@ class TrafficModel:
             one_thread_s = self._wide_s(setting, traits, shape) * np.where(is_runtimes, 1.0, behind_runtime(problem))
         # Two threads on two cores gain about 1.7: they share the L3 cache and the memory bandwidth.
         speedup = 1.0 + 0.7 * (min(problem.threads, problem.target.n_cores) - 1)
-        times: list[float] = (self.rates.start_s + one_thread_s / speedup).tolist()
-        return times
+        return list(map(float, self.rates.start_s + one_thread_s / speedup))
 
     def _vector_s(self, setting: _Setting, traits: Traits, shape: _Shapes) -> Floats:
         """Return the seconds of SpMV per schedule: the larger of instructions and traffic, plus exposed gather time."""

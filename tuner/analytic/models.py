@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final
 
 from autosparse.tuner.analytic.matmul import CoreRates, CostModel, ModelRates, TrafficModel, VectorRates
 from autosparse.tuner.features.statistics import Locality, pattern_facts
@@ -12,34 +11,35 @@ from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
 from autosparse.ops import OPS
 
-SHIPPED: Final = (CoreRates(), VectorRates())
-"""Rates of models on machines that were not measured."""
 
-
-def matrix_product(problem: Problem, rates: ModelRates) -> CostModel:
+def matrix_product(problem: Problem, rates: ModelRates | None) -> CostModel:
     """Return the model of products of a matrix, or its transpose, with a dense operand (SpMV, SpMM)."""
     pattern, transposed = problem.matrix, problem.transposed
     locality = None if transposed else Locality(pattern)
-    return TrafficModel(pattern_facts(pattern, transposed=transposed), *rates, locality=locality)
+    return TrafficModel(
+        pattern_facts(pattern, transposed=transposed), *(rates or (CoreRates(), VectorRates())), locality=locality
+    )
 
 
-def sampled_product(problem: Problem, rates: ModelRates) -> CostModel:
+def sampled_product(problem: Problem, rates: ModelRates | None) -> CostModel:
     """Return the model of products of dense operands at the entries of a matrix (SDDMM)."""
     from autosparse.tuner.analytic.sddmm import SampledModel
 
-    return SampledModel(pattern_facts(problem.matrix), rates[0], locality=Locality(problem.matrix))
+    return SampledModel(
+        pattern_facts(problem.matrix), rates[0] if rates else CoreRates(), locality=Locality(problem.matrix)
+    )
 
 
-def tensor_product(problem: Problem, rates: ModelRates) -> CostModel:
+def tensor_product(problem: Problem, rates: ModelRates | None) -> CostModel:
     """Return the model of products of a tensor with a factor for each of its other modes (MTTKRP)."""
     from autosparse.tuner.analytic.mttkrp import TensorModel, tensor_facts
 
     return TensorModel(tensor_facts(problem.tensor, problem.mode))
 
 
-def statistics_model(problem: Problem, rates: ModelRates = SHIPPED) -> CostModel:
+def statistics_model(problem: Problem, rates: ModelRates | None = None) -> CostModel:
     """Return the analytic model of the problem's operation, from a sample of the problem's pattern."""
-    make: Callable[[Problem, ModelRates], CostModel] = globals()[OPS[problem.operation].tuning.model]
+    make: Callable[[Problem, ModelRates | None], CostModel] = globals()[OPS[problem.operation].tuning.model]
     return make(problem, rates)
 
 

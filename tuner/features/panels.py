@@ -19,6 +19,8 @@ FEATURE_LIMIT: Final = 1 << 15
 
 The native features of that many entries take 3 to 14 ms on two cores: 20 to 90 SpMVs of 300,000 nonzeros.
 """
+WHOLE: Final = 1 << 62
+"""Limit that no pattern exceeds: everything is read."""
 N_PANELS: Final = 32
 ALIGNMENT: Final = 16
 """Row multiple at which panels of at least that many rows begin and end, so that no block is cut."""

@@ -22,8 +22,6 @@ from autosparse.scalar import SINGLE
 KNOWN: Final = Path(__file__).with_name("machines.json")
 """File with the machines that the repository's measurements come from, and their rates."""
 
-RATES: Final = ("l1", "l2", "l3", "memory", "gathers", "flops")  # in every record
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineRates:
@@ -35,10 +33,6 @@ class MachineRates:
     memory: float
     gathers: float  # float32 values per second read by index from half of a core's L2 cache
     flops: float  # float32 operations per second of a wide SpMM; a multiply-add counts twice
-    core_l3: float = 0.0  # as `l3` and `memory`, one thread alone; 0: not measured
-    core_memory: float = 0.0
-    start_s: float = 0.0  # seconds by which a short product exceeds its share of one thread's time
-    wake_s: float = 0.0  # seconds by which a product after a pause exceeds the same product in a loop
 
     def to_data(self) -> dict[str, float]:
         """Return the rates as JSON-ready data; `of_data` inverts it."""
@@ -47,8 +41,8 @@ class MachineRates:
     @classmethod
     def of_data(cls, data: Mapping[str, Any]) -> MachineRates:
         """Build the rates from `to_data`'s result; raise ValueError, TypeError or KeyError for anything else."""
-        found = cls(**{one.name: float(data[one.name]) for one in fields(cls) if one.name in data or one.name in RATES})
-        if not all(math.isfinite(rate) and rate >= 0 and (rate or n not in RATES) for n, rate in asdict(found).items()):
+        found = cls(**{one.name: float(data[one.name]) for one in fields(cls)})
+        if not all(math.isfinite(rate) and rate > 0 for rate in asdict(found).values()):
             raise ValueError(f"rates must be positive: {asdict(found)}")
         return found
 

@@ -5,18 +5,20 @@ A network ranks programs; its costs are not seconds, and their zero differs betw
 with a known ratio. It is ``log ratio(s) = anchor_log_ratio + slope * (cost(s) - cost(anchor))``. Costs of boosted trees
 are log ratios already.
 
-A model comes with a *portfolio* of about a hundred programs, the best of which is nearly as fast as the best of
-thousands on every pattern, and scores all of it. WACO section 4.2.2 searches a graph of thousands instead:
-`tuner/research/graph`, `benchmarks/search_compare.py`.
+A model comes with a *portfolio* of programs. Boosted trees score all of it: about a hundred programs, the best of which
+is nearly as fast as the best of thousands on every pattern. WACO's networks have thousands and search them on a graph
+(WACO section 4.2.2, `tuner/research/graph`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+from autosparse.tuner import registry
 from autosparse.tuner.analytic.matmul import Proposal, behind_runtime
 from autosparse.tuner.analytic.models import predicted_ratios
 from autosparse.tuner.features.setting import MachineRates, RunSetting
@@ -39,6 +41,8 @@ from autosparse.scalar import NARROW_INDEX
 
 Floats = NDArray[NarrowReal]
 Ids = NDArray[NarrowIndex]
+Search = Callable[[Callable[[Ids | None], Floats], int], tuple[list[tuple[int, float]], int]]
+"""Function (costs of programs by number, n) that returns about n best (number, cost), and how many it scored."""
 
 PORTFOLIO: Final = "portfolio"
 """Name of the tensor of portfolio codes, (n, columns), in a weights file."""
@@ -46,6 +50,10 @@ N_PROPOSED: Final = 10
 """Number of proposals; WACO measures the ten best predicted (section 5.1)."""
 PER_FORMAT: Final = 4
 """Maximum number of proposals of one format, since a model's errors are similar for similar schedules."""
+GRAPH: Final = "graph.neighbours"
+"""Name of a tensor of weights files whose portfolio is searched on a graph."""
+SPARE: Final = 8
+"""Number of programs that a search returns per proposal, since some are unsupported or resemble better ones."""
 DEAR_ORDER: Final = "rcm"
 """Row order that at most half of the proposals have: computing it takes as long as many products."""
 
@@ -85,6 +93,7 @@ class LearnedModel:
     scale: RatioScale
     scorer: Scorer = field(repr=False)
     rates: MachineRates | None = None  # measured rates of this machine
+    search: Search | None = None  # None: the whole portfolio is scored
     _decoded: dict[int, SuperSchedule | None] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
@@ -97,7 +106,8 @@ class LearnedModel:
             )
         codes = np.asarray(weights.tensors[PORTFOLIO], ProgramCode)
         scale = RatioScale.from_data(weights.about.get("scale", {}))
-        return cls(weights, codes, scale, scorer_of(weights), rates)
+        search = registry.load("search", "graph")(weights, len(codes)) if GRAPH in weights.tensors else None
+        return cls(weights, codes, scale, scorer_of(weights), rates, search)
 
     def features(self, pattern: Structure) -> Floats:
         """Return the features of `pattern`, (n_features,), the expensive part; a tensor's rows must be its mode 0."""
@@ -155,16 +165,36 @@ class LearnedModel:
         n: int = N_PROPOSED,
         *,
         per_format: int = PER_FORMAT,
+        note: Callable[[int], object] | None = None,
     ) -> list[Proposal]:
-        """Return the best `n` supported schedules, at most `per_format` per format and n / 2 with DEAR_ORDER rows."""
+        """Return the best `n` supported schedules, at most `per_format` per format and n / 2 with DEAR_ORDER rows.
+
+        `note`, if given, is called with the number of cost evaluations.
+        """
         costs_of = self._costs(problem, features)
         anchor, behind = self._anchor_cost(costs_of), self._behind(problem)
-        chosen: list[Proposal] = []
+        guesses: Sequence[float] = [1.0] * len(self.codes)
+        if self.scorer.reads_guesses:  # otherwise no program of the portfolio needs to be decoded
+            _, *guesses = self._guesses(problem, self._entrants)
+        costs = partial(costs_of, self._with_guesses(self.programs, guesses))
+        found, n_scored = (self.search or _ranked)(costs, SPARE * n)
+        chosen = self._supported(problem, supports, n, per_format, found)
+        if len(chosen) < n and len(found) < len(self.codes):  # too few of those found can be used
+            found, n_scored = _ranked(costs, n)
+            chosen = self._supported(problem, supports, n, per_format, found)
+        if note is not None:
+            note(n_scored)
+        return [Proposal(schedule, behind * self._ratio(cost, anchor)) for schedule, cost in chosen]
+
+    def _supported(
+        self, problem: Problem, supports: Callable[[str, SuperSchedule], str | None], n: int, per_format: int,
+        found: Sequence[tuple[int, float]],
+    ) -> list[tuple[SuperSchedule, float]]:  # fmt: skip
+        """Return (schedule, cost) of the first `n` programs that the problem and `propose`'s limits allow."""
+        chosen: list[tuple[SuperSchedule, float]] = []
         of_format: dict[object, int] = {}
         n_dear = 0
-        _, *guesses = self._guesses(problem, self._entrants)
-        costs = costs_of(self._with_guesses(self.programs, guesses), None)
-        for node in np.argsort(costs, kind="stable").tolist():
+        for node, cost in found:
             if len(chosen) == n:
                 break
             schedule = self.schedule(node)
@@ -176,7 +206,7 @@ class LearnedModel:
             if supports(problem.operation, schedule) is None:  # last, because it takes longest
                 of_format[schedule.format] = n_alike + 1
                 n_dear += is_dear
-                chosen.append(Proposal(schedule, behind * self._ratio(float(costs[node]), anchor)))
+                chosen.append((schedule, cost))
         return chosen
 
     @computed_once
@@ -208,6 +238,12 @@ class LearnedModel:
             except ScheduleError:
                 self._decoded[node] = None
         return self._decoded[node]
+
+
+def _ranked(costs: Callable[[Ids | None], Floats], n: int) -> tuple[list[tuple[int, float]], int]:
+    """Return all programs, best first, whatever `n`; see Search."""
+    found = costs(None).tolist()
+    return sorted(enumerate(found), key=lambda one: one[1]), len(found)
 
 
 def suits(problem: Problem, one: SuperSchedule) -> bool:

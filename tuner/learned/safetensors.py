@@ -1,12 +1,11 @@
-"""Reader and writer of the safetensors format with NumPy alone: header length (8 bytes), JSON header, tensor bytes.
+"""Reader of the safetensors format with NumPy alone: header length (8 bytes), JSON header, tensor bytes.
 
-Supported are little-endian float32, float16, int64, int32, int16 and uint8 arrays, and text metadata.
+Supported are little-endian float32, float16, int64, int32, int16, int8 and uint8 arrays, and text metadata.
 """
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -14,36 +13,17 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from autosparse.core.dtypes import Byte, Half, NarrowIndex, NarrowReal, ProgramCode, WideIndex
+from autosparse.core.dtypes import Byte, Half, NarrowIndex, NarrowReal, ProgramCode, SmallCode, WideIndex
 from autosparse.errors import RecordError
 
 DTYPES: Final[Mapping[str, np.dtype[Any]]] = {
     name: np.dtype(kind).newbyteorder("<")
     for name, kind in (
-        ("F32", NarrowReal), ("F16", Half), ("I64", WideIndex), ("I32", NarrowIndex), ("I16", ProgramCode), ("U8", Byte)
+        ("F32", NarrowReal), ("F16", Half), ("I64", WideIndex), ("I32", NarrowIndex), ("I16", ProgramCode),
+        ("I8", SmallCode), ("U8", Byte),
     )
 }  # fmt: skip
 MAX_HEADER: Final = 100_000_000
-
-
-def write_safetensors(path: Path, tensors: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> None:
-    """Write to a temporary file and rename it, so that readers never see a partial file."""
-    names = {dtype: name for name, dtype in DTYPES.items()}
-    header: dict[str, Any] = {"__metadata__": dict(metadata)}
-    end = 0
-    for name, value in tensors.items():
-        start, end = end, end + value.nbytes
-        header[name] = {"dtype": names[value.dtype], "shape": list(value.shape), "data_offsets": [start, end]}
-    text = json.dumps(header, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    with beside.open("wb") as file:
-        file.write(len(text).to_bytes(8, "little"))
-        file.write(text)
-        for value in tensors.values():
-            file.write(np.ascontiguousarray(value).tobytes())
-    beside.replace(path)
 
 
 def read_safetensors(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:

@@ -5,8 +5,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, Final
 
@@ -16,8 +15,6 @@ from autosparse.core.values import dataclass
 from autosparse.isa import ISAS
 from autosparse.scalar import SINGLE
 
-FEWEST: Final = 30
-"""Minimum number of training patterns with a value, such as dtype float64, for predictions with it to be accepted."""
 COLLECTED: Final = SINGLE.name
 """Dtype of measurements whose model does not record one: the one that `collect` measures."""
 
@@ -58,21 +55,6 @@ class TrainingDomain:
     def to_data(self) -> dict[str, list[Any]]:
         """Return the domain as JSON-ready data; `of_model` reads it."""
         return {one.name: sorted(getattr(self, one.name)) for one in fields(self)}
-
-    @classmethod
-    def of_measurements(cls, facts: Iterable[Mapping[str, Any]], *, fewest: int = FEWEST) -> TrainingDomain:
-        """Return the domain of a model trained on measurements with these facts.
-
-        A value that fewer than `fewest` patterns were measured with is left out.
-        """
-        rows = [
-            (one["dtype"], (m := one["machine"])["isa"], int(one["n_dense_cols"]), int(one["threads"]), processor_of(m))
-            for one in facts
-            if {"dtype", "machine", "n_dense_cols", "threads"} <= one.keys() and "isa" in one["machine"]
-        ]
-        columns = zip(*rows, strict=True) if rows else [()] * len(fields(cls))
-        known = (frozenset(value for value, n in Counter(one).items() if n >= fewest) for one in columns)
-        return cls(**dict(zip((one.name for one in fields(cls)), known, strict=True)))
 
     @classmethod
     def of_model(cls, op: str, about: Mapping[str, Any]) -> TrainingDomain:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field, replace
 from typing import Final
 
-from autosparse.tuner.analytic.matmul import CostModel, Proposal
+from autosparse.tuner.analytic.matmul import CostModel, Proposal, Proposals
 from autosparse.tuner.search.style import diverse
 from autosparse.tuner.space import spaces
 from autosparse.tuner.space.template import Supports
@@ -30,6 +30,7 @@ class Queue:
     """Schedules in the order in which a search tries them, with predicted times over the default kernel's."""
 
     _proposed: set[SuperSchedule] = field(default_factory=set)  # by the learned model
+    proposed_by: str = ""  # model that searched for the proposals, and the cost of the search
     _schedules: list[SuperSchedule] = field(default_factory=list)
     _ratios: dict[Schedule, float] = field(default_factory=dict)  # predicted ratios to the default kernel
     _start: SuperSchedule | None = None
@@ -71,6 +72,7 @@ class Queue:
         """Put the learned model's proposals first; the remaining schedules then alternate between formats."""
         proposed = [one.schedule for one in proposals]
         self._proposed = {one.schedule for one in proposals}
+        self.proposed_by = proposals.account if isinstance(proposals, Proposals) else ""
         self._ratios |= {one.schedule: one.ratio for one in proposals}
         start = self._schedules[:1] if self._start is not None else []
         known = {one.format for one in proposed}  # comparing formats is cheap, comparing schedules is not

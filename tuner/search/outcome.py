@@ -90,6 +90,7 @@ def plan_of(search: Search, *, tune_s: float) -> Plan:
         packed_bytes=best.packed_bytes,
         candidates=candidates_of(search),
         predicted_ratio=best.predicted_ratio,
+        proposed_by=search.queue.proposed_by,
     )
 
 

@@ -63,7 +63,7 @@ class Search:
     is_built: Callable[[Schedule], bool] | None = None  # returns whether a kernel needs no compilation
     untrusted_reason: Callable[[bool], str | None] = lambda _: None  # why no prediction is accepted unmeasured
     is_foreign: Callable[[], bool] = lambda: False  # returns whether the learned model was trained on other processors
-    always: Sequence[SuperSchedule] = ()  # schedules that race first regardless of predictions and need no compilation
+    always: Sequence[Schedule] = ()  # schedules that race first regardless of predictions and need no compilation
     others: Sequence[Choice] = ()  # choices of solvers without schedules, which race after `always`
     refused: Sequence[Candidate] = ()  # solvers that cannot compute the problem, with the reasons
     shipped: Sequence[SuperSchedule] = ()  # precompiled schedules to try where values are dictionary-encoded

@@ -1,9 +1,7 @@
 /* Products with dense blocks of a sparse operand, alone or together with its scattered entries; C is written once.
  * Also panels of long rows, and sweeps of several parts over a wide B. */
 #include "blocks.h"
-
 #include "common.h"
-
 #include <stdalign.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -29,6 +27,7 @@ typedef struct {
     asp_blocks_kernel kernel;
     int64_t groups; /* block rows of a window */
     int64_t panel;  /* columns of a panel, where A is stored in panels */
+    int64_t width;  /* columns of B that one thread computes, where threads divide the columns of B */
     int dtype;
     _Atomic int bad;
 } product;
@@ -165,23 +164,44 @@ static int groups_of_panel(int dtype, const asp_blocks_args *args, int64_t begin
     return bad;
 }
 
-/* Pool task over the block rows of panels. A panel of columns has block rows of r rows; a block row stores the columns
- * that any of its rows has. Rows of a panel's B are read from the core's own cache by all block rows but the first. */
-static void groups_task(void *context, int64_t begin, int64_t end)
+/* Compute the block rows [begin, end) of `whole`, panel by panel; return whether a result is not finite. A block row
+ * stores the columns that any of its r rows has. All but the first read rows of a panel's B from the core's cache. */
+static int groups_of_panels(const product *job, const asp_blocks_args *whole, int64_t begin, int64_t end)
 {
-    product *job = context;
-    asp_blocks_args args = job->args;
+    asp_blocks_args args = *whole;
     const int64_t n_groups = (args.n_rows + args.r - 1) / args.r, n_cols = args.n_cols, size = asp_element_bytes(job->dtype);
     int bad = 0;
     for (int64_t first = 0; first < n_cols; first += job->panel) {
         args.n_cols = asp_min(job->panel, n_cols - first);
         args.n_blocks = args.pos[n_groups];
-        args.B = (const char *)job->args.B + first * args.ldb * size;
+        args.B = (const char *)whole->B + first * args.ldb * size;
         args.adds = first > 0;
         bad |= groups_of_panel(job->dtype, &args, begin, end);
         args.pos += n_groups;
     }
-    if (bad) atomic_store_explicit(&job->bad, 1, memory_order_relaxed);
+    return bad;
+}
+
+/* Pool task over the block rows of panels. */
+static void groups_task(void *context, int64_t begin, int64_t end)
+{
+    product *x = context;
+    if (groups_of_panels(x, &x->args, begin, end)) atomic_store_explicit(&x->bad, 1, memory_order_relaxed);
+}
+
+/* Pool task over slices of the columns of B: each one has all block rows. */
+static void columns_task(void *context, int64_t begin, int64_t end)
+{
+    product *job = context;
+    const asp_blocks_args *whole = &job->args;
+    const int64_t size = asp_element_bytes(job->dtype), n_groups = (whole->n_rows + whole->r - 1) / whole->r;
+    for (int64_t s = begin; s < end; s++) {
+        asp_blocks_args args = *whole;
+        args.n_vecs = asp_min(job->width, whole->n_vecs - s * job->width);
+        args.B = (const char *)whole->B + s * job->width * size;
+        args.C = (char *)whole->C + s * job->width * size;
+        if (groups_of_panels(job, &args, 0, n_groups)) atomic_store_explicit(&job->bad, 1, memory_order_relaxed);
+    }
 }
 
 /* Return the operands of A stored in panels with block rows of r rows. */
@@ -191,14 +211,20 @@ static asp_blocks_args panels_of(const asp_operand *A, int64_t r)
                              .crd = A->crd[2], .places = A->crd[5], .vals = A->vals, .ahead = COLUMNS_AHEAD};
 }
 
-/* Compute the product with A stored in panels; return whether a result is not finite. */
+enum { SLICE_MIN = 256 }; /* bytes of a row of B per thread from which threads divide the columns of B */
+/* Compute the product with A stored in panels; return whether a result is not finite. Threads divide the columns of B
+ * where it has enough: each then reads its part of B only. The order of each sum is the same in both ways. */
 static int multiply_panels(product *job, int64_t n_columns, int64_t n_threads)
 {
     const asp_blocks_args *args = &job->args;
-    const int64_t n_groups = (args->n_rows + args->r - 1) / args->r;
-    /* Each thread takes all of its block rows at once, because every further range would read all of B again. */
-    asp_parallel(groups_task, job, n_groups, 1, (n_groups + n_threads - 1) / n_threads, (int)n_threads,
-                 serial_ns(n_columns * args->r, args->n_vecs));
+    const int64_t n_groups = (args->n_rows + args->r - 1) / args->r, size = asp_element_bytes(job->dtype);
+    const double expected_ns = serial_ns(n_columns * args->r, args->n_vecs);
+    if (n_threads > 1 && args->n_vecs * size >= n_threads * SLICE_MIN) {
+        job->width = ((args->n_vecs + n_threads - 1) / n_threads * size + 63) / 64 * 64 / size; /* whole cache lines */
+        asp_parallel(columns_task, job, (args->n_vecs + job->width - 1) / job->width, 1, 1, (int)n_threads, expected_ns);
+    } else { /* each thread takes all of its block rows at once: every further range would read all of B again */
+        asp_parallel(groups_task, job, n_groups, 1, (n_groups + n_threads - 1) / n_threads, (int)n_threads, expected_ns);
+    }
     return atomic_load_explicit(&job->bad, memory_order_relaxed);
 }
 

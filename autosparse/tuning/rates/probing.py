@@ -20,7 +20,7 @@ from autosparse.core.dtypes import Byte, NarrowIndex, NarrowReal
 from autosparse.core.target import Target
 from autosparse.core.values import dataclass
 from autosparse.targets.priors import number
-from autosparse.tuner.features.setting import MachineRates
+from autosparse.tuning.rates.probed import ProbedRates
 
 LIMIT_S: Final = number("step seconds per unit", "rates")
 """Maximum seconds of a measurement by tuning, allocation included. More time gives more samples."""
@@ -90,7 +90,7 @@ class Workloads(Protocol):
 class Measurement:
     """Measured rates, and whether other programs used the cores meanwhile, so that the rates are too low."""
 
-    rates: MachineRates
+    rates: ProbedRates
     is_disturbed: bool
 
 
@@ -126,7 +126,7 @@ def measured_rates(
         core_memory = timer.rate(far, work.copy(far, 1), 1.0)
     finally:
         work.close()
-    rates = MachineRates(
+    rates = ProbedRates(
         l1=l1, l2=l2, l3=l3, memory=memory, gathers=gathers, flops=flops, core_l3=core_l3, core_memory=core_memory,
         start_s=start_s, wake_s=wake_s,
     )  # fmt: skip

@@ -26,6 +26,7 @@ from autosparse.log import event
 from autosparse.notices import CacheWarning, warn_once
 from autosparse.tuner.analytic.matmul import ModelRates
 from autosparse.tuner.features.setting import MachineRates
+from autosparse.tuning.rates.probed import ProbedRates
 
 KIND: Final = "rates"
 """Kind of the record in the cache, and of the tuning step that measures."""
@@ -44,7 +45,7 @@ _measured_now: Final[weakref.WeakKeyDictionary[cache.Store, set[str]]] = weakref
 class RatesInUse:
     """Rates that models use, their number of threads, their source in words, and whether tuning is to measure them."""
 
-    rates: MachineRates | None  # None: the shipped rates
+    rates: ProbedRates | None  # None: the shipped rates
     threads: int
     source: str
     is_wanted: bool = False
@@ -89,7 +90,7 @@ def _given(path: Path, target: Target, threads: int) -> RatesInUse:
     """Return the rates of the file `path`; the shipped ones, with a warning, if it holds no record."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-        rates, threads = MachineRates.of_data(content), int(content.get("threads", threads))
+        rates, threads = ProbedRates.of_data(content), int(content.get("threads", threads))
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         reason = f"{type(error).__name__}: {error}"
         warn_once(CacheWarning, f"rates {path}", CacheWarning.unreadable_rates(path, reason=reason))
@@ -113,8 +114,8 @@ def _is_new(store: cache.Store, key: str) -> bool:
     return key in _measured_now.get(store, ())
 
 
-def _read(record: dict[str, Any]) -> tuple[MachineRates, int, float]:
-    return MachineRates.of_data(record), max(1, int(record["threads"])), float(record["measured_at"])
+def _read(record: dict[str, Any]) -> tuple[ProbedRates, int, float]:
+    return ProbedRates.of_data(record), max(1, int(record["threads"])), float(record["measured_at"])
 
 
 @functools.lru_cache(maxsize=16)
@@ -125,7 +126,7 @@ def _is_shipped(target: Target) -> bool:
 
 
 @functools.lru_cache(maxsize=16)
-def _rounded(rates: MachineRates, target: Target) -> MachineRates:
+def _rounded(rates: ProbedRates, target: Target) -> ProbedRates:
     from autosparse.tuning.rates.scaling import comparable, rounded
 
     return rounded(comparable(rates), MachineRates.typical(target))

@@ -15,10 +15,12 @@ from typing import Final
 
 from autosparse.core.problem import Problem
 from autosparse.core.target import Target
-from autosparse.tuner.analytic.matmul import CALIBRATED_LANES, ModelRates, VectorRates
-from autosparse.tuner.analytic.models import SHIPPED
-from autosparse.tuner.features.setting import KNOWN, RATES, MachineRates
+from autosparse.tuner.analytic.matmul import CALIBRATED_LANES, CoreRates, ModelRates, VectorRates
+from autosparse.tuner.features.setting import KNOWN, MachineRates
+from autosparse.tuning.rates.probed import RATES, ProbedRates
 
+SHIPPED: Final[ModelRates] = (CoreRates(), VectorRates())
+"""Rates of the analytic models on machines that were not measured."""
 REFERENCE_THREADS: Final = 2
 """Number of threads of the rates in `machines.json`."""
 STEPS_PER_OCTAVE: Final = 1
@@ -31,14 +33,14 @@ PER_ENTRY: Final = (
 
 
 @functools.cache
-def references() -> tuple[MachineRates, MachineRates]:
+def references() -> tuple[ProbedRates, ProbedRates]:
     """Return two records of the machine where the models were fitted, the first row of `machines.json`.
 
     They are its shipped rates, and its rates by `probing.measured_rates` (`benchmarks/rates.py --measure`). The shipped
     rates come from another program, which reads with vector instructions where NumPy reads and writes.
     """
     row = json.loads(KNOWN.read_text("utf-8"))[0]
-    return MachineRates.of_data(row["rates"]), MachineRates.of_data(row["probed"])
+    return ProbedRates.of_data(row["rates"]), ProbedRates.of_data(row["probed"])
 
 
 def is_known(target: Target) -> bool:
@@ -47,7 +49,7 @@ def is_known(target: Target) -> bool:
     return any(all(getattr(target, name) == value for name, value in row.items()) for row in rows)
 
 
-def comparable(rates: MachineRates) -> MachineRates:
+def comparable(rates: ProbedRates) -> ProbedRates:
     """Return probed rates in the scale of the shipped ones: multiplied by the ratio of the two `references`.
 
     A machine like the reference then has the shipped rates.
@@ -61,7 +63,7 @@ def comparable(rates: MachineRates) -> MachineRates:
     return dataclasses.replace(rates, **found)
 
 
-def rounded(rates: MachineRates, anchor: MachineRates) -> MachineRates:
+def rounded(rates: ProbedRates, anchor: MachineRates) -> ProbedRates:
     """Return `rates` rounded to powers of 2^(1/STEPS_PER_OCTAVE) times those of `anchor`, so that plans are stable."""
     found = {name: _rounded(getattr(rates, name), getattr(anchor, name)) for name in RATES}
     for name in ("core_l3", "core_memory"):
@@ -76,7 +78,7 @@ def _rounded(value: float, anchor: float) -> float:
     return anchor * math.pow(2.0, round(STEPS_PER_OCTAVE * math.log2(value / anchor)) / STEPS_PER_OCTAVE)
 
 
-def model_rates(problem: Problem, rates: MachineRates | None, measured_threads: int) -> ModelRates:
+def model_rates(problem: Problem, rates: ProbedRates | None, measured_threads: int) -> ModelRates:
     """Return the analytic models' rates for `problem`, from rates that `measured_threads` threads reached.
 
     Without measured rates they are the shipped ones. Bandwidth beyond the L2 caches is shared: fewer threads reach the
@@ -107,7 +109,7 @@ def _speedup(threads: int) -> float:
     return 1.0 + 0.7 * (threads - 1)
 
 
-def _shared(rates: MachineRates, name: str, threads: int, measured_threads: int) -> float:
+def _shared(rates: ProbedRates, name: str, threads: int, measured_threads: int) -> float:
     all_threads, one = getattr(rates, name), getattr(rates, f"core_{name}")
     one = one or all_threads / measured_threads
     return float(all_threads if threads == measured_threads else min(all_threads, threads * one))

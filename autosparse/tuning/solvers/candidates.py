@@ -21,6 +21,7 @@ from autosparse.tuner.space import families, spaces
 from autosparse.tuning.learned import proposer_of, training_domain_of
 from autosparse.tuning.memory.history import packing_s
 from autosparse.tuning.rates.steps import model_rates_of
+from autosparse.tuning.solvers import dense_rows
 from autosparse.tuning.solvers.offered import offer_of
 from autosparse.tuning.trials.context import TuningContext
 
@@ -67,6 +68,7 @@ def search_for(
     style, earlier = live_style(context.problem) if live else BLOCKING, Earlier.of(unfinished)
     best, offer = earlier.best(style.rule), offer_of(context.problem, context.options)
     start = best.schedule if best is not None else start
+    composites, refused = dense_rows.offered(context.problem, context.options)
     return Search(
         problem=context.problem,
         effort=effort,
@@ -86,9 +88,9 @@ def search_for(
         earlier=earlier,
         build_all=None if live else context.build,
         shipped=_shipped(context) if live else (),
-        always=(*_in_place(context, live=live), *(() if live else _always(context))),
+        always=(*composites, *_in_place(context, live=live), *(() if live else _always(context))),
         others=offer.choices,
-        refused=offer.refused,
+        refused=(*refused, *offer.refused),
     )
 
 

@@ -13,13 +13,14 @@ from autosparse.tuner.features.setting import RunSetting
 from autosparse.tuner.learned.codes import code_of, code_rows
 from autosparse.tuner.learned.names import op_of
 from autosparse.tuner.learned.predict import PORTFOLIO, LearnedModel, RatioScale, suits
-from autosparse.tuner.learned.safetensors import read_safetensors, write_safetensors
+from autosparse.tuner.learned.safetensors import read_safetensors
 from autosparse.tuner.learned.scorers import scorer_of
 from autosparse.tuner.learned.weights import LearnedWeights
 from autosparse.tuner.research.generators.base import generate
 from autosparse.tuner.research.inference.cells import looked_at_cells
 from autosparse.tuner.research.inference.embeddings import embed_pattern
 from autosparse.tuner.research.space.waco import waco_space
+from autosparse.tuner.research.training.meaning import write_safetensors
 from autosparse.tuner.research.training.scale import fit_scale
 from autosparse.tuner.space import families as space
 from autosparse.tuner.space import spaces

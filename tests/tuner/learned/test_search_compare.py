@@ -10,10 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from autosparse.tuner.learned.predict import PORTFOLIO, LearnedModel, RatioScale
-from autosparse.tuner.learned.safetensors import read_safetensors, write_safetensors
+from autosparse.tuner.learned.safetensors import read_safetensors
 from autosparse.tuner.learned.scorers import BOOSTED, n_inputs
 from autosparse.tuner.research.graph import ProgramGraph
 from autosparse.tuner.research.training.boosting import trees_of
+from autosparse.tuner.research.training.meaning import write_safetensors
 
 from autosparse import _native
 from tests.tuner.learned.test_learned import write_model_folder
@@ -38,9 +39,9 @@ def test_strategies_are_compared_on_one_model(written, tmp_path, monkeypatch, ca
     model = written(tmp_path)
     n = len(model.codes)
     ring = ((np.arange(n)[:, None] + np.array([-3, -2, -1, 1, 2, 3])) % n).astype(np.int32)
-    points = np.zeros((n, 1), np.float16)  # the walk does not read them
-    entries = np.arange(0, n, 10, dtype=np.int32)
-    ProgramGraph(model.weights.name, model.codes, points, ring, entries).save(tmp_path / "spmv.graph.safetensors")
+    graph = ProgramGraph(ring, np.arange(0, n, 10, dtype=np.int32))
+    tensors, metadata = read_safetensors(tmp_path / "spmv.safetensors")
+    write_safetensors(tmp_path / "spmv.safetensors", {**tensors, **graph.tensors()}, metadata)
     out = tmp_path / "found.jsonl"
     given = [
         "search_compare.py",

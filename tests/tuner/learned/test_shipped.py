@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import pytest
 from autosparse._native import runtime_api
+from autosparse.tuner.features.panels import WHOLE
 from autosparse.tuner.learned.predict import LearnedModel
 from autosparse.tuner.research.collect.operations import MODELS, OPS
 from autosparse.tuner.research.generators.base import generate
@@ -65,14 +66,14 @@ def test_shipped_models_record_their_training(op):
     assert not any("/" in str(value) for value in (about["op"], about["data"]))
 
 
-@pytest.mark.parametrize(("model", "extractor"), [("boosted", "boosted"), ("waconet", "waconet"), ("statistics", None)])
+@pytest.mark.parametrize(("model", "extractor"), [("boosted", "boosted"), ("waco", "waconet"), ("statistics", None)])
 def test_the_cost_model_can_be_chosen(model, extractor, tmp_path):
-    """Check that WACO's network runs where it is asked for, and boosted trees where no network is shipped."""
+    """Check that WACO's network runs where it is asked for, and boosted trees for the widths without one."""
     with options(model=model, cache_dir=str(tmp_path)):
         target = target_of(get_options())
         found = find_model(get_options(), target, "spmm32")
         assert (found.weights.extractor if found is not None else None) == extractor
-        other = find_model(get_options(), target, "spmv")
+        other = find_model(get_options(), target, "spmm8")
         assert (other.weights.extractor if other is not None else None) == ("boosted" if extractor else None)
         if found is not None:
             pattern = generate("mesh", nnz=20_000, seed=11).to_pattern()
@@ -83,6 +84,37 @@ def test_the_cost_model_can_be_chosen(model, extractor, tmp_path):
             proposals = found.propose(problem, found.features(pattern), _native.supports)
             assert len(proposals) == 10
             assert all(0.01 < one.ratio < 30 for one in proposals)
+
+
+NETWORKS = sorted(
+    path.name.removesuffix(".waco.safetensors") for path in shipped_folder(Target.host()).glob("*.waco.*")
+)
+
+
+def test_networks_of_waco_are_shipped_and_small():
+    """Check the operations of the paper, with both widths, and the size of networks and graphs together."""
+    assert NETWORKS == ["mttkrp16", "sddmm256", "sddmm32", "spmm256", "spmm32", "spmv"]
+    sizes = [(shipped_folder(Target.host()) / f"{op}.waco.safetensors").stat().st_size for op in NETWORKS]
+    assert sum(sizes) <= 4_000_000
+
+
+@pytest.mark.parametrize("op", NETWORKS)
+def test_a_shipped_network_reads_whole_patterns_and_searches_its_graph(op):
+    model = LearnedModel.read(shipped_folder(Target.host()), f"{op}.waco")
+    assert model.weights.limit == WHOLE
+    assert model.weights.about["n_patterns"] > 100
+    assert model.weights.about["validation"]["ordered_pairs"] > 0.75
+    is_tensor, counts = model.weights.dimension == 3, []
+    structure = generate("tensor_uniform" if is_tensor else "mesh", nnz=20_000, seed=11).to_structure()
+    problem = Problem(
+        operation="mttkrp" if is_tensor else "sddmm" if op.startswith("sddmm") else "matmul", pattern=structure,
+        transposed=False, n_dense_cols=COLUMNS.get(op, 16), dtype="float32", threads=2, deterministic=False,
+        target=target_of(get_options()),
+    )  # fmt: skip
+    proposals = model.propose(problem, model.features(structure), _native.supports, note=counts.append)
+    assert len(proposals) == 10
+    assert all(0.01 < one.ratio < 30 for one in proposals)
+    assert counts[0] < 0.7 * len(model.codes)
 
 
 @pytest.mark.parametrize("columns", [1, 32])

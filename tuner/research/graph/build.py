@@ -9,19 +9,17 @@ import numpy as np
 from autosparse.tuner.research.graph.program_graph import ProgramGraph
 from numpy.typing import NDArray
 
-from autosparse.core.dtypes import Byte, Half, HalfBits, Hash, NarrowIndex, NarrowReal, ProgramCode, WideIndex, Word
+from autosparse.core.dtypes import Byte, HalfBits, Hash, NarrowIndex, NarrowReal, WideIndex, Word
 from autosparse.errors import MissingExtraError
 
-M: Final = 16
+M: Final = 8
 """Number of neighbours per node on upper HNSW layers; twice as many on the base layer."""
 EF_CONSTRUCTION: Final = 200
 N_ENTRIES: Final = 32
 
 
-def build_graph(
-    codes: NDArray[ProgramCode], embeddings: NDArray[np.floating[Any]], *, model: str, seed: int = 0
-) -> ProgramGraph:
-    """Return the HNSW graph of programs with these codes and embeddings, (n, width), computed by `model`.
+def build_graph(embeddings: NDArray[np.floating[Any]], *, seed: int = 0) -> ProgramGraph:
+    """Return the HNSW graph of programs with these embeddings, (n, width).
 
     Searches start at nodes of the upper layers, which HNSW selects at random. Raises MissingExtraError without
     hnswlib.
@@ -37,7 +35,7 @@ def build_graph(
     neighbours, place = _lowest_layer(state, n)
     levels = np.asarray(state["element_levels"])[:n]
     upper = place[np.argsort(-levels, kind="stable")][:N_ENTRIES]
-    return ProgramGraph(model, codes, points.astype(Half), neighbours, upper.astype(NarrowIndex))
+    return ProgramGraph(neighbours, upper.astype(NarrowIndex))
 
 
 def _lowest_layer(state: dict[str, Any], n: int) -> tuple[NDArray[NarrowIndex], NDArray[WideIndex]]:

@@ -1,66 +1,50 @@
-"""File of a graph of programs: codes, embeddings and neighbours of schedules, readable without hnswlib or torch."""
+"""Graph of programs as arrays of a model file, readable without hnswlib or torch."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final
 
-from autosparse.tuner.learned.safetensors import read_safetensors, write_safetensors
+import numpy as np
 from numpy.typing import NDArray
 
-from autosparse.core.dtypes import Half, NarrowIndex, ProgramCode
-from autosparse.errors import RecordError
+from autosparse.core.dtypes import NarrowIndex, ProgramCode
 
-FORMAT: Final = "autosparse-program-graph"
-FORMAT_VERSION: Final = 1
+NEIGHBOURS: Final = "graph.neighbours"
+ENTRIES: Final = "graph.entries"
+"""Names of the arrays in a model file; a node is a row of the file's portfolio."""
 
 
 @dataclass(frozen=True, eq=False)
 class ProgramGraph:
-    """Graph of `n` schedules: rows of `codes` in the embedder's form, and the neighbours of each.
+    """Graph of the programs of a model's portfolio: the neighbours of each, and the nodes at which searches start.
 
-    `model` names the weights that computed the embeddings; the graph is valid for these only.
+    Raises ValueError for numbers of nodes that do not exist.
     """
 
-    model: str
-    codes: NDArray[ProgramCode] = field(repr=False)  # (n, columns of all parameters)
-    embeddings: NDArray[Half] = field(repr=False)  # (n, 128)
     neighbours: NDArray[NarrowIndex] = field(repr=False)  # (n, degree), -1: none
-    entries: NDArray[NarrowIndex] = field(repr=False)  # nodes at which searches start
+    entries: NDArray[NarrowIndex] = field(repr=False)
 
     def __post_init__(self) -> None:
-        reason = self._reason_broken()
-        if reason:
-            raise RecordError.broken("program graph", reason=reason)
-
-    def _reason_broken(self) -> str | None:
-        n = len(self.codes)
-        if len(self.embeddings) != n or len(self.neighbours) != n:
-            return f"{n} codes, {len(self.embeddings)} embeddings, {len(self.neighbours)} lists of neighbours"
+        n = len(self)
         for name, ids, low in (("neighbours", self.neighbours, -1), ("entries", self.entries, 0)):
             if ids.size and (int(ids.min()) < low or int(ids.max()) >= n):
-                return f"{name} outside {low} .. {n - 1}"
-        return None if n == 0 or self.entries.size else "no entries"
+                raise ValueError(f"graph of programs: {name} outside {low} .. {n - 1}")
+        if n and not self.entries.size:
+            raise ValueError(f"graph of programs: no entries to {n} nodes")
 
     def __len__(self) -> int:
-        return len(self.codes)
+        return len(self.neighbours)
 
-    def save(self, path: Path) -> None:
-        """Write the graph to the file `path`, atomically."""
-        arrays: dict[str, NDArray[Any]] = {
-            name: getattr(self, name) for name in ("codes", "embeddings", "neighbours", "entries")
-        }
-        write_safetensors(path, arrays, {"format": FORMAT, "version": str(FORMAT_VERSION), "model": self.model})
+    def tensors(self) -> dict[str, NDArray[Any]]:
+        """Return the arrays of a model file, in the smallest integers that hold the numbers of nodes."""
+        kind = ProgramCode if len(self) <= np.iinfo(ProgramCode).max else NarrowIndex
+        return {NEIGHBOURS: self.neighbours.astype(kind), ENTRIES: self.entries.astype(kind)}
 
     @classmethod
-    def load(cls, path: Path) -> ProgramGraph:
-        """Read the result of `save`; raise RecordError for anything else."""
-        arrays, metadata = read_safetensors(path)
-        said = (metadata.get("format"), metadata.get("version"))
-        if said != (FORMAT, str(FORMAT_VERSION)):
-            raise RecordError.broken(path.name, reason=f"holds {said}, not a program graph of version {FORMAT_VERSION}")
-        missing = {"codes", "embeddings", "neighbours", "entries"} - set(arrays)
-        if missing or "model" not in metadata:
-            raise RecordError.broken(path.name, reason=f"lacks {sorted(missing) or 'the name of its model'}")
-        return cls(metadata["model"], *(arrays[name] for name in ("codes", "embeddings", "neighbours", "entries")))
+    def of(cls, tensors: Mapping[str, NDArray[Any]]) -> ProgramGraph | None:
+        """Read the result of `tensors()`; None for a model without a graph."""
+        if NEIGHBOURS not in tensors:
+            return None
+        return cls(np.asarray(tensors[NEIGHBOURS], NarrowIndex), np.asarray(tensors[ENTRIES], NarrowIndex))

@@ -11,9 +11,12 @@ from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
+from autosparse.tuner.learned.weights import LearnedWeights
+from autosparse.tuner.research.graph.program_graph import ProgramGraph
 from numpy.typing import NDArray
 
 from autosparse.core.dtypes import Flag, NarrowIndex, NarrowReal, NativeIndex
+from autosparse.errors import RecordError
 
 Ids = NDArray[NarrowIndex]
 Costs = NDArray[NarrowReal]
@@ -70,6 +73,26 @@ def best_first(
             around = np.unique(neighbours[ids[chosen]])
             fresh = around[(around >= 0) & ~seen[around]]
     return Found(ids[:n_best], costs[:n_best], n_scored, tuple(trace))
+
+
+def search_of(weights: LearnedWeights, n_programs: int) -> Callable[[Score, int], tuple[list[tuple[int, float]], int]]:
+    """Return the search on the graph of a model file, which returns (number, cost) of programs and how many it scored.
+
+    Raises RecordError for a graph of another number of programs.
+    """
+    try:
+        graph = ProgramGraph.of(weights.tensors)
+    except (ValueError, KeyError) as error:
+        raise RecordError.broken(f"graph of {weights.op}", reason=str(error)) from error
+    if graph is None or len(graph) != n_programs:
+        reason = f"it has {len(graph or ())} nodes for {n_programs} programs"
+        raise RecordError.broken(f"graph of {weights.op}", reason=reason)
+
+    def search(costs: Score, n: int) -> tuple[list[tuple[int, float]], int]:
+        found = best_first(graph.neighbours, costs, graph.entries, n_best=n, beam=n)
+        return list(zip(found.ids.tolist(), found.costs.tolist(), strict=True)), found.n_scored
+
+    return search
 
 
 def exhaustive(n_nodes: int, score: Score, *, n_best: int = 10) -> Found:

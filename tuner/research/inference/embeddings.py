@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from dataclasses import replace
+from typing import Any, Final
 
 import numpy as np
 from autosparse._native import runtime_api
@@ -23,6 +24,23 @@ from autosparse.core.dtypes import NarrowReal, ProgramCode, WideIndex
 from autosparse.core.pattern import TensorPattern
 
 Floats = NDArray[NarrowReal]
+
+SCALE: Final = ".scale"
+"""Ending of the name of the scales of an int8 array."""
+
+
+def dequantised(tensors: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Return the arrays of a model file without scales, each int8 array that has scales multiplied by them."""
+    return {
+        name: value * tensors[name + SCALE] if name + SCALE in tensors else value
+        for name, value in tensors.items()
+        if not name.endswith(SCALE)
+    }
+
+
+def network_weights(weights: LearnedWeights) -> LearnedWeights:
+    """Return the weights of a model file as inference reads them."""
+    return replace(weights, tensors=dequantised(weights.tensors))
 
 
 # -- programs -------------------------------------------------------------------------------------------------------
@@ -60,10 +78,14 @@ def shape_facts(numbers: Sequence[int]) -> Floats:
     return np.array([math.log2(1 + number) / 8 - 2 for number in numbers], NarrowReal)
 
 
-def _waconet(pattern: Structure, weights: LearnedWeights) -> Floats:
-    limit = weights.limit
+def pooled_layers(pattern: Structure, tensors: Weights, limit: int) -> Floats:
+    """Return the mean of every WACONet layer over the cells of a pattern, sampled above `limit` entries."""
     cells = tensor_cells(pattern, limit) if isinstance(pattern, TensorPattern) else looked_at_cells(pattern, limit)
-    return pooled_means(cells, ConvolutionWeights.of(weights.tensors), runtime_api.max_threads())
+    return pooled_means(cells, ConvolutionWeights.of(tensors), runtime_api.max_threads())
+
+
+def _waconet(pattern: Structure, weights: LearnedWeights) -> Floats:
+    return pooled_layers(pattern, weights.tensors, weights.limit)
 
 
 def _statistics(pattern: Structure, weights: LearnedWeights) -> Floats:
@@ -94,8 +116,13 @@ def embed_pattern(pattern: Structure, weights: LearnedWeights) -> Floats:
     """
     if len(pattern.shape) != weights.dimension:
         raise ValueError(f"a pattern of {len(pattern.shape)} dimensions for a model of {weights.dimension}")
-    seen = DESCRIBERS[weights.extractor](pattern, weights)
-    facts = shape_facts((*pattern.shape, pattern.nnz))
+    return embed_seen(
+        DESCRIBERS[weights.extractor](pattern, weights), shape_facts((*pattern.shape, pattern.nnz)), weights
+    )
+
+
+def embed_seen(seen: Floats, facts: Floats, weights: LearnedWeights) -> Floats:
+    """Return the embedding, (128,), from the output of the extractor's own layers and the pattern's `shape_facts`."""
     hidden = rectified(linear(weights.tensors, "feature.0", facts))
     both = np.concatenate([seen, linear(weights.tensors, "feature.2", hidden)])
     return linear(weights.tensors, "matrix_embedding.2", rectified(linear(weights.tensors, "matrix_embedding.0", both)))

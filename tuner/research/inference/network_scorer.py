@@ -13,7 +13,7 @@ from autosparse.tuner.features.setting import RunSetting
 from autosparse.tuner.learned.codes import Structure
 from autosparse.tuner.learned.scorers import Codes, Floats, Ids, Programs
 from autosparse.tuner.learned.weights import LearnedWeights, linear, rectified
-from autosparse.tuner.research.inference.embeddings import embed_pattern, embed_programs
+from autosparse.tuner.research.inference.embeddings import embed_pattern, embed_programs, network_weights
 
 from autosparse.core.dtypes import NarrowReal
 from autosparse.core.values import dataclass
@@ -55,8 +55,8 @@ class NetworkScorer:
 
 
 def network_scorer(weights: LearnedWeights) -> NetworkScorer:
-    """Return the scorer of a network's weights; raise ValueError or KeyError when its final layers are invalid."""
+    """Return the scorer of a network's weights; raise ValueError or KeyError for invalid final layers."""
     shapes = tuple(weights.tensors[f"final.{at}.weight"].shape for at in (0, 2, 4))
     if shapes != LAYERS:
         raise ValueError(f"layers of shapes {shapes}, not {LAYERS}")
-    return NetworkScorer(weights)
+    return NetworkScorer(network_weights(weights))

@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 import torch
-from autosparse.tuner.features.panels import FEATURE_LIMIT
+from autosparse.tuner.features.panels import WHOLE
 from autosparse.tuner.research.networks.baselines import DenseConv, HumanFeature, Statistics
 from autosparse.tuner.research.networks.embedder import ProgramEmbedder
 from autosparse.tuner.research.networks.extractor import EMBEDDING, Extractor, Observed
@@ -31,7 +31,7 @@ EXTRACTORS: Final[Mapping[str, Callable[[int, str, int], Extractor]]] = {
 """Command-line name -> factory of an extractor of patterns of a dimension; backend and limit are WACONet's."""
 
 
-def make_extractor(name: str, dimension: int, backend: str = "own", limit: int = FEATURE_LIMIT) -> Extractor:
+def make_extractor(name: str, dimension: int, backend: str = "own", limit: int = WHOLE) -> Extractor:
     """Return a new extractor by its name in `EXTRACTORS`."""
     if name not in EXTRACTORS:
         raise OptionError.bad_value("extractor", name, domain=f"one of {', '.join(EXTRACTORS)}", source="argument")

@@ -89,6 +89,22 @@ class InputFeaturizer(torch.nn.Module):
         return embedded
 
 
+class StatisticsFeaturizer(torch.nn.Module):
+    """Network from statistics of patterns, (n, width), to (n, PATTERN_WIDTH); it reads no entries."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.layers = torch.nn.Sequential(
+            torch.nn.Linear(width, PATTERN_WIDTH), torch.nn.ReLU(),
+            torch.nn.Linear(PATTERN_WIDTH, PATTERN_WIDTH), torch.nn.ReLU(),
+        )  # fmt: skip
+
+    def forward(self, seen: torch.Tensor) -> torch.Tensor:
+        """Return the embeddings s, one row per row of `seen`."""
+        embedded: torch.Tensor = self.layers(seen)
+        return embedded
+
+
 class DashModel(torch.nn.Module):
     """Cost model (DASH) of programs on a pattern: pattern embedding s, mapped features p, latent codes z -> costs.
 
@@ -116,7 +132,10 @@ class DashModel(torch.nn.Module):
         )  # fmt: skip
 
     def costs(self, s: torch.Tensor, p: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
-        """Return the costs, (n,), of programs with rows p (n, 53) and z (n, 64) on the pattern s (1, 128)."""
+        """Return the costs, (n,), of programs with rows p (n, 53) and z (n, 64) on the pattern s (1, 128).
+
+        With n rows of s, each program has a pattern of its own.
+        """
         made = {"pattern": s.expand(len(p), -1), "configuration": self.configuration(p), "latent": self.latent(z)}
         read: torch.Tensor = self.predictor(torch.cat([made[name] for name in self.parts], dim=1))
         return read.squeeze(1)

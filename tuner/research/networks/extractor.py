@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections import OrderedDict
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 import torch
+from autosparse.tuner.research.collect.recipes import Recipe
 from autosparse.tuner.research.generators.coordinates import Coordinates
 
 from autosparse.scalar.tensors import narrow_real
@@ -15,6 +18,8 @@ from autosparse.scalar.tensors import narrow_real
 EMBEDDING: Final = 128
 """Width of the embedding of a pattern and of a program."""
 FACTS_WIDTH: Final = 32
+DEFAULT_BYTES: Final = 4 << 30
+"""Default limit of a cache of patterns in the extractors' input form."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,3 +87,33 @@ class Extractor(torch.nn.Module, ABC):
     @abstractmethod
     def describe(self, seen: Any) -> torch.Tensor:
         """Return the extractor's output for the result of `observe`, (1, width)."""
+
+
+class Observations:
+    """Cache that returns an extractor's input for a recipe, and evicts the least recently used ones beyond a limit.
+
+    `folder` holds the real matrices that recipes name; a missing one raises FileNotFoundError.
+    """
+
+    def __init__(self, extractor: Extractor, folder: Path | None, *, limit_bytes: int = DEFAULT_BYTES) -> None:
+        self._extractor, self._folder, self._limit_bytes = extractor, folder, limit_bytes
+        self._kept: OrderedDict[Recipe, Observed] = OrderedDict()
+        self._sizes: dict[Recipe, int] = {}
+
+    def __call__(self, recipe: Recipe) -> Observed:
+        """Return the extractor's input for `recipe`, made or cached."""
+        found = self._kept.get(recipe)
+        if found is None:
+            found = self._extractor.prepare(recipe.make(self._folder))
+            self._make_room()
+            self._kept[recipe] = found
+        self._kept.move_to_end(recipe)
+        return found
+
+    def _make_room(self) -> None:
+        # The last entry has grown since it was added: its first use created the maps of its layers.
+        for recipe in list(self._kept)[-1:]:
+            self._sizes[recipe] = self._kept[recipe].n_bytes
+        while self._kept and sum(self._sizes.values()) > self._limit_bytes:
+            recipe, _ = self._kept.popitem(last=False)
+            del self._sizes[recipe]

@@ -6,7 +6,7 @@ import math
 from typing import Any, Final
 
 import torch
-from autosparse.tuner.features.panels import FEATURE_LIMIT
+from autosparse.tuner.features.panels import WHOLE
 from autosparse.tuner.research.generators.coordinates import Coordinates
 from autosparse.tuner.research.networks.backends import TensorBackend, open_backend
 from autosparse.tuner.research.networks.extractor import Extractor
@@ -29,7 +29,7 @@ class WACONet(Extractor):
     sampled by `panels` are read.
     """
 
-    def __init__(self, dimension: int = 2, backend: str = "own", limit: int = FEATURE_LIMIT) -> None:
+    def __init__(self, dimension: int = 2, backend: str = "own", limit: int = WHOLE) -> None:
         super().__init__()
         self.dimension, self.limit = dimension, limit
         self._backend: TensorBackend = open_backend(backend)
@@ -70,7 +70,7 @@ class MinkowskiNet(Extractor):
     The paper's counterexample (Fig. 8): no information flows between nonzeros that are far apart.
     """
 
-    def __init__(self, dimension: int = 2, backend: str = "own", limit: int = FEATURE_LIMIT) -> None:
+    def __init__(self, dimension: int = 2, backend: str = "own", limit: int = WHOLE) -> None:
         super().__init__()
         self.dimension, self.limit = dimension, limit
         self._backend: TensorBackend = open_backend(backend)

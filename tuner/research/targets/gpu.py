@@ -1,6 +1,7 @@
-"""GPU target, as DASH describes SparseTIR's schedules (Table 1, section 3.3): split loops, order, binding, unroll.
+"""GPU target: device schedules of Triton kernels, their loops and sizes on shared axes, and the knobs of GPUs alone.
 
-Only the mapping exists; the library runs no such configuration and has no measurements of one.
+A program computes `rows` rows (or entries) by `step` entries by `tile` columns at once (`autosparse.gpu.schedule`).
+The first part stands for a schedule of several parts; the layouts of all parts belong to the heterogeneous parameters.
 """
 
 from __future__ import annotations
@@ -11,37 +12,53 @@ from typing import Final
 
 from autosparse.tuner.research.targets.base import Category
 
-RENAMED: Final[Mapping[str, str]] = {"i1": "i1", "i2": "i2", "j": "j2", "k1": "k1", "k2": "k2", "k3": "k3"}
-"""Name of each loop in the paper. The loop over columns of A is not split, so its inner part is absent."""
+from autosparse.gpu.schedule import DeviceSchedule, GpuPart
 
-
-@dataclass(frozen=True, slots=True)
-class GpuConfiguration:
-    """Configuration of a GPU program: loop order, sizes of row and dense splits, thread binding, unrolling."""
-
-    order: tuple[str, ...]
-    rows: int
-    dense: int
-    dense_third: int
-    binding: str  # binding of loops to blocks and threads
-    unroll: int
+ROWWISE: Final = ("i2", "k2", "j2", "i1", "j1", "k1", "k3")
+"""Loops of a block of rows, steps and columns that one program holds at once."""
+LOOPS_OF_LAYOUT: Final[Mapping[str, tuple[str, ...]]] = {
+    "unrolled": ("i2", "k2", "j2", "j1", "i1", "k1", "k3"),  # the entries of a step follow one another
+    "segments": ("j2", "k2", "j1", "k1", "k3"),  # runs of entries, whatever rows they are of
+    "entries": ("j2", "k2", "j1", "k1", "k3"),
+}
+"""Loops by layout, outermost first, where they differ from ROWWISE; absent loops follow their parents (`mapper`)."""
 
 
 @dataclass(frozen=True)
 class Gpu:
-    """Configurations of a GPU."""
+    """Device schedules of one operation on a GPU; a sample costs as much as one on a CPU."""
 
     name: str = "gpu"
     sample_price: float = 1.0
 
-    def loop_order(self, configuration: GpuConfiguration) -> Sequence[str]:
-        """Return the loops by the paper's common names."""
-        return tuple(RENAMED[name] for name in configuration.order)
+    def loop_order(self, configuration: DeviceSchedule) -> Sequence[str]:
+        """Return the loops, outermost first: column tiles outside for panels, inside the entries for sampled products.
 
-    def sizes(self, configuration: GpuConfiguration) -> tuple[int, int, int, int]:
-        """Return the sizes (rows, 1, dense, third factor), in the order of SIZES."""
-        return configuration.rows, 1, configuration.dense, configuration.dense_third
+        A product with a vector has no loops over columns.
+        """
+        order = list(LOOPS_OF_LAYOUT.get(configuration.parts[0].layout, ROWWISE))
+        if configuration.is_vector:
+            return [name for name in order if not name.startswith("k")]
+        if configuration.panel or configuration.is_sampled:
+            order.remove("k2")
+            order.insert(0 if configuration.panel else order.index("j2") + 1, "k2")
+        return order
 
-    def heterogeneous(self, configuration: GpuConfiguration) -> Category:
-        """Return the values of the parameters that only GPUs have: (binding, unroll)."""
-        return configuration.binding, configuration.unroll
+    def sizes(self, configuration: DeviceSchedule) -> tuple[int, int, int, int]:
+        """Return (rows, entries, columns, elements per load) of one program's block, in the order of SIZES."""
+        first = configuration.parts[0]
+        return first.rows, first.step, max(1, configuration.tile), configuration.vector
+
+    def heterogeneous(self, configuration: DeviceSchedule) -> Category:
+        """Return the layouts, warps, stages, registers, summation, precision and limits of the first part."""
+        first = configuration.parts[0]
+        return (
+            "+".join(_words(part) for part in configuration.parts if part.layout != "fill"), configuration.warps,
+            configuration.stages, configuration.registers, configuration.reduction, configuration.precision,
+            first.split, first.at_least,
+        )  # fmt: skip
+
+
+def _words(part: GpuPart) -> str:
+    """Return the layout of a part, and its longest row where it has one."""
+    return f"{part.layout}{part.at_most or ''}"

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from autosparse.tuner.learned.safetensors import read_safetensors, write_safetensors
+from autosparse.tuner.learned.safetensors import read_safetensors
 from autosparse.tuner.research.networks.cost_model import NetworkCostModel
+from autosparse.tuner.research.training.meaning import write_safetensors
 from numpy.typing import NDArray
 
 from autosparse.errors import OptionError

@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import itertools
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,13 +26,15 @@ from numpy.typing import NDArray
 
 from autosparse.core.dtypes import Flag, NarrowReal, ProgramCode
 from autosparse.core.schedule import SuperSchedule
-from autosparse.core.target import Target
+from autosparse.core.target import Target, processor_of
 from autosparse.errors import InputError, ScheduleError
 from autosparse.forking import computed_once
 from autosparse.scalar import SINGLE
 
 VALIDATION_OF: Final = 5
 """Groups per validation group, which gives an 80:20 split (WACO section 4.1.3)."""
+FEWEST_KNOWN: Final = 30
+"""Minimum number of training patterns with a value, such as dtype float64, for predictions with it to be accepted."""
 FEWEST: Final = 2
 """Minimum number of schedules of a case; a single one has no rank."""
 LARGE_NNZ: Final = 100_000
@@ -123,8 +126,24 @@ def read_data(folders: Path | Sequence[Path], op: str, *, spaces: str = "both") 
     codes = _codes(joint, schedules)
     cases = [case for one in found if (case := _case(one, codes, schedules)) is not None]
     machines = list({str(one.facts["machine"]): one.facts["machine"] for one in found}.values())
-    seen = TrainingDomain.of_measurements(one.facts for one in found)
+    seen = measured_domain(one.facts for one in found)
     return DataSet(op, found[0].recipe.n_dims, joint, cases, machines, len(schedules) - len(codes), seen)
+
+
+def measured_domain(facts: Iterable[Mapping[str, Any]], *, fewest: int = FEWEST_KNOWN) -> TrainingDomain:
+    """Return the domain of a model trained on measurements with these facts.
+
+    A value that fewer than `fewest` patterns were measured with is left out.
+    """
+    rows = [
+        (one["dtype"], (m := one["machine"])["isa"], int(one["n_dense_cols"]), int(one["threads"]), processor_of(m))
+        for one in facts
+        if {"dtype", "machine", "n_dense_cols", "threads"} <= one.keys() and "isa" in one["machine"]
+    ]
+    names = [one.name for one in fields(TrainingDomain)]
+    columns = zip(*rows, strict=True) if rows else [()] * len(names)
+    known = (frozenset(value for value, n in Counter(one).items() if n >= fewest) for one in columns)
+    return TrainingDomain(**dict(zip(names, known, strict=True)))
 
 
 def joint_space(op: str, schedules: Iterable[SuperSchedule], *, spaces: str = "both") -> JointSpace:

@@ -1,16 +1,17 @@
-"""Metadata of a weights file, and the function that writes one, without torch."""
+"""Metadata of a weights file, and the functions that write one in the safetensors format, without torch."""
 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from autosparse.tuner.features.panels import FEATURE_LIMIT
-from autosparse.tuner.learned.safetensors import write_safetensors
+from autosparse.tuner.features.panels import WHOLE
+from autosparse.tuner.learned.safetensors import DTYPES
 from autosparse.tuner.learned.weights import FORMAT, FORMAT_VERSION
 from autosparse.tuner.space.template import Categorical, Parameter, Permutation
 from numpy.typing import NDArray
@@ -29,7 +30,7 @@ class Meaning:
     extractor: str  # a name in EXTRACTORS, or "boosted"
     dimension: int  # number of dimensions of the patterns
     parameters: tuple[Parameter, ...]  # parameters of a schedule's code, in order
-    limit: int = FEATURE_LIMIT  # maximum nonzeros that the extractor reads (panels)
+    limit: int = WHOLE  # maximum nonzeros that the extractor reads (panels)
     about: Mapping[str, Any] = field(default_factory=dict)  # machine, data, ranking: for human readers
 
     def make_model(self, *, backend: str = "own") -> NetworkCostModel:
@@ -68,6 +69,26 @@ def write_model(path: Path, tensors: Mapping[str, NDArray[Any]], meaning: Meanin
         "about": json.dumps(dict(meaning.about), sort_keys=True),
     }
     write_safetensors(path, {name: np.asarray(value) for name, value in tensors.items()}, metadata)
+
+
+def write_safetensors(path: Path, tensors: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> None:
+    """Write to a temporary file and rename it, so that readers never see a partial file."""
+    names = {dtype: name for name, dtype in DTYPES.items()}
+    header: dict[str, Any] = {"__metadata__": dict(metadata)}
+    end = 0
+    for name, value in tensors.items():
+        start, end = end, end + value.nbytes
+        header[name] = {"dtype": names[value.dtype], "shape": list(value.shape), "data_offsets": [start, end]}
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    with beside.open("wb") as file:
+        file.write(len(text).to_bytes(8, "little"))
+        file.write(text)
+        for value in tensors.values():
+            file.write(np.ascontiguousarray(value).tobytes())
+    beside.replace(path)
 
 
 def _as_data(one: Parameter) -> dict[str, Any]:

@@ -16,12 +16,12 @@ from typing import Any, Final
 
 import numpy as np
 import torch
-from autosparse.tuner.features.panels import FEATURE_LIMIT
+from autosparse.tuner.features.panels import WHOLE
 from autosparse.tuner.research.networks.cost_model import NetworkCostModel
+from autosparse.tuner.research.networks.extractor import Observations
 from autosparse.tuner.research.training.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from autosparse.tuner.research.training.curves import WEIGHTS, Epoch
 from autosparse.tuner.research.training.data import DataSet, TrainingCase
-from autosparse.tuner.research.training.observations import Observations
 from autosparse.tuner.research.training.pairs import hinge_loss, known_pairs
 from autosparse.tuner.research.training.ranking import Ranking
 from autosparse.tuner.research.training.weights import Meaning, read_weights, write_weights
@@ -40,7 +40,7 @@ class TrainerSettings:
     seed: int = 0
     rate: float = 1e-4
     batch: int = 32
-    limit: int = FEATURE_LIMIT  # maximum nonzeros that waconet and minkowski read
+    limit: int = WHOLE  # maximum nonzeros that waconet and minkowski read
     device: str = "cpu"
 
 

@@ -12,10 +12,11 @@ from typing import Any, Final
 
 import numpy as np
 from autosparse.tuner.features.pattern_vector import matrix_vector
-from autosparse.tuner.learned.safetensors import read_safetensors, write_safetensors
+from autosparse.tuner.learned.safetensors import read_safetensors
 from autosparse.tuner.learned.trees import Trees
 from autosparse.tuner.research.targets.accelerator import Accelerator
 from autosparse.tuner.research.training.boosting import BoostSettings, fit
+from autosparse.tuner.research.training.meaning import write_safetensors
 from autosparse.tuner.research.transfer.counts import counted, program_numbers
 from numpy.typing import NDArray
 

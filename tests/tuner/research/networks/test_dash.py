@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ torch = pytest.importorskip("torch")
 from autosparse.tuner.research.generators.coordinates import Coordinates  # noqa: E402
 from autosparse.tuner.research.networks.autoencoder import trained_autoencoder  # noqa: E402
 from autosparse.tuner.research.networks.convolution import SparseFeatures  # noqa: E402
-from autosparse.tuner.research.networks.dash import DashModel, InputFeaturizer, MaxPool  # noqa: E402
+from autosparse.tuner.research.networks.dash import DashModel, InputFeaturizer, MaxPool, StatisticsFeaturizer  # noqa: E402
 from autosparse.tuner.research.networks.waconet import lattice_of  # noqa: E402
 from autosparse.tuner.research.targets.latent import OneHotParts  # noqa: E402
 from autosparse.tuner.research.training.few_shot import FewShotSettings, TransferCase, costs_of, fine_tuned, train  # noqa: E402
@@ -112,3 +113,45 @@ def test_an_autoencoder_tells_categories_apart():
     with torch.no_grad():
         decoded = encoder.decoder(torch.from_numpy(codes)).numpy()
     assert np.array_equal(decoded > 0.5, rows > 0.5)
+
+
+def statistics_model(seed=0):
+    torch.manual_seed(seed)
+    return DashModel(StatisticsFeaturizer(4))
+
+
+def several_products(n=24):
+    """Return a case of three products of one pattern, whose times differ by a factor of 1,000."""
+    rng = np.random.default_rng(2)
+    p, z = rng.standard_normal((n, 53)).astype(np.float32), np.zeros((n, 64), np.float32)
+    products = np.arange(n) % 3
+    seen = torch.from_numpy(np.eye(4, dtype=np.float32)[products])
+    return TransferCase(seen, p, z, (np.exp(p[:, 3]) * 1000.0**products).astype(np.float32), products)
+
+
+def test_only_programs_of_one_product_are_compared():
+    case, settings = several_products(), FewShotSettings(epochs=3, rate=1e-2, batch=64)
+    scaled = replace(case, ratios=(case.ratios / 1000.0**case.products).astype(np.float32))
+    one, other = (train(statistics_model(), [given], settings) for given in (case, scaled))
+    assert all(torch.equal(a, b) for a, b in zip(one.parameters(), other.parameters(), strict=True))
+
+
+def test_costs_of_another_model_are_the_start_of_training():
+    case = several_products()
+    exact = replace(case, base=(10 * np.log(case.ratios)).astype(np.float32))
+    losses = []
+    for given in (case, exact):
+        settings = FewShotSettings(epochs=1, rate=1e-5, batch=64)
+        train(statistics_model(), [given], settings, lambda epoch, loss: losses.append(loss))
+    assert losses[1] < 0.5 * losses[0]
+
+
+def test_an_interrupted_training_continues(tmp_path):
+    case, settings = several_products(), FewShotSettings(epochs=4, rate=1e-2, batch=5)
+    whole = train(statistics_model(), [case], settings)
+    state = tmp_path / "of" / "training.state"
+    train(statistics_model(), [case], replace(settings, epochs=2), state=state)
+    seen = []
+    resumed = train(statistics_model(), [case], settings, lambda epoch, loss: seen.append(epoch), state=state)
+    assert seen == [2, 3]
+    assert all(torch.equal(a, b) for a, b in zip(whole.parameters(), resumed.parameters(), strict=True))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from autosparse.tuner.learned.safetensors import DTYPES, read_safetensors, write_safetensors
+from autosparse.tuner.learned.safetensors import DTYPES, read_safetensors
+from autosparse.tuner.research.training.meaning import write_safetensors
 
 from autosparse.errors import RecordError
 

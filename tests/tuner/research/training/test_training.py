@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import importlib.util
 import json
 
 import numpy as np
@@ -12,12 +14,16 @@ from tests.tuner.research.training.samples import collection, torch
 
 from autosparse.cli import main  # isort: skip
 from autosparse.errors import OptionError, RecordError  # isort: skip
+from autosparse.tuner.features.panels import WHOLE  # isort: skip
+from autosparse.tuner.learned.predict import LearnedModel  # isort: skip
+from autosparse.tuner.research.training.heads import HeadRun, HeadSettings  # isort: skip
 from autosparse.tuner.research.networks.cost_model import EXTRACTORS, make_extractor  # isort: skip
-from autosparse.tuner.learned.safetensors import read_safetensors, write_safetensors  # isort: skip
+from autosparse.tuner.learned.safetensors import read_safetensors  # isort: skip
+from autosparse.tuner.research.training.meaning import write_safetensors  # isort: skip
 from autosparse.tuner.research.training import pairs  # isort: skip
 from autosparse.tuner.research.training.curves import CURVE, read_curve, write_curve  # isort: skip
 from autosparse.tuner.research.training.data import read_data  # isort: skip
-from autosparse.tuner.research.training.observations import Observations  # isort: skip
+from autosparse.tuner.research.networks.extractor import Observations  # isort: skip
 from autosparse.tuner.research.training.curves import RANKING, WEIGHTS  # isort: skip
 from autosparse.tuner.research.training.trainer import CHECKPOINT, TrainerSettings, Trainer  # isort: skip
 from autosparse.tuner.research.training.weights import read_weights  # isort: skip
@@ -171,3 +177,50 @@ def test_the_command_says_what_is_missing(tmp_path, capsys):
     shown = capsys.readouterr().err
     assert "collect --out" in shown
     assert "no finished run" in shown
+
+
+# -- dense layers fitted to whole patterns
+
+
+def test_a_fit_to_whole_patterns_keeps_the_convolutions_and_can_be_searched(few, tmp_path, capsys):
+    """Check weights, ranking, graph and file of `train --whole`: inference returns the costs that were fitted."""
+    hnswlib = importlib.util.find_spec("hnswlib")
+    start = trained(tmp_path / "start", few, 1, extractor="waconet", limit=300).model.weights()
+    write_collection = collection(tmp_path / "data", n_patterns=4)
+    given = ["--data", str(write_collection), "--op", "spmv", "--start", str(tmp_path / "start" / WEIGHTS)]
+    assert main(["train", *given, "--whole", "--epochs", "6", "--out", str(tmp_path / "run")]) == 0
+    assert "scale and portfolio from 4 patterns" in capsys.readouterr().out
+    model, meaning = read_weights(tmp_path / "run" / WEIGHTS)
+    assert meaning.limit == WHOLE
+    kernel = model.weights()["layer3.0.kernel"]
+    np.testing.assert_allclose(kernel, start["layer3.0.kernel"], atol=np.abs(kernel).max() / 100)
+    assert not np.allclose(model.weights()["final.2.weight"], start["final.2.weight"], atol=1e-3)
+    found = LearnedModel.read(tmp_path / "run", WEIGHTS.removesuffix(".safetensors"))
+    assert (found.search is not None) == (hnswlib is not None)
+    case = few.of("train")[0]
+    pattern = case.recipe.make(None)
+    with torch.no_grad():
+        expected = model(model.extractor.prepare(pattern), torch.from_numpy(case.codes)).numpy()
+    costs = found.scorer.on(found.features(pattern.to_structure()), case.setting)(
+        found.scorer.programs(case.codes), None
+    )
+    np.testing.assert_allclose(costs, expected, atol=1e-3, rtol=1e-3)
+
+
+def test_a_fit_to_whole_patterns_lowers_the_loss_and_keeps_its_means(data, tmp_path):
+    few = dataclasses.replace(data, cases=data.cases[:8])
+    trained(tmp_path / "start", few, 1, extractor="waconet")
+    run = HeadRun(few, tmp_path / "start" / WEIGHTS, tmp_path / "run", HeadSettings(epochs=8, patterns=2), None)
+    rows = list(run.run())
+    assert rows[-1].train_loss < 0.9 * rows[0].train_loss
+    kept = sorted((tmp_path / "run" / "pooled").iterdir())
+    assert len(kept) == 8
+    again = HeadRun(few, tmp_path / "start" / WEIGHTS, tmp_path / "run", HeadSettings(epochs=8, patterns=2), None)
+    assert [row.train_loss for row in again.run()] == [row.train_loss for row in rows]
+
+
+def test_convolutions_of_another_dimension_are_refused(few, tmp_path):
+    trained(tmp_path / "start", few, 1, extractor="waconet")
+    tensors = dataclasses.replace(few, dimension=3)
+    with pytest.raises(ValueError, match="not of 3 dimensions"):
+        HeadRun(tensors, tmp_path / "start" / WEIGHTS, tmp_path / "run", HeadSettings(), None)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from autosparse.tuner.research.targets.accelerator import PARAMETERS, Configuration, accelerator_of
 from autosparse.tuner.research.targets.base import LOOPS, PARENTS
 from autosparse.tuner.research.targets.cpu import Cpu
-from autosparse.tuner.research.targets.gpu import Gpu, GpuConfiguration
+from autosparse.tuner.research.targets.gpu import Gpu
 from autosparse.tuner.research.targets.latent import LATENT_WIDTH, LatentTable, OneHotParts, PrincipalAxes
 from autosparse.tuner.research.targets.mapper import mapped, whole_order
 from autosparse.tuner.research.targets.registry import ACCELERATORS, FOLDER
@@ -21,6 +22,7 @@ from autosparse import accelerators
 from autosparse.core.formats import Format, Level, LevelKind
 from autosparse.core.schedule import SuperSchedule
 from autosparse.errors import RecordError, ScheduleError
+from autosparse.gpu.schedule import DeviceSchedule, GpuPart
 
 SPADE = accelerators.read("spade")
 
@@ -139,10 +141,19 @@ def test_a_cpu_schedule_is_mapped():
     assert Cpu().heterogeneous(plain) != Cpu().heterogeneous(split)
 
 
-def test_a_gpu_configuration_is_mapped():
-    one = GpuConfiguration(("i2", "i1", "j", "k3", "k2", "k1"), 32, 16, 4, "i2:block", 4)
-    assert whole_order(Gpu().loop_order(one)) == ("i2", "i1", "j2", "j1", "k3", "k2", "k1")
-    assert mapped(Gpu(), [one])[0, 49:].tolist() == [5, 0, 4, 2]
+def test_a_device_schedule_is_mapped():
+    rows = DeviceSchedule(
+        operation="matmul", parts=(GpuPart(layout="rows", rows=4, step=8, split=512), GpuPart(layout="fill", rows=64)),
+        tile=32, vector=4,
+    )  # fmt: skip
+    unrolled = replace(rows, parts=(replace(rows.parts[0], layout="unrolled"), rows.parts[1]))
+    sampled = DeviceSchedule(operation="sddmm", parts=(GpuPart(layout="entries", rows=16),), tile=16)
+    assert whole_order(Gpu().loop_order(rows)) == ("i2", "k2", "j2", "i1", "j1", "k1", "k3")
+    assert whole_order(Gpu().loop_order(unrolled)) == ("i2", "k2", "j2", "j1", "i1", "k1", "k3")
+    assert whole_order(Gpu().loop_order(replace(rows, panel=2)))[:3] == ("k2", "i2", "j2")
+    assert whole_order(Gpu().loop_order(sampled)) == ("j2", "k2", "j1", "k1", "k3", "i2", "i1")
+    assert mapped(Gpu(), [rows])[0, 49:].tolist() == [2, 3, 5, 2]
+    assert Gpu().heterogeneous(rows) != Gpu().heterogeneous(replace(rows, warps=8))
 
 
 def test_a_table_has_one_code_for_each_category():
