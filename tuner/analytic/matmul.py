@@ -123,8 +123,7 @@ class TrafficModel:
         else:
             is_runtimes = traits.tile == 0
             one_thread_s = self._wide_s(setting, traits, shape) * np.where(is_runtimes, 1.0, behind_runtime(problem))
-        # Two threads on two cores gain about 1.7: they share the L3 cache and the memory bandwidth.
-        speedup = 1.0 + 0.7 * (min(problem.threads, problem.target.n_cores) - 1)
+        speedup = 1.0 + 0.7 * (min(problem.threads, problem.target.n_cores) - 1)  # L3 and memory are shared
         return list(map(float, self.rates.start_s + one_thread_s / speedup))
 
     def _vector_s(self, setting: _Setting, traits: Traits, shape: _Shapes) -> Floats:

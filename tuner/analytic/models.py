@@ -15,19 +15,16 @@ from autosparse.ops import OPS
 def matrix_product(problem: Problem, rates: ModelRates | None) -> CostModel:
     """Return the model of products of a matrix, or its transpose, with a dense operand (SpMV, SpMM)."""
     pattern, transposed = problem.matrix, problem.transposed
-    locality = None if transposed else Locality(pattern)
-    return TrafficModel(
-        pattern_facts(pattern, transposed=transposed), *(rates or (CoreRates(), VectorRates())), locality=locality
-    )
+    core, vector = rates or (CoreRates(), VectorRates())
+    facts, locality = pattern_facts(pattern, transposed=transposed), None if transposed else Locality(pattern)
+    return TrafficModel(facts, core, vector, locality)
 
 
 def sampled_product(problem: Problem, rates: ModelRates | None) -> CostModel:
     """Return the model of products of dense operands at the entries of a matrix (SDDMM)."""
     from autosparse.tuner.analytic.sddmm import SampledModel
 
-    return SampledModel(
-        pattern_facts(problem.matrix), rates[0] if rates else CoreRates(), locality=Locality(problem.matrix)
-    )
+    return SampledModel(pattern_facts(problem.matrix), rates[0] if rates else CoreRates(), Locality(problem.matrix))
 
 
 def tensor_product(problem: Problem, rates: ModelRates | None) -> CostModel:
