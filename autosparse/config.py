@@ -74,6 +74,7 @@ class Options(NamedTuple):  # like Setting a NamedTuple: a dataclass would cost 
     compiler: str | None = None
     isa: str | None = None
     wait: str = "auto"
+    rates: Path | None = None
 
 
 if TYPE_CHECKING:
@@ -106,6 +107,7 @@ if TYPE_CHECKING:
         compiler: str | None
         isa: IsaName | None
         wait: Literal["auto", "active", "passive"]
+        rates: str | os.PathLike[str] | None
 
 
 class Setting(NamedTuple):
@@ -173,8 +175,7 @@ SETTINGS: Final[Mapping[str, Setting]] = {
                 "Expected number of runs of each product (default: estimated from the products so far)."),
         Setting("threads", "AUTOSPARSE_THREADS", _integer(1, MAX_THREADS), f"an integer from 1 to {MAX_THREADS}",
                 "Maximum number of threads per product (default: all cores that the process may use)."),
-        Setting("budget_s", "AUTOSPARSE_BUDGET_S", _real(0.0), "seconds >= 0",
-                "Maximum time of one tuning, in seconds."),
+        Setting("budget_s", "AUTOSPARSE_BUDGET_S", _real(0.0), "seconds >= 0", "Maximum seconds of one tuning."),
         Setting("background", "AUTOSPARSE_BACKGROUND", _flag, "true or false", "Tune in a background thread."),
         Setting("deterministic", "AUTOSPARSE_DETERMINISTIC", _flag, "true or false",
                 "Use the default kernels with one order of summation: the same bits in every run."),
@@ -195,17 +196,14 @@ SETTINGS: Final[Mapping[str, Setting]] = {
                 "(default: the matrix owns a copy)."),
         Setting("cache", "AUTOSPARSE_CACHE", _flag, "true or false",
                 "Keep plans, kernels and the time spent on problems on disk."),
-        Setting("cache_dir", "AUTOSPARSE_CACHE_DIR", _path, "a folder",
-                "Folder of plans and kernels (default: the user's cache folder)."),
+        Setting("cache_dir", "AUTOSPARSE_CACHE_DIR", _path, "a folder", "Folder of the cache (default: the user's)."),
         Setting("cache_max_bytes", "AUTOSPARSE_CACHE_MAX_BYTES", _integer(0, MAX_BYTES), "bytes from 0 to 2**63 - 1",
                 "Maximum size of the cache; entries that were unused for longest are removed first."),
         Setting("output_pool_bytes", "AUTOSPARSE_OUTPUT_POOL_BYTES", _integer(0, MAX_BYTES),
-                "bytes from 0 to 2**63 - 1",
-                "Maximum bytes of freed large results kept for reuse (default: 512 MiB or 1/16 of RAM; 0: none)."),
+                "bytes from 0 to 2**63 - 1", "Bytes of freed results kept for reuse (default: 512 MiB, 1/16 of RAM)."),
         Setting("dump_dir", "AUTOSPARSE_DUMP_DIR", _path, "a folder",
                 "Folder to which IR and C of each kernel are written; edited C is read back."),
-        Setting("models", "AUTOSPARSE_MODELS", _path, "a folder",
-                "Folder of learned cost models (default: the shipped ones)."),
+        Setting("models", "AUTOSPARSE_MODELS", _path, "a folder", "Folder of cost models (default: the shipped ones)."),
         Setting("model", "AUTOSPARSE_MODEL", model_named, "boosted, waco or statistics",
                 "Cost model: boosted trees, WACO's network and graph (trees where none is shipped), or statistics."),
         Setting("compiler", "AUTOSPARSE_CC", str, "a C compiler command, or numba",
@@ -216,6 +214,8 @@ SETTINGS: Final[Mapping[str, Setting]] = {
                 "Wait of the pool's threads for the next product. active: awake for up to 1 ms; passive: asleep at "
                 "once; auto: awake while products follow within 1 ms and no thread of the process waits for a core. "
                 "The process has one pool: the latest caller's setting holds."),
+        Setting("rates", "AUTOSPARSE_RATES", _path, "off, measure or the path of a record",
+                "Rates of the machine for cost models (default: measured once). off: shipped; measure: measured anew."),
     )
 }  # fmt: skip
 

@@ -54,6 +54,15 @@ class CacheWarning(RuntimeWarning):
         )
 
     @staticmethod
+    def unreadable_rates(path: Path, *, reason: str) -> str:
+        """Return the message for a file of the setting `rates` that holds no record."""
+        return (
+            f"AUTOSPARSE_RATES names {str(path)!r}, which is no record of a machine's rates: {reason}\n"
+            f"  Results are unaffected; cost models use the shipped rates.\n"
+            f"  Hint: python -m autosparse calibrate --out DIR writes a record, DIR/rates.json."
+        )
+
+    @staticmethod
     def unserialisable(kind: str, *, reason: str) -> str:
         """Return the message for a record that is not JSON, which is a bug of autosparse; results are unaffected."""
         return f"a {kind} record could not be remembered: {reason}. Please report this as a bug of autosparse."

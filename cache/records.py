@@ -287,6 +287,13 @@ def _machine(record: Record) -> Record:
     return record
 
 
+def _rates(record: Record) -> Record:
+    """Return a record of the machine's rates, positive numbers by name; raise RecordError if it is not of this form."""
+    if not isinstance(record, dict) or not record or not all(map(_is_finite, record.values())):
+        raise RecordError.bad_field("rates", "rates", record, expected="numbers by name")
+    return record
+
+
 def _program(record: Record) -> Record:
     """Check an einsum program given by its text and the operands with a dense first level; return the record.
 
@@ -348,6 +355,7 @@ KINDS: Final[Mapping[str, RecordKind]] = {
         RecordKind("features", _features, _newer, is_wisdom=False),  # features of patterns, for learned models
         RecordKind(EINSUM.name, _program, _newer, is_wisdom=True),
         RecordKind("device_plan", _device_plan, _newer, is_wisdom=True),
+        RecordKind("rates", _rates, _newer, is_wisdom=False),  # of the machine: the tuner checks their ranges
         RecordKind("failure", Failure.from_record, _newer, is_wisdom=False),
     )
 }

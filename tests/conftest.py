@@ -44,6 +44,7 @@ def pytest_configure(config: pytest.Config) -> None:
         settings.load_profile("full")  # 100 examples of each property that names no number
     if (seed := config.getoption("--chaos")) is not None:
         config.stash[CHAOS] = chaos.begin(seed)
+    os.environ.setdefault("AUTOSPARSE_RATES", "off")  # estimates do not depend on the machine that runs the tests
     kept_objects.begin(Path(folder.name))
     os.environ.setdefault("AUTOSPARSE_STRICT", "1")  # programming errors of the tuner fail the test that meets them
     os.environ["AUTOSPARSE_CACHE_DIR"] = str(Path(base, os.environ.get("PYTEST_XDIST_WORKER", "main")))

@@ -5,10 +5,16 @@ from __future__ import annotations
 import argparse
 import time
 from pathlib import Path
+from typing import Final
 
 from autosparse.cli import show
 from autosparse.cli.operands import add_common, chosen_options, folder_to_write
 from autosparse.cli.show import CommandError
+
+LIMIT_S: Final = 1.0
+"""Seconds of the measurement of rates. Tuning takes less (`autosparse.tuning.rates.probing.LIMIT_S`)."""
+RATES: Final = "rates.json"
+"""File of the rates in the folder of --out."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -25,7 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.undo:
             return _undo(out)
         start_s = time.monotonic()
-        _rates(out)
+        _rates(arguments.out)
         _costs(out)
         print(f"{show.seconds(time.monotonic() - start_s)}; stored in {out}")
         print("python -m autosparse calibrate --undo removes these measurements")
@@ -47,32 +53,44 @@ def _folder(arguments: argparse.Namespace) -> Path:
 
 
 def _undo(out: Path) -> int:
-    from autosparse.tuning.learned import RATES
+    from autosparse.cache import open_store
+    from autosparse.config import get_options
     from autosparse.tuning.memory.cost_table import COSTS
+    from autosparse.tuning.problems import target_of
+    from autosparse.tuning.rates import record
 
     removed = [name for name in (RATES, COSTS) if (out / name).exists()]
     for name in removed:
         (out / name).unlink()
         print(f"{out / name} is removed: the default is in use again")
+    target, store = target_of(get_options()), open_store(get_options())
+    if record.stored(target, store) is not None:
+        record.forget(target, store)
+        removed.append(RATES)
+        print("the rates in the cache are removed: the default is in use again")
     if not removed:
         print(f"nothing to undo in {out}")
     return 0
 
 
-def _rates(out: Path) -> None:
-    """Measure and store the rates of this machine, unless they are stored already, and print them."""
-    from autosparse._native import runtime_api
-    from autosparse.calibration.probing import keep_rates, measured_rates
-    from autosparse.config import get_options
-    from autosparse.tuning.learned import RATES, known_rates
-    from autosparse.tuning.problems import target_of
+def _rates(out: Path | None) -> None:
+    """Measure the rates of this machine unless they are known, store them, and print them.
 
-    known = known_rates(out)
+    They are stored in the cache, or in the folder `out` as a file that the setting `rates` can name.
+    """
+    from autosparse.cache import open_store
+    from autosparse.config import get_options
+    from autosparse.tuning.problems import target_of
+    from autosparse.tuning.rates import probed, record
+
+    target, store = target_of(get_options()), open_store(get_options())
+    known = record.stored(target, store) or record.measure(target, store, limit_s=LIMIT_S)
     if known is None:
-        settings = get_options()
-        known = measured_rates(target_of(settings), settings.threads or runtime_api.max_threads())
-        keep_rates(known, out / RATES)
-    told = ", ".join(f"{name} {rate / 1e9:.3g}" for name, rate in known.to_data().items())
+        print("rates of this machine: not measured, other programs use its cores; the default is unchanged", flush=True)
+        return
+    if out is not None:
+        record.keep_file(known, out / RATES)
+    told = ", ".join(f"{name} {float(known[name]) / 1e9:.3g}" for name in probed.RATES)
     print(f"rates of this machine, 10^9 per second: {told}", flush=True)
 
 

@@ -82,6 +82,24 @@ def _machine() -> Iterator[Finding]:
     yield Finding("caches L1, L2, L3", caches)
 
 
+def _rates() -> Iterator[Finding]:
+    """Yield findings on the machine's rates that cost models read, and on their source."""
+    from autosparse.tuner.features.setting import MachineRates
+    from autosparse.tuning.rates.probed import RATES
+    from autosparse.tuning.rates.record import rates_in_use
+
+    options = get_options()
+    target = Target.host().held_to(options.isa)
+    found = rates_in_use(options, target)
+    yield Finding("rates of cost models", found.source)
+    rates = found.rates or MachineRates.typical(target)
+    speeds = ", ".join(f"{name} {getattr(rates, name) / 1e9:.3g}" for name in RATES)
+    yield Finding("rates, 10^9 per second", f"{speeds}, on {found.threads} threads")
+    if found.rates is not None and found.rates.wake_s:
+        start, wake = 1e6 * found.rates.start_s, 1e6 * found.rates.wake_s
+        yield Finding("start of threads", f"{start:.0f} us, after a pause {wake:.0f} us")
+
+
 def _extension_module() -> Finding:
     from autosparse._native import reinstalling, runtime_api
 
@@ -244,6 +262,7 @@ def _gpu() -> Iterator[Finding]:
 CHECKS: Final[tuple[Callable[[], Iterator[Finding]], ...]] = (
     _versions,
     _machine,
+    _rates,
     _runtime,
     _blas,
     _compiler,

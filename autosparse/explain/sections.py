@@ -65,6 +65,7 @@ def _problem(report: Report) -> Section:
             ("", f"{pattern.nnz / max(1, pattern.n_rows):.3g} entries in the mean of the {rows}, {sizes}"),
             _dense(problem, n_rows, n_cols),
             ("machine", f"{problem.target.cpu}, {problem.target.isa}, at most {_threads(problem)}"),
+            ("its rates", report.rates_source or UNKNOWN),
         ),
     )
 

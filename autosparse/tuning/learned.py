@@ -33,6 +33,7 @@ from autosparse.tuner.analytic.matmul import Proposal, Proposals
 from autosparse.tuner.learned.names import MODEL_SUFFIX, op_of
 from autosparse.tuner.learned.safetensors import read_metadata
 from autosparse.tuner.learned.training_domain import STATISTICS, TrainingDomain
+from autosparse.tuning.rates.record import rates_in_use
 from autosparse.tuning.trials.context import TuningContext
 from autosparse.tuning.trials.kernel_trial import KernelTrial
 
@@ -55,10 +56,8 @@ TREES: Final = "boosted"
 """Value of the option `model` that selects boosted trees."""
 STATISTICS_ONLY: Final = "statistics"
 """Value of the option `model` that selects the statistics alone; "waco" names networks in files ``OP.waco``."""
-RATES: Final = "rates.json"
-"""File of this machine's measured rates, in `machine_folder`."""
 MACHINE: Final = "machine"
-"""Folder of measurements of this machine, in the cache folder: rates, and costs of hybrid formats."""
+"""Folder in the cache folder with the costs of hybrid formats on this machine."""
 
 
 def model_folders(options: Options, target: Target) -> list[Path]:
@@ -95,42 +94,30 @@ def names_of(options: Options, op: str) -> list[str]:
 
 def find_model(options: Options, target: Target, op: str) -> LearnedModel | None:
     """Return the model of `op`, read once per process and file; None if there is no usable one."""
-    own = machine_folder(options, target)
+    rates = rates_in_use(options, target).rates
     for name, folder in itertools.product(names_of(options, op), model_folders(options, target)):
         try:
             changed = (folder / f"{name}{MODEL_SUFFIX}").stat().st_mtime_ns
         except OSError:
             continue
-        found = _read(folder, name, changed, own)
+        found = _read(folder, name, changed, rates)
         if found is not None:
             return found
     return None
 
 
 @functools.lru_cache(maxsize=16)
-def _read(folder: Path, name: str, changed: int, own: Path | None) -> LearnedModel | None:
-    """Return the model `name` of `folder`, cached; None, with an event, if it cannot be read.
+def _read(folder: Path, name: str, changed: int, rates: MachineRates | None) -> LearnedModel | None:
+    """Return the model `name` of `folder` with this machine's measured `rates`; None, with an event, if it is broken.
 
-    `changed` (file time) is part of the cache key; `own` is the folder of this machine's measured rates.
+    `changed` (file time) is part of the cache key.
     """
     from autosparse.tuner.learned.predict import LearnedModel
 
     try:
-        return LearnedModel.read(folder, name, rates=known_rates(own))
+        return LearnedModel.read(folder, name, rates=rates)
     except (RecordError, OSError) as error:
         event("fallback", f"a learned model is not used: {error}", op=name)
-        return None
-
-
-def known_rates(folder: Path | None) -> MachineRates | None:
-    """Return this machine's rates as `calibrate` measured them; None if it has not."""
-    from autosparse.tuner.features.setting import MachineRates
-
-    try:
-        text = (folder / RATES).read_text(encoding="utf-8") if folder is not None else "null"
-        said = json.loads(text)
-        return MachineRates.of_data(said) if said is not None else None
-    except (OSError, ValueError, KeyError, TypeError):
         return None
 
 

@@ -1,7 +1,6 @@
 """Live tuning: after a product, the next tuning step runs if the products so far have paid for it.
 
-Kernels race on the user's own products. Every kernel computes the right result, so that a sample costs only its excess
-over the best known kernel.
+Kernels race on the user's own products. All results are right, so a sample costs its excess over the best kernel.
 """
 
 from __future__ import annotations
@@ -29,6 +28,7 @@ from autosparse.tuning import amortization, background, planner
 from autosparse.tuning.amortization import Outlook, TuningAccount
 from autosparse.tuning.confirmation import MAX_REFUSALS, CheckedWidth
 from autosparse.tuning.memory.history import TuningStats
+from autosparse.tuning.rates.record import KIND as RATES_STEP
 from autosparse.tuning.session import TuningSession
 from autosparse.tuning.trials.served import ServedTrial, served_of
 from autosparse.tuning.trials.service import Service
@@ -195,7 +195,7 @@ class LiveTuner:
                 self._serve_next(served_of(step.trial), for_s=warmup_s)
             return sample
         if not self._affordable(step):
-            return None
+            return skipped if step.kind == RATES_STEP else None
         if not self._may_work:
             self._serve_next(self._incumbent())
             return None

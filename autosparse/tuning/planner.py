@@ -37,6 +37,7 @@ from autosparse.tuning.memory.plan_lookup import (
     remember_measured,
     supported,
 )
+from autosparse.tuning.rates.steps import measure_within
 from autosparse.tuning.solvers.candidates import make_space, search_for
 from autosparse.tuning.trials.context import TuningContext
 from autosparse.tuning.trials.kernel_trial import KernelTrial
@@ -89,6 +90,7 @@ def plan(
         return Decision(refusal)
     if known is not None and known.satisfies(effort, budget_s):
         return adopt(context, known)
+    measure_within(context, budget_s, clock=clock)
     make_space(context)  # first, so that the observed price of ranking excludes it
     search = search_for(context, effort=effort, start=known.schedule if known else None, live=False)
     found = _raced(context, search, known, budget_s=budget_s, clock=clock, progress=progress)
@@ -248,7 +250,7 @@ def tiers(context: TuningContext, *, default_s: float, most: Effort, budget_s: f
     return [tier for effort, tier in found.items() if effort.rank <= most.rank]
 
 
-PRICED: Final = frozenset({"recall", "import", "rank", "space", "save", "hash"})
+PRICED: Final = frozenset({"recall", "import", "rank", "space", "save", "hash", "rates"})
 """Kinds of work whose price is updated after each run; trials update "build" and "pack" themselves."""
 
 

@@ -70,6 +70,7 @@ class Report:
     tiers: tuple[Tier, ...] = ()  # tuning tiers with their expected prices and gains
     served: ServingCosts | None = None  # the kernel of the plan that serves; None: there is only one
     holding: Holding | None = None  # owner and memory of the arrays
+    rates_source: str = ""  # source of the machine's rates that cost models read
     cores_are_contended: bool = False  # threads of this process recently waited for cores between products
     part_times: tuple[PartTime, ...] = ()  # time of each part of a serving composite, run alone
 

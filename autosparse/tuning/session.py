@@ -22,6 +22,7 @@ from autosparse.tuning.memory import notes
 from autosparse.tuning.memory.plan_lookup import expected_gain, is_allowed, recall, remember_measured, supported
 from autosparse.tuning.memory.sizes import LARGE_ENTRIES
 from autosparse.tuning.planner import adoption, conclude, default_plan, in_place_of
+from autosparse.tuning.rates.steps import rates_step
 from autosparse.tuning.solvers.candidates import has_space, make_space, search_for
 from autosparse.tuning.trials.context import TuningContext
 from autosparse.tuning.trials.served import ServedTrial, served_of
@@ -197,6 +198,7 @@ class TuningSession:
             self._follow(context, search)
         price_s = context.stats.cost_estimates.price_s("save")
         yield Work(kind="save", price_s=price_s, path_price_s=0.0, do=self._save)
+        yield from rates_step(context)
 
     def _follow(self, context: TuningContext, search: Search) -> None:
         """Set the session's incumbent to the search's, so that it serves products, and update the expected gain."""

@@ -173,6 +173,26 @@ def test_pauses_are_measured_in_fresh_processes(tmp_path: Path) -> None:
 
 
 @pytest.mark.full
+def test_products_between_calls_of_other_libraries_are_measured_in_fresh_processes(tmp_path: Path) -> None:
+    out = tmp_path / "neighbours.jsonl"
+    text = run_script("neighbours.py", "--quick", "--json", out)
+    found = [json.loads(line) for line in out.read_text().splitlines()]
+    assert {one["neighbour"] for one in found} == {"nothing", "numpy"}
+    assert {one["contender"] for one in found} == {"autosparse", "openmp", "scipy"}
+    assert all(0 < one["product_us"] <= one["cycle_us"] for one in found)
+    assert text.count("\n| small |") == 4
+
+
+@pytest.mark.full
+def test_rates_are_measured_in_fresh_processes(tmp_path: Path) -> None:
+    out = tmp_path / "rates.jsonl"
+    run_script("rates.py", "--measure", out, "--processes", 2)
+    found = [json.loads(line) for line in out.read_text().splitlines()]
+    assert len(found) == 2
+    assert all(one["memory"] > 0 and one["took_ms"] > 0 for one in found)
+
+
+@pytest.mark.full
 def test_threads_are_measured_one_number_after_the_other(tmp_path: Path) -> None:
     out = tmp_path / "out.jsonl"
     text = run_script("many_cores.py", "--quick", "--smallest", "--threads", "1,2", "--json", out)

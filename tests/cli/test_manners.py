@@ -195,9 +195,10 @@ BAD_ARGUMENTS = {
 @pytest.mark.parametrize("name", BAD_ARGUMENTS)
 def test_arguments_are_checked_before_work_begins(name, folder, capsys, monkeypatch):
     """A command that cannot succeed must not read, measure or tune anything."""
-    from autosparse.calibration import collection, probing
+    from autosparse.calibration import collection
     from autosparse.cli import cache
     from autosparse.dispatch import executor
+    from autosparse.tuning.rates import probing
 
     def work(*arguments, **how):
         raise AssertionError("work has begun")

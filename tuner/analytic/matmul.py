@@ -73,6 +73,7 @@ class CoreRates:
     flops: float = 50e9  # of products with several columns; a multiply-add counts twice
     row_s: float = 2e-9  # loop overhead per row, block row, or row in a column panel, in products with several columns
     block_s: float = 1.2e-9  # loop overhead per nonzero or block, in products with several columns
+    start_s: float = 0.0  # seconds added to a product on several threads
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +100,7 @@ class VectorRates:
     not_unrolled: float = 1.25  # time factor of blocks with a single accumulator
 
 
+ModelRates = tuple[CoreRates, VectorRates]
 Floats = NDArray[Real]
 
 
@@ -121,9 +123,8 @@ class TrafficModel:
         else:
             is_runtimes = traits.tile == 0
             one_thread_s = self._wide_s(setting, traits, shape) * np.where(is_runtimes, 1.0, behind_runtime(problem))
-        # Two threads on two cores gain about 1.7: they share the L3 cache and the memory bandwidth.
-        times: list[float] = (one_thread_s / (1.0 + 0.7 * (min(problem.threads, problem.target.n_cores) - 1))).tolist()
-        return times
+        speedup = 1.0 + 0.7 * (min(problem.threads, problem.target.n_cores) - 1)  # L3 and memory are shared
+        return list(map(float, self.rates.start_s + one_thread_s / speedup))
 
     def _vector_s(self, setting: _Setting, traits: Traits, shape: _Shapes) -> Floats:
         """Return the seconds of SpMV per schedule: the larger of instructions and traffic, plus exposed gather time."""

@@ -65,7 +65,7 @@ class SampledModel:
         rows_s = n_panels * facts.n_rows / r * self.rates.row_s
         speedup = 1.0 + 0.7 * (min(problem.threads, problem.target.n_cores) - 1)
         behind = 1.0 if is_runtimes or r > 1 else behind_runtime(problem)
-        return (max(gather_s, arithmetic_s) + entries_s + rows_s) / speedup * behind
+        return self.rates.start_s + (max(gather_s, arithmetic_s) + entries_s + rows_s) / speedup * behind
 
     def _resident_share(self, problem: Problem, one: SuperSchedule | None, streaming_bytes: float) -> float:
         """Return the fraction of rows of Y still in L2 when gathered again; see `TrafficModel._fetched_shares`."""

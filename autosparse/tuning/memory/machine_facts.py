@@ -11,14 +11,14 @@ from autosparse._version import __version__
 from autosparse.config import get_options
 from autosparse.core.schedule import SCHEDULE_VERSION
 from autosparse.tuner.space.families import space_signature
-from autosparse.tuning.learned import known_rates, machine_folder
 from autosparse.tuning.problems import target_of
+from autosparse.tuning.rates.record import rates_in_use
 
 
 def machine_facts() -> dict[str, Any]:
     """Return the facts beside pattern and schedule that affect timings; every record contains them."""
     settings = get_options()
-    rates = known_rates(machine_folder(settings, target_of(settings)))
+    rates = rates_in_use(settings, target_of(settings)).rates
     return {
         **asdict(target_of(settings)),
         **({"rates": rates.to_data()} if rates is not None else {}),

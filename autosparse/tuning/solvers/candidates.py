@@ -21,6 +21,7 @@ from autosparse.tuner.search.style import BLOCKING, live_style
 from autosparse.tuner.space import families, spaces
 from autosparse.tuning.learned import proposer_of, training_domain_of
 from autosparse.tuning.memory.history import packing_s
+from autosparse.tuning.rates.steps import model_rates_of
 from autosparse.tuning.solvers import dense_rows
 from autosparse.tuning.solvers.offered import offer_of
 from autosparse.tuning.trials.context import TuningContext
@@ -73,7 +74,7 @@ def search_for(
         problem=context.problem,
         effort=effort,
         make_trial=context,
-        model=lambda: statistics_model(context.problem),
+        model=lambda: statistics_model(context.problem, model_rates_of(context)),
         supports=context.supports,
         cost_estimates=context.stats.cost_estimates,
         style=style,

@@ -1,0 +1,1 @@
+"""This machine's rates (bandwidths, gathers, operations, starts of threads): measured once, stored, read by models."""
