@@ -16,8 +16,7 @@ from collections import Counter
 LIBRARY = re.compile(r"(autosparse|_native|tuner|cache)/.*\.(py|c|h)$")
 ELSE = "everything else"
 RULES = (
-    ("text of the kernels compiled at installation, generated", r"runtime/shipped/shipped_(\w+_f\d\d_|list)"),
-    ("kernels compiled at installation, without their text", r"runtime/(write_)?shipped|kernels/shipped|tools/shipped"),
+    ("kernels compiled at installation", r"runtime/(write_)?shipped|kernels/shipped"),
     ("GPU kernels: Triton, CUDA tensors, their space and model", r"autosparse/(gpu|cuda)/|_native/triton/|tuner/gpu/"),
     ("Dask", r"autosparse/dask/"),
     ("`einsum` over several sparse operands", r"/contraction/|ops/einsum|autograd/einsum|explain/program"),
