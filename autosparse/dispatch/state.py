@@ -32,11 +32,11 @@ FIRST_STEP_S: Final = 2e-4
 """Cost in seconds of the first tuning step, a cache lookup. Tuning is not considered before the budget covers it."""
 FIRST_IMPORT_S: Final = 0.03
 """Cost in seconds of loading the modules of tuning, once per process."""
-FIRST_IMPORT_ADVANCE: Final = 4.0
+FIRST_IMPORT_ADVANCE: Final = 0.5
 """Advance on loading the modules, as a multiple of the overhead share, for products with a vector.
 
-Their expected gain allows the largest advance (`amortization.MAX_ADVANCE`). The modules that know the gain are not
-loaded yet.
+A program of 0.3 s must not pay for modules that it never uses (docs/design/tuning-policy.md has measurements). The
+modules that know the expected gain are not loaded yet.
 """
 FIRST_GLANCE_S: Final = 6e-5
 """Product time in seconds, times the option `overhead`, after which a problem's account is read: 1.5 ms at 4 %."""

@@ -40,7 +40,7 @@ ADVANCE: Final = 13.0
 It is multiplied by the expected gain. With the default overhead (0.04) it allows 0.52 times what tuning would have
 saved on the products run so far.
 """
-MAX_ADVANCE: Final = 4.0
+MAX_ADVANCE: Final = 4
 """Maximum advance, as a multiple of the overhead share, whatever gain is expected.
 
 It bounds the total time of any number of products by 1.20 times the untuned total with the default overhead (0.04).
