@@ -99,7 +99,7 @@ def test_wheel_holds_every_module_and_nothing_else(tmp_path):
     assert f"autosparse/_native/_extension{suffix}" in names, "the module for this version of Python"
     assert "autosparse/_native/_runtime.abi3.so" in names
     rest = {Path(name).suffix for name in names - expected - runtime}
-    assert rest <= {".typed", ".pyi", ".c", ".h", ".so", ".json", ".gz", ".npz", ".safetensors"}, rest
+    assert rest <= {".typed", ".pyi", ".c", ".cpp", ".h", ".so", ".json", ".gz", ".npz", ".safetensors"}, rest
 
 
 def test_the_extension_module_is_built_with_the_headers_of_numpy_2():

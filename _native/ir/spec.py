@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 import json
 from collections.abc import Collection, Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from autosparse.core.expression import IndexExpression
 from autosparse.core.formats import DICTIONARY, LevelKind
@@ -17,7 +17,9 @@ from autosparse.forking import computed_once
 from autosparse.isa import ISAS
 from autosparse.ops import OPS
 from autosparse.scalar import BYTE, GENERATED, INDICES, SCALARS
-from autosparse.scalar.kernel import KernelType
+
+if TYPE_CHECKING:
+    from autosparse.scalar.kernel import KernelType
 
 VALUE_BYTES: Final[Mapping[str, int]] = {name: SCALARS[name].itemsize for name in GENERATED}
 """Value types for which kernels are generated, with their size in bytes."""
@@ -94,6 +96,8 @@ class KernelSpec:
     @property
     def types(self) -> KernelType:
         """Types of stored values, of index arrays, and of sums; dictionary-encoded values are stored as bytes."""
+        from autosparse.scalar.kernel import KernelType  # for generators: a remembered plan is served without it
+
         values = self.schedule.format.values
         stored = BYTE if values == DICTIONARY else SCALARS[values or self.dtype]
         return KernelType(stored, SCALARS[self.index_dtype], SCALARS[self.dtype])

@@ -14,7 +14,6 @@ from autosparse.errors import InputError, InputTypeError, StructureError
 from autosparse.notices import SnapshotWarning
 from autosparse.operands.csr import DATA, INDICES, INDPTR, NOT_SMALL_NS, Operand
 from autosparse.operands.native_rows import check_structure
-from autosparse.scalar import DOUBLE, SINGLE
 
 Tensor = Any  # torch.Tensor; torch is optional
 
@@ -36,9 +35,7 @@ def as_array(tensor: Tensor) -> Any:
         return tensor.detach().resolve_conj().resolve_neg().numpy()
     except TypeError as err:  # bfloat16 and similar dtypes
         raise InputTypeError.refused(
-            str(err),
-            given=describe(tensor),
-            hint=f"convert it first: tensor.to(torch.{SINGLE.name}) or tensor.to(torch.{DOUBLE.name})",
+            str(err), given=describe(tensor), hint="convert it first, for example by tensor.float()"
         ) from None
 
 

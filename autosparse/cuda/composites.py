@@ -50,17 +50,20 @@ def offered(
 ) -> Iterator[Offered]:
     """Yield the composite schedules; copies the pattern to the host.
 
-    Where the greedy search's planned cost is trusted, its partition is the only one; otherwise rules propose several.
+    With ``hybrid=True`` the greedy search divides the matrix: where its planned cost is trusted, its partition is the
+    only one. Otherwise rules propose several.
     """
     pattern = host_pattern(structure.entries(transposed))
-    plan = registry.load("partitioner", "greedy")(pattern, asked, target)
-    event("divide", plan.reason or f"{plan.partition}: planned time {plan.ratio:.2f} of one layout")
-    proposed = [plan.partition] if plan.is_trusted else composites.partitions(pattern, asked, target)
-    suffix = f", planned {plan.ratio:.2f} of one layout" if plan.is_trusted else ""
+    proposed, suffix, is_planned = composites.partitions(pattern, asked, target), "", False
+    if config.get_options().hybrid:
+        plan = registry.load("partitioner", "greedy")(pattern, asked, target)
+        event("divide", plan.reason or f"{plan.partition}: planned time {plan.ratio:.2f} of one layout")
+        if is_planned := plan.is_trusted:
+            proposed, suffix = [plan.partition], f", planned {plan.ratio:.2f} of one layout"
     for partition in proposed:
         given = given_by(structure, transposed, partition.selections)
         for name, schedule in composites.schedules(asked, partition.selections):
-            yield Offered(name + suffix, schedule, given, plan.is_trusted)
+            yield Offered(name + suffix, schedule, given, is_planned)
 
 
 def given_by(structure: CudaPattern, transposed: bool, selections: Sequence[Selection]) -> Given:

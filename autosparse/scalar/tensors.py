@@ -22,7 +22,9 @@ REAL_TYPES: Final = tuple(SCALARS[name].torch for name in REAL)
 """Real dtypes that the C runtime supports."""
 COMPUTED: Final = {SCALARS[name].torch: SCALARS[SCALARS[name].compute].torch for name in HALF}
 """Dtype in which half-precision values are multiplied and summed."""
-WITH_NUMPY: Final = frozenset(
-    getattr(torch, name) for name, row in SCALARS.items() if hasattr(torch, name) and row.has_numpy
+WITH_NUMPY: Final = tuple(
+    getattr(torch, row.name)
+    for row in sorted(SCALARS.values(), key=lambda row: row.kind != "real")
+    if hasattr(torch, row.name) and row.has_numpy
 )
-"""Dtypes that NumPy has, too."""
+"""Dtypes that NumPy has, too, real ones first."""

@@ -316,19 +316,16 @@ class Search:
             for trial in batch:
                 what, price_s = name_of(trial), build_s[trial.choice]
                 is_cheap = self.is_built is not None and trial.schedule is not None and self.is_built(trial.schedule)
-                in_advance = is_cheap and self._is_first(trial)
+                in_advance = is_cheap and self.trials[:1] == [trial]
                 yield self._work("build", price_s, trial.build, path_s=path_s, what=what, in_advance=in_advance)
         for trial in batch:
             if trial.failed is None:
-                price_s, in_advance = trial.pack_price_s(), self._is_first(trial)
+                price_s, in_advance = trial.pack_price_s(), self.trials[:1] == [trial]
                 yield self._work("pack", price_s, trial.pack, what=name_of(trial), in_advance=in_advance)
             if trial.lacks_memory and self.incumbent.packed_bytes:
                 # The incumbent was measured already. It releases its copy, and is packed again if it stays best.
                 self.incumbent.drop()
                 yield self._work("pack", trial.pack_price_s(), trial.pack, what=name_of(trial))
-
-    def _is_first(self, trial: Trial) -> bool:
-        return self.trials[:1] == [trial]
 
     # -- the race -----------------------------------------------------------------------------------------------
 
@@ -357,7 +354,7 @@ class Search:
                 race.disqualify(at)
 
     def _sample(self, race: Race, entrants: Sequence[Trial], turn: int) -> Sample:
-        in_advance = len(entrants) == 2 and self._is_first(entrants[1])
+        in_advance = len(entrants) == 2 and self.trials[:1] == [entrants[1]]
         price_s = self._excess_s(race, entrants, turn)
         return Sample(trial=entrants[turn], price_s=price_s, turn=race.n_rounds, in_advance=in_advance)
 

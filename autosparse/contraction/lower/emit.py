@@ -18,9 +18,9 @@ from autosparse.contraction.lower.dialects import CText, PythonText
 from autosparse.contraction.lower.plan import EinsumPlan
 from autosparse.contraction.lower.products import ProductEmitter
 from autosparse.contraction.lower.unions import UnionEmitter
-from autosparse.scalar import SCALARS
+from autosparse.scalar import HALF, SCALARS
 
-C_TYPES: Final = {row.name: row.c for row in SCALARS.values() if row.has_numpy}
+C_TYPES: Final = {row.name: row.c for row in SCALARS.values() if row.name not in HALF}
 """C type of each value dtype that kernels compute in."""
 
 

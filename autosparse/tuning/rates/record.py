@@ -19,12 +19,10 @@ from typing import Any, Final
 from autosparse import cache
 from autosparse._native import runtime_api
 from autosparse.config import Options
-from autosparse.core.problem import Problem
 from autosparse.core.target import Target
 from autosparse.core.values import dataclass
 from autosparse.log import event
 from autosparse.notices import CacheWarning, warn_once
-from autosparse.tuner.analytic.matmul import ModelRates
 from autosparse.tuner.features.setting import MachineRates
 from autosparse.tuning.rates.probed import ProbedRates
 
@@ -51,12 +49,6 @@ class RatesInUse:
     is_wanted: bool = False
     measured_at: float | None = None  # seconds since 1970, UTC
 
-    def model_rates(self, problem: Problem) -> ModelRates:
-        """Return the rates of the analytic models for `problem`."""
-        from autosparse.tuning.rates.scaling import model_rates
-
-        return model_rates(problem, self.rates, self.threads)
-
 
 def rates_in_use(options: Options, target: Target, store: cache.Store | None = None) -> RatesInUse:
     """Return the rates for `target` under `options`; a stored record is read once per process."""
@@ -76,6 +68,7 @@ def rates_in_use(options: Options, target: Target, store: cache.Store | None = N
     return RatesInUse(None, threads, "shipped, of the most similar processor; tuning measures this one", True)
 
 
+@functools.cache
 def machine_threads() -> int:
     """Return the number of threads of a record: all that the process may use, whatever the option `threads` says."""
     return runtime_api.max_threads() if runtime_api.available else 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Final
 
 from autosparse._native.kernels.shipped_specs import HIGH_SLICES
@@ -80,7 +80,7 @@ def search_for(
         style=style,
         propose=proposer_of(context, live=live),
         is_built=context.is_built,
-        can_make=context.is_built if context.compiler_id() == "none" else _anything,
+        can_make=_existing(context) if context.compiler_id() == "none" else _anything,
         untrusted_reason=lambda is_learned: training_domain_of(context, is_learned=is_learned).untrusted_reason(
             context.problem
         ),
@@ -98,6 +98,24 @@ def search_for(
 
 def _anything(schedule: Schedule) -> bool:
     return True
+
+
+def _existing(context: TuningContext) -> Callable[[Schedule], bool]:
+    """Return a test for schedules whose kernels exist, where there is no compiler.
+
+    The first schedule without a kernel passes, too. It fails at once, so that the plan and a warning name the missing
+    compiler.
+    """
+    named: list[Schedule] = []
+
+    def exists(schedule: Schedule) -> bool:
+        if context.is_built(schedule):
+            return True
+        if not named:
+            named.append(schedule)
+        return schedule == named[0]
+
+    return exists
 
 
 def _in_place(context: TuningContext, *, live: bool) -> list[SuperSchedule]:
