@@ -66,7 +66,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = make_parser().parse_args(argv)
     command = importlib.import_module(f"{__name__}.{arguments.command}")
     try:
-        return int(command.run(arguments))
+        status = int(command.run(arguments))
+        sys.stdout.flush()  # here, where a closed pipe is no error
+        return status
     except BrokenPipeError:  # `| head` closed the pipe: flushing at exit must not fail again
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0

@@ -13,6 +13,7 @@ from autosparse.tuner.gpu.space import GpuSetting
 from autosparse.tuner.research.hybrid import gpu_plan
 from autosparse.tuner.research.hybrid.gpu_costs import FITTED, Sample, fit
 
+import autosparse as asp
 from autosparse.core.composite import REST, Blocks
 from autosparse.core.pattern import Pattern
 from autosparse.gpu.target import targets
@@ -91,10 +92,14 @@ def test_a_trusted_partition_replaces_the_rules() -> None:
 
     pattern = pattern_of(n=4096, n_blocks=2400, scatter=150_000)
     crow, col = (torch.from_numpy(one.astype(np.int32)) for one in (pattern.indptr, pattern.indices))
-    found = list(offers.offered(structure_of(crow, col, 4096), False, asked(), TARGET))
+    with asp.options(hybrid=True):
+        found = list(offers.offered(structure_of(crow, col, 4096), False, asked(), TARGET))
     assert found
+    assert not any(one.is_planned for one in offers.offered(structure_of(crow, col, 4096), False, asked(), TARGET))
     assert all(one.is_planned and "planned 0." in one.name for one in found)
     assert {one.schedule.selections for one in found} == {(Blocks(16, 16, 1.0), REST)}
     half = pattern_of(n=1024, n_blocks=100, scatter=9_000)
     crow, col = (torch.from_numpy(one.astype(np.int32)) for one in (half.indptr, half.indices))
-    assert not any(one.is_planned for one in offers.offered(structure_of(crow, col, 1024), False, asked(32), TARGET))
+    with asp.options(hybrid=True):
+        few = list(offers.offered(structure_of(crow, col, 1024), False, asked(32), TARGET))
+    assert not any(one.is_planned for one in few)

@@ -57,7 +57,7 @@ def make_slow(*, columns: int = 8):
     return A
 
 
-@pytest.mark.usefixtures("tuned_is_slower")
+@pytest.mark.usefixtures("tuned_is_slower", "paid")
 @pytest.mark.parametrize("width", [8, 6], ids=["its width", "another width of the bucket"])
 @pytest.mark.parametrize("out", [False, True], ids=["fresh", "out="])
 def test_a_slow_plan_is_given_up(*, out: bool, width: int) -> None:
@@ -76,7 +76,7 @@ def test_a_slow_composite_is_given_up() -> None:
         assert slow_products(A) < 200
 
 
-@pytest.mark.usefixtures("tuned_is_slower")
+@pytest.mark.usefixtures("tuned_is_slower", "paid")
 def test_a_slow_plan_is_given_up_by_fast_call() -> None:
     with autosparse.options(extra_memory=200.0):
         A = make_slow()
