@@ -5,9 +5,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
+import numpy as np
 import pytest
 from autosparse.tuner import Search, tune
 from autosparse.tuner.analytic.matmul import Proposal
+from autosparse.tuner.search import residual_model
 from autosparse.tuner.search.residual_model import next_best
 from autosparse.tuner.search.search import BLOCKING, LIVE
 from autosparse.tuner.space import families as space
@@ -110,3 +112,20 @@ def test_formats_that_failed_are_not_asked_for_again_and_lazy_tuning_asks_once()
     lazy = Asked()
     tune(search_of(factory, lazy, is_live=True), runner=factory.run_of, budget_s=100, clock=clock)
     assert lazy.known == []
+
+
+@given(st.integers(1, 12), st.integers(0, 100))
+def test_elimination_equals_lapack(n: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    root, right = rng.standard_normal((n, n)), rng.standard_normal(n)
+    matrix = root @ root.T + np.eye(n)
+    np.testing.assert_allclose(
+        residual_model._solved(matrix, right), np.linalg.solve(matrix, right), rtol=1e-8, atol=1e-10
+    )
+
+
+def test_corrections_call_no_lapack(monkeypatch: pytest.MonkeyPatch) -> None:
+    """OpenBLAS ends the process where it finds no memory for its buffers."""
+    for name in ("solve", "lstsq", "inv", "cholesky"):
+        monkeypatch.setattr(np.linalg, name, lambda *_: pytest.fail("LAPACK was called"))
+    assert next_best(named([0.8] * len(BOTH)), {BOTH[0]: 0.9}, 2)

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 from autosparse.cache.folder import Folder
@@ -47,7 +47,23 @@ def _assert_clean(folder: Path) -> None:
         assert not path.is_dir() or any(path.iterdir()), "a kernel was published empty"
     for path in root.glob("locks/*"):  # a lock's file may outlive the process, the lock may not
         with path.open("r+b") as file:
+            _take(file)
+
+
+def _take(file: IO[bytes]) -> None:
+    """Lock the file, and fail if another process keeps it locked for 20 s.
+
+    A killed process may have been starting a compiler: the child keeps copies of its descriptors until it has closed
+    them, which takes a moment longer than the parent's death.
+    """
+    for _ in range(200):
+        try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(0.1)
+        else:
+            return
+    raise AssertionError(f"{file.name} stays locked after the death of the process that locked it")
 
 
 @pytest.mark.parametrize("n_processes", [3, pytest.param(8, marks=pytest.mark.full)])

@@ -62,7 +62,20 @@ def _errors(
         numbers: dict[Any, int] = {}
         values = np.array([numbers.setdefault(feature(one), len(numbers)) for one in schedules])
         among += variance * (values[:, None] == values[None, len(fresh) :])
-    expected: NDArray[Real] = among[: len(fresh)] @ np.linalg.solve(
-        among[len(fresh) :] + OWN * np.eye(len(timed)), seen
-    )
+    weights = _solved(among[len(fresh) :] + OWN * np.eye(len(timed)), seen)
+    expected: NDArray[Real] = (among[: len(fresh)] * weights).sum(1)
     return expected
+
+
+def _solved(matrix: NDArray[Real], right: NDArray[Real]) -> NDArray[Real]:
+    """Return x of matrix x = right for a small symmetric positive definite matrix, by Gauss-Jordan elimination.
+
+    It calls no BLAS: OpenBLAS ends the process when it finds no memory for its buffers, and tuning must not.
+    """
+    both = np.column_stack([matrix, right])
+    for k in range(len(right)):
+        both[k] /= both[k, k]
+        factors = both[:, k].copy()
+        factors[k] = 0.0
+        both -= factors[:, None] * both[k]
+    return both[:, -1]
