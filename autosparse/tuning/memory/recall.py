@@ -129,7 +129,7 @@ def serve(state: DispatchState, operand: AnyOperand, account: ProblemAccount) ->
 
 def _has_registered_solvers() -> bool:
     """Return whether this process has registered solvers, whose registry it has then imported."""
-    registry = sys.modules.get("autosparse.core.registry")
+    registry = sys.modules.get("autosparse.ops.registry")
     return registry is not None and bool(registry.registered_solvers(load=False))
 
 
