@@ -25,16 +25,17 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from autosparse.core.values import dataclass
+from autosparse.targets.priors import number
 
 if TYPE_CHECKING:
     from autosparse.dispatch.accounts import ProblemAccount
     from autosparse.dispatch.expectations import Expected
 
-SAVING_SHARE: Final = 0.3
+SAVING_SHARE: Final = number("amortisation", "share of an expected saving")
 """Fraction of an expected saving that may be spent to obtain it; both run count and expected gain can be wrong."""
 REINVEST_SHARE: Final = 0.5
 """Fraction of the time already saved that may be spent on further tuning."""
-ADVANCE: Final = 13.0
+ADVANCE: Final = number("amortisation", "advance")
 """Advance on cheap steps, as a multiple of the overhead share, before any saving is measured.
 
 It is multiplied by the expected gain. With the default overhead (0.04) it allows 0.52 times what tuning would have
@@ -45,12 +46,12 @@ MAX_ADVANCE: Final = 4
 
 It bounds the total time of any number of products by 1.20 times the untuned total with the default overhead (0.04).
 """
-ADVANCE_RUNS: Final = 3.0
+ADVANCE_RUNS: Final = number("amortisation", "runs to come")
 """Expected number of future products for each product run so far, for steps that lead to a result soon.
 
 It is the median under a prior with tail 1 / sqrt(N). If fewer products follow, the loss is bounded by the advance.
 """
-NO_PRICE_S: Final = 1e-6
+NO_PRICE_S: Final = number("amortisation", "no price s")
 """Price in seconds below which a step always runs."""
 
 

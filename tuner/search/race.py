@@ -15,8 +15,10 @@ from typing import Final, TypeAlias
 
 from autosparse.core.numbers import median
 from autosparse.core.values import dataclass, field
+from autosparse.targets.priors import number
 
-MIN_SAMPLE_S: Final = 500e-6  # shorter samples, which clock and call overhead would dominate, are repeated
+MIN_SAMPLE_S: Final = number("race", "minimum sample s")
+"""Minimum seconds of a sample; shorter ones, which the clock and calls would dominate, are repeated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,10 +140,10 @@ LAST_ROUNDS: Final = (5, 11)  # minimum and maximum rounds of the last race
 MIN_ROUNDS: Final = 3  # minimum rounds when the usual minimum would exceed twice the time limit
 LAST_WORST: Final = 1.0
 """Maximum ratio to the default kernel in every variant of result allocation; above it the incumbent is rejected."""
-LAST_MEAN: Final = 0.96  # maximum geometric mean of the ratios
+LAST_MEAN: Final = number("race", "last mean")  # maximum geometric mean of the ratios
 LAST_MAJORITY: Final = 2 / 3
 """Minimum share of rounds in which the mean is faster; medians of few rounds scatter on a busy machine."""
-LAST_TIE: Final = 0.97
+LAST_TIE: Final = number("race", "last tie")
 """Maximum mean ratio of a composite to the best single format for a win; above it the race is a tie."""
 
 
@@ -197,7 +199,7 @@ def last_race(
     return list(map(LastRace, medians, won))
 
 
-DISTURBED: Final = 3.0
+DISTURBED: Final = number("race", "disturbed")
 """Factor over the shortest run above which a run counts as disturbed, because a thread was descheduled."""
 
 
