@@ -96,6 +96,11 @@ def registered_solvers(*, load: bool = True) -> tuple[Solver, ...]:
     return tuple(_registered[name] for name in sorted(_registered))
 
 
+def has_solvers(operation: str) -> bool:
+    """Return whether a registered solver computes `operation`; entry points are not loaded."""
+    return any(computes(one, operation) for one in _registered.values())
+
+
 def _names_group(folder: str) -> bool:
     """Return whether a distribution in `folder` names the group; reading these files is faster than `importlib`."""
     try:
