@@ -5,7 +5,7 @@
     python benchmarks/two_versions.py OLD NEW --matrices FOLDER --operations all --dtypes float32 float64 --isa avx2
 
 OLD and NEW are folders that hold a package `autosparse` with its compiled runtime. The script prints one line per kind
-of measurement: the geometric mean over matrices of old time / new time, so that more than 1 is faster, and beside it
+of measurement: the geometric mean over matrices of old time / new time, so that more than 1 is faster. Beside it stands
 the same of a second run of OLD in place of NEW, which shows how far times scatter. `--per-matrix` adds a line for each
 matrix with a 90 % interval (bootstrap over rounds), and marks those whose interval lies below .97. Kinds are in
 three groups: `small` (costs of a call and a process), `untuned`, and `tuned` (by measuring). `--operations` and

@@ -98,13 +98,14 @@ def _multiplied(
 def _product(A: CompressedRows, B: CompressedRows, *, n_cols: int) -> CompressedRows:
     """Return the rows of A @ B, by the default solver unless registered solvers compete."""
     registry, options = sys.modules.get("autosparse.ops.registry"), get_options()
-    if registry is not None and registry.has_solvers(names.SPGEMM) and options.effort is not Effort.OFF:
+    may_tune = options.effort is not Effort.OFF and not options.deterministic
+    if may_tune and registry is not None and registry.has_solvers(names.SPGEMM):
         from autosparse.tuning.solvers.sparse_products import multiply as by_plan
 
         return by_plan(A, B, n_cols=n_cols, options=options)
     start_s = time.perf_counter()
     rows = spgemm.multiply(A, B, n_cols=n_cols, threads=options.threads or 0)
-    if options.effort is not Effort.OFF and time.perf_counter() - start_s > LONG_S and not _long:
+    if may_tune and time.perf_counter() - start_s > LONG_S and not _long:
         _long.append(True)
         _load_solvers()
     return rows

@@ -11,6 +11,8 @@ from tests.house.sources import sources
 
 DECIDING = ("autosparse.tuning", "autosparse.tuner.search")
 """Packages that choose among candidates."""
+PLANNERS = (*DECIDING, "autosparse.contraction", "autosparse.cuda")
+"""The same, and the packages of einsum programs and of products on GPUs."""
 
 
 def test_candidates_are_not_identified_by_address() -> None:
@@ -32,7 +34,7 @@ def test_numbers_of_decisions_are_data() -> None:
     found = [
         f"{one.where(node)} {constant.value}"
         for one in sources()
-        if one.name.startswith(DECIDING)
+        if one.name.startswith(PLANNERS)
         for node in one.tree.body
         if isinstance(node, (ast.Assign, ast.AnnAssign))
         for constant in ast.walk(node)
