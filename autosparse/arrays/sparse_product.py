@@ -41,7 +41,7 @@ def problem(left: Any, right: Any) -> Problem | None:
     found = _operands(left, right)
     if found is None:
         return None
-    from autosparse.tuning.solvers.sparse_products import problem_of
+    from autosparse.arrays.planning.sparse_products import problem_of
 
     return problem_of(*found[0], n_cols=found[1], options=get_options())
 
@@ -100,7 +100,7 @@ def _product(A: CompressedRows, B: CompressedRows, *, n_cols: int) -> Compressed
     registry, options = sys.modules.get("autosparse.ops.registry"), get_options()
     may_tune = options.effort is not Effort.OFF and not options.deterministic
     if may_tune and registry is not None and registry.has_solvers(names.SPGEMM):
-        from autosparse.tuning.solvers.sparse_products import multiply as by_plan
+        from autosparse.arrays.planning.sparse_products import multiply as by_plan
 
         return by_plan(A, B, n_cols=n_cols, options=options)
     start_s = time.perf_counter()

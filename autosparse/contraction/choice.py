@@ -18,13 +18,13 @@ from autosparse.contraction.subscripts import Subscripts
 from autosparse.errors import BuildError
 from autosparse.targets.priors import number
 
-TRANSPOSED: Final = number("einsum", "reordered entry")
+TRANSPOSED: Final = number("programs", "reordered entry")
 """Cost of reordering one entry, in tasks (loop iterations)."""
 MOVED: Final = 1.0
 """Cost of reordering one entry's value, in tasks, when the reordered pattern is kept. Kept tensors cost nothing."""
-ADDED_AFTERWARDS: Final = number("einsum", "added afterwards")
+ADDED_AFTERWARDS: Final = number("programs", "added afterwards")
 """Cost of sorting one output entry, in tasks, when no loop order produces the output sorted."""
-SEARCHED: Final = number("einsum", "searched")
+SEARCHED: Final = number("programs", "searched")
 """Cost of one search in a compressed level, in tasks."""
 MAX_DENSE_LEVEL: Final = 8
 """Maximum ratio of extent to entries at which a located first level is stored dense."""

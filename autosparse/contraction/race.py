@@ -20,14 +20,14 @@ from autosparse.tuner.search.selection import Considered, Selector
 
 PROGRAM: Final = "program"
 """Name of the solver of generated programs; its knobs are the program's text."""
-WORTH_TIMING: Final = number("einsum", "worth timing")
+WORTH_TIMING: Final = number("programs", "worth timing")
 """Maximum ratio of a program's estimated cost to the lowest one at which the program is timed."""
 MAX_PRICES: Final = {Effort.MEASURE: 4, Effort.FULL: 64}
 """Maximum number of distinct costs timed. Programs of equal cost differ only in how an outer loop finds its rows."""
 MAX_VARIANTS: Final = {Effort.MEASURE: 4, Effort.FULL: 64}
 """Maximum number of programs timed that have the winner's cost, the winner included."""
 RULE: Final = RaceRule(
-    min_rounds=5, max_rounds=15, first_cut=1, cut=WORTH_TIMING, final_cut=number("einsum", "last cut"), cut_short=1
+    min_rounds=5, max_rounds=15, first_cut=1, cut=WORTH_TIMING, final_cut=number("programs", "last cut"), cut_short=1
 )
 """Rule of the races: a program leaves when its fastest run takes 4 times the best one, later 1.5 times."""
 LIMIT_S: Final = 0.5

@@ -38,11 +38,11 @@ MAX_BOUND: Final = 32
 """Maximum number of choices for which reordered copies of patterns are kept as well."""
 CALLS_BEFORE_TIMING: Final = 8
 """Number of calls with one pattern, made or announced by the option `runs`, after which programs may be timed."""
-RACE_S: Final = number("einsum", "race s")
+RACE_S: Final = number("programs", "race s")
 """Approximate duration of the timing, mostly compilation, in seconds. Calls must take as long before it starts."""
-MAX_TASKS: Final = number("einsum", "maximum tasks")
+MAX_TASKS: Final = number("programs", "maximum tasks")
 """Maximum number of tasks accepted from a stored record."""
-NUMBA_S: Final = number("einsum", "numba s")
+NUMBA_S: Final = number("programs", "numba s")
 """Approximate time that numba takes to compile a kernel, in seconds."""
 
 

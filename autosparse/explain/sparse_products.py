@@ -8,6 +8,7 @@ import numpy as np
 
 from autosparse._native.kernels.spgemm import BY_CLASS, ROW_SOLVERS
 from autosparse.arrays import sparse_product
+from autosparse.arrays.planning import sparse_products
 from autosparse.config import get_options
 from autosparse.core.plan import Plan
 from autosparse.core.problem import Problem
@@ -20,7 +21,6 @@ from autosparse.explain.section import Section
 from autosparse.explain.units import seconds
 from autosparse.ops import SPGEMM
 from autosparse.tuner.search.selection import Considered
-from autosparse.tuning.solvers import sparse_products
 
 RUNTIME: Final = "runtime (compiled at installation): entries, their order and sums are SciPy's to the last bit"
 """Description of the default solver."""

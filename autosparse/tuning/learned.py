@@ -46,7 +46,7 @@ Floats = NDArray[NarrowReal]
 
 N_MORE: Final = 100
 """Number of a model's best candidates whose order is corrected by the model's errors so far."""
-DICTIONARY_TIME: Final = number("matmul", "time of dictionary-encoded values")
+DICTIONARY_TIME: Final = number("values of kernels", "time of dictionary-encoded values")
 """Time of sliced ELL with dictionary-encoded values as a fraction of the time with plain values."""
 MAX_DIMS: Final = 3
 """Maximum number of dimensions for which models exist: matrices and tensors of order 3."""

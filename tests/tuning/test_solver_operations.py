@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import subprocess
 import sys
@@ -12,13 +13,15 @@ import numpy as np
 import pytest
 import scipy.sparse as sps
 from autosparse._native import runtime_api
+from autosparse.tuner.search import style
 
 import autosparse as asp
 from autosparse import cache
+from autosparse.arrays.planning import sparse_products
 from autosparse.config import child_environment
 from autosparse.core.solver import Cost, SparsePair, SparseProductArguments, TensorOperand
 from autosparse.ops import registry
-from autosparse.tuning.solvers import sparse_products
+from autosparse.tuning.solvers import candidates
 from tests.tuning.forcing import slow_others
 
 pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the C runtime was not built")
@@ -88,7 +91,7 @@ class Case:
         self.product, self.wanted, self.tune, self.explain = product, wanted, tune, explain
 
 
-ASKED: Final = {"effort": "measure", "budget_s": 0.3}
+ASKED: Final = {"effort": "measure", "budget_s": 60.0}
 
 
 def matrices() -> tuple[Any, Any, Any]:
@@ -142,7 +145,7 @@ def a_sparse_product() -> Case:
     B = asp.csr(other, copy=True)
 
     def tune() -> Any:
-        with asp.options(runs=100, budget_s=2.0):
+        with asp.options(runs=100_000):
             for _ in range(2):
                 A @ B
         return plan_of_pair(A, B)
@@ -172,6 +175,8 @@ def toy(monkeypatch: pytest.MonkeyPatch) -> Iterator[Toy]:
     sparse_products.forget()
     cache.open_store().forget(["plan", "history"])
     slow_others(monkeypatch)
+    one_candidate = dataclasses.replace(style.BLOCKING, n_candidates=1, n_neighbours=0, n_corrected=0, n_reraces=0)
+    monkeypatch.setattr(candidates, "BLOCKING", one_candidate)  # few compilations, and no limit of time
     measured_s = sparse_products.measured_s
     monkeypatch.setattr(
         sparse_products, "measured_s",
@@ -277,7 +282,7 @@ def test_einsums_of_these_products_use_the_solver(toy: Toy, name: str) -> None:
         B = asp.csr(m.T.tocsr(), copy=True)
 
         def tune() -> None:
-            with asp.options(runs=100):
+            with asp.options(runs=100_000):
                 for _ in range(2):
                     A @ B
 

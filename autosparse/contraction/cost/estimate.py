@@ -20,11 +20,11 @@ from autosparse.targets.priors import number
 
 N_SAMPLES: Final = 512
 """Number of samples per query. More samples reduce the variance and take proportionally longer."""
-FARTHEST: Final = number("einsum", "farthest")
+FARTHEST: Final = number("programs", "farthest")
 """Ratio of row lengths above which kernels search the longer row instead of scanning it (`lower.products`)."""
 SCANNED: Final = 0.5
 """Cost of comparing one entry of a scanned row with the marks of the other row, in tasks."""
-MET: Final = number("einsum", "met")
+MET: Final = number("programs", "met")
 """Cost of starting the intersection of a pair of rows, in tasks."""
 
 

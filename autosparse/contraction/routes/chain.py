@@ -12,7 +12,7 @@ from autosparse.contraction.kinds import AnyArray
 from autosparse.core.dtypes import Real
 from autosparse.targets.priors import number
 
-LOOP: Final = number("einsum", "entered loop")
+LOOP: Final = number("programs", "entered loop")
 """Cost of entering an innermost loop, in multiplications: many short rows cost more than few long ones."""
 
 

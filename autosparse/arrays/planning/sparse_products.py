@@ -33,6 +33,7 @@ from autosparse.operands.native_rows import check_bounds
 from autosparse.ops import names
 from autosparse.ops.registry import has_solvers, registered_solvers
 from autosparse.scalar import INDICES
+from autosparse.tuner.search.race import RaceRule
 from autosparse.tuner.search.selection import Considered, Selection, Selector
 from autosparse.tuning.problems import target_of
 from autosparse.tuning.solvers.offered import cost_of, offer_of, reason_against, signature_of, solver_named
@@ -308,6 +309,7 @@ def _raced(problem: Problem, pair: SparsePair, options: Options, limit_s: float)
         measure=lambda one: measured_s(one, pair),
         difference=difference,
         default=Considered(choice=DEFAULT, name=BY_CLASS, cost=ROW_SOLVERS[0].cost(problem, None)),
+        rule=RaceRule(cut_short=3),
         limit_s=limit_s,
     )
     found = selector.select(waiting)
