@@ -175,8 +175,13 @@ def toy(monkeypatch: pytest.MonkeyPatch) -> Iterator[Toy]:
     sparse_products.forget()
     cache.open_store().forget(["plan", "history"])
     slow_others(monkeypatch)
-    one_candidate = dataclasses.replace(style.BLOCKING, n_candidates=1, n_neighbours=0, n_corrected=0, n_reraces=0)
-    monkeypatch.setattr(candidates, "BLOCKING", one_candidate)  # few compilations, and no limit of time
+    no_others = dataclasses.replace(
+        style.BLOCKING, hopeless=0.0, takes_all_proposals=False, n_neighbours=0, n_corrected=0, n_reraces=0
+    )
+    monkeypatch.setattr(candidates, "BLOCKING", no_others)  # nothing is compiled, and no limit of time is met
+    monkeypatch.setattr(candidates, "proposer_of", lambda context, live: None)
+    for name in ("_always", "_in_place"):
+        monkeypatch.setattr(candidates, name, lambda context, **live: [])
     measured_s = sparse_products.measured_s
     monkeypatch.setattr(
         sparse_products, "measured_s",

@@ -21,8 +21,7 @@ from autosparse.targets.priors import number
 
 BUILT_TOLERANCE: Final = number("candidates", "tolerance of available kernels")
 """Maximum relative excess over the best prediction at which an available kernel comes first; compiling is expensive."""
-GAIN: Final = number("candidates", "gain of further available kernels")
-"""Fraction of the default time that further available kernels must be predicted to save."""
+GAIN: Final = number("candidates", "gain of further available kernels")  # predicted, of the default time
 MAX_ASKED: Final = 6
 """Maximum number of candidates whose kernels are looked up."""
 

@@ -89,8 +89,7 @@ def _with_start(kind: str, units: float) -> float:
 
 MAX_RECORDED: Final = number("cost estimates", "maximum recorded ratio")
 """Maximum recorded rate over the default rate; an expensive step is performed, and thus observed, less often."""
-MAX_RATE_S: Final = number("cost estimates", "maximum rate s")
-"""Maximum recorded rate in seconds; larger ones are dropped, and rates of 0, which would stay 0."""
+MAX_RATE_S: Final = number("cost estimates", "maximum rate s")  # larger rates and 0, which would stay 0, are dropped
 MAX_SEEN: Final = 2**53
 
 

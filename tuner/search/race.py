@@ -17,8 +17,7 @@ from autosparse.core.numbers import median
 from autosparse.core.values import dataclass, field
 from autosparse.targets.priors import number
 
-MIN_SAMPLE_S: Final = number("race", "minimum sample s")
-"""Minimum seconds of a sample; shorter ones, which the clock and calls would dominate, are repeated."""
+MIN_SAMPLE_S: Final = number("race", "minimum sample s")  # shorter samples are repeated, as the clock dominates them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,8 +86,7 @@ class Race:
             self._turn = []
 
     def _cut(self) -> None:
-        # The minimum of few samples is used, not their median: of two samples an outlier moves the median. Rounds are
-        # cheap.
+        # The minimum of few samples is used, not their median: of two samples an outlier moves the median.
         limit = self.rule.cut_after(self.n_rounds)
         fastest = {one: min(self.samples_s[one]) for one in (0, *self.alive)}
         best_s = min(fastest.values())

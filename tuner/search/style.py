@@ -50,8 +50,7 @@ LIVE: Final = SearchStyle(
     rule=RaceRule(margin=number("live search", "margin"), min_rounds=6, max_rounds=12, first_cut=1),
 )
 LIVE_NARROW: Final = dataclasses.replace(LIVE, asks_late=True)
-"""Style of automatic tuning for few columns: a model comes late, as it costs hundreds of products
-(docs/design/cost-models.md)."""
+"""Style of automatic tuning for few columns: a model, which costs hundreds of products, comes late."""
 
 
 def live_style(problem: Problem) -> SearchStyle:
