@@ -45,7 +45,8 @@ def explain_sparse_product(left: Any, right: Any) -> ProgramExplanation:
         why = f"{SPGEMM.library}: this package has no kernel for these dtypes or dimensions"
         return ProgramExplanation(title, (Section(title=title, facts=(*facts, ("served by", why))),))
     plan = sparse_products.plan_for(problem, get_options())
-    facts.append(("served by", RUNTIME if plan is None or plan.is_default else f"solver {plan.solver}"))
+    registered = "" if plan is None or plan.is_default or plan.solver in WAYS else plan.solver
+    facts.append(("served by", f"solver {registered}" if registered else RUNTIME))
     facts += [] if plan is None else [("because", plan.why)]
     return ProgramExplanation(title, (Section(title=title, facts=tuple(facts)), *sections_of(problem, plan)))
 
