@@ -24,6 +24,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from autosparse.config import Options
 from autosparse.core.values import dataclass
 from autosparse.targets.priors import number
 
@@ -51,6 +52,8 @@ ADVANCE_RUNS: Final = number("amortisation", "runs to come")
 
 It is the median under a prior with tail 1 / sqrt(N). If fewer products follow, the loss is bounded by the advance.
 """
+UNKNOWN_GAIN: Final = number("amortisation", "unknown gain")
+"""Fraction of the default time that tuning is expected to save where no gain is known."""
 NO_PRICE_S: Final = number("amortisation", "no price s")
 """Price in seconds below which a step always runs."""
 
@@ -75,10 +78,10 @@ class TuningAccount:
 class Outlook:
     """Facts by which tuning is decided: expected products, gain and default time, and the option `overhead`."""
 
-    overhead: float = 0.04
+    overhead: float = Options._field_defaults["overhead"]
     # expected products of this problem in this process, from a hint or the history; None: unknown
     total_runs: float | None = None
-    gain: float = 0.1  # expected fraction of the default time saved, in [0, 1)
+    gain: float = UNKNOWN_GAIN  # expected fraction of the default time saved, in [0, 1)
     default_s: float = 0.0  # seconds of one product by the default kernel
     expected: Expected | None = None  # bound given by the solver that runs the products; None: no solver runs
 

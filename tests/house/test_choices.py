@@ -35,7 +35,8 @@ def test_numbers_of_decisions_are_data() -> None:
         f"{one.where(node)} {constant.value}"
         for one in sources()
         if one.name.startswith(PLANNERS)
-        for node in one.tree.body
+        for body in (one.tree, *(node for node in ast.walk(one.tree) if isinstance(node, ast.ClassDef)))
+        for node in body.body
         if isinstance(node, (ast.Assign, ast.AnnAssign))
         for constant in ast.walk(node)
         if isinstance(constant, ast.Constant) and isinstance(constant.value, float) and constant.value not in PLAIN

@@ -24,13 +24,13 @@ MIN_SAMPLE_S: Final = number("race", "minimum sample s")  # shorter samples are 
 class RaceRule:
     """Rules for when entrants leave a race and when it ends; counts are rounds."""
 
-    margin: float = 0.03  # minimum relative gain of a challenger over the holder
+    margin: float = number("race", "margin")  # minimum relative gain of a challenger over the holder
     min_rounds: int = 7
     max_rounds: int = 21
     first_cut: int = 3  # first round after which slow entrants leave
-    cut: float = 1.5  # ratio to the best above which entrants leave first
-    final_cut: float = 1.05  # value that `cut` tightens to by `min_rounds`
-    majority: float = 0.75  # share of the rounds that a winner must win
+    cut: float = number("race", "first cut")  # ratio to the best above which entrants leave first
+    final_cut: float = number("race", "final cut")  # value that `cut` tightens to by `min_rounds`
+    majority: float = number("race", "majority")  # share of the rounds that a winner must win
     cut_short: int = 0
     """Rounds of an interrupted race after which a challenger that won all of them counts as winner; 0: never."""
 

@@ -22,7 +22,7 @@ class SearchStyle:
     """Parameters of a search: numbers of candidates, order and rules, which differ for live and explicit tuning."""
 
     n_candidates: int = 8
-    hopeless: float = 1.5  # candidates predicted slower than this times the default kernel are not measured
+    hopeless: float = number("candidates", "hopeless")  # predicted ratio to the default kernel; slower: not measured
     batch: int = 4  # candidates raced at once
     n_built: int = 1  # number of available kernels that come first without compilation
     n_neighbours: int = 8  # neighbours of the incumbent tried at the end; n_corrected replaces as many
