@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from autosparse.dispatch.expectations import Expected, tell
 from autosparse.dispatch.state import DispatchState
 from autosparse.linalg.solves.convergence import Left
 from autosparse.linalg.solves.conversions import operands_of
 from autosparse.operands.csr import Operand
-
-FIRST_ENTRIES: Final = 3_000_000
-"""Minimum number of entries read by products before the first report, about 1 ms; for less, tuning does not pay."""
 
 
 class ProductCounts:
@@ -63,8 +58,3 @@ def states_of(operand: Operand) -> list[DispatchState]:
 def has_states(operand: Operand) -> bool:
     """Return whether dispatch has a state for a product of `operand` or of a converted copy."""
     return operand.dispatcher is not None or any(one.dispatcher is not None for one in operands_of(operand))
-
-
-def first_due(operand: Operand) -> int:
-    """Return the number of the iteration at which a solve first reports to tuning, earlier for large matrices."""
-    return max(1, FIRST_ENTRIES // max(1, operand.nnz))
