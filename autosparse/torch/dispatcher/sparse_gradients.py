@@ -32,7 +32,7 @@ def _ours(a: torch.Tensor, b: torch.Tensor) -> bool:
 
 
 def _is_transposed(a: torch.Tensor) -> bool:
-    """Return whether `a` is the transpose of a matrix by columns, for which PyTorch cannot accumulate a CSC gradient."""
+    """Return whether `a` is a transpose, of a matrix by columns: PyTorch cannot accumulate gradients by columns."""
     return a.grad_fn is not None and a.grad_fn.name() in ("TBackward0", "TransposeBackward0")
 
 
