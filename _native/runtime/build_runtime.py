@@ -111,7 +111,9 @@ def _found(pattern: str) -> list[Path]:
 
 @functools.cache
 def generated() -> Path:
-    """Write the generated sources (.4 s) and return their folder: a temporary one where `build` cannot be written."""
+    """Write the generated sources, unless they are there, and return their folder: a temporary one where `build` cannot
+    be written.
+    """
     folder = BUILD / "generated"
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -121,8 +123,23 @@ def generated() -> Path:
     if not writable:
         folder = Path(tempfile.mkdtemp(prefix="autosparse-generated-"))
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    subprocess.run([sys.executable, "-I", "-S", str(FOLDER / "write_shipped.py"), str(folder)], check=True)
+    state = folder.with_name("generated.state")
+    if writable and _is_written(folder, state):
+        return folder
+    command = [sys.executable, "-I", "-S", str(FOLDER / "write_shipped.py"), str(folder)]
+    written = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    if writable:
+        read = written.stdout.split("\n")
+        state.write_text("\n".join([_state_of([*map(Path, read), *sorted(folder.iterdir())]), *read]), encoding="utf-8")
     return folder
+
+
+def _is_written(folder: Path, state: Path) -> bool:
+    """Return whether the generated sources were written by the modules as they are now."""
+    if not state.exists():
+        return False
+    digest, *read = state.read_text(encoding="utf-8").split("\n")
+    return digest == _state_of([*map(Path, read), *sorted(folder.iterdir())])
 
 
 def generated_sources() -> list[Path]:
@@ -198,12 +215,26 @@ def _inputs(record: Path) -> list[Path]:
     return [Path(name.replace("\\ ", " ")) for name in re.split(r"(?<!\\)\s+", rule.strip())]
 
 
-def _state(record: Path) -> str:
-    """Return a digest of the contents of an object's inputs: fresh clones and other branches have other times."""
+@functools.cache
+def _contents(path: Path, version: tuple[int, int]) -> bytes:
+    """Return a digest of a file; `version` is its time and size. Most sources include the same system headers."""
+    return hashlib.blake2b(path.read_bytes(), digest_size=16).digest()
+
+
+def _state_of(paths: Sequence[Path]) -> str:
+    """Return a digest of names and contents of files: fresh clones and other branches have other times."""
     digest = hashlib.blake2b(digest_size=16)
-    for path in _inputs(record):
-        digest.update(b"\0" + str(path).encode() + b"\0" + (path.read_bytes() if path.exists() else b""))
+    for path in paths:
+        digest.update(str(path).encode())
+        with contextlib.suppress(OSError):  # a file that is gone
+            known = path.stat()
+            digest.update(_contents(path, (known.st_mtime_ns, known.st_size)))
     return digest.hexdigest()
+
+
+def _state(record: Path) -> str:
+    """Return a digest of the inputs of an object."""
+    return _state_of(_inputs(record))
 
 
 def _is_current(target: Path) -> bool:

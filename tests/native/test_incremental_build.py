@@ -117,6 +117,24 @@ def test_dev_flags_are_for_changed_sources_until_the_next_full_build(
     assert objects(builder, folder, capsys, ["-O0"]) == ([], [])
 
 
+def test_generated_sources_are_written_again_when_a_module_that_writes_them_changes(
+    builder: dict[str, Any], tmp_path: Path
+) -> None:
+    folder, module, state = tmp_path / "generated", tmp_path / "module.py", tmp_path / "generated.state"
+    folder.mkdir()
+    (folder / "written.c").write_text("int one;\n")
+    module.write_text("ONE = 1\n")
+    assert not builder["_is_written"](folder, state)
+    state.write_text(f"{builder['_state_of']([module, folder / 'written.c'])}\n{module}")
+    assert builder["_is_written"](folder, state)
+    (folder / "written.c").write_text("int other;\n")
+    assert not builder["_is_written"](folder, state)
+    (folder / "written.c").write_text("int one;\n")
+    assert builder["_is_written"](folder, state)
+    module.write_text("ONE = 11\n")
+    assert not builder["_is_written"](folder, state)
+
+
 def test_a_runtime_with_dev_flags_has_another_identity(builder: dict[str, Any]) -> None:
     """Check that plans of one are not used by the other."""
     full, dev = builder["_identity"](), builder["_identity"](["-O1"], ["a.c", "b.c"])
