@@ -15,8 +15,9 @@ VENV ?= .venv
 BUILD ?= build
 PROCESSES ?= 2
 PYTEST_ARGS ?=
-# Flags of `make dev` in place of -O3. ASP_SHARED_TILES: one function for all widths of a tile (_native/runtime/common.h).
-DEV_FLAGS ?= -O1 -DASP_SHARED_TILES -Wno-maybe-uninitialized
+# Flags of `make dev` in place of -O3. The second makes fused multiply-adds of the same sums, so results have the same
+# bits. ASP_SHARED_TILES: one function for all widths of a tile (_native/runtime/common.h).
+DEV_FLAGS ?= -O1 -fexpensive-optimizations -DASP_SHARED_TILES -Wno-maybe-uninitialized
 # Files that may be larger than 500 kB: weights of cost models, and archives of measurements.
 LARGE := tuner/weights benchmarks/data
 # Test folders whose results must not depend on the machine or on measured times.

@@ -50,8 +50,8 @@ MODULE = "autosparse._native._runtime"
 BUILD = FOLDER.parent.parent / "build" / "runtime"
 # Sources with the longest compilation, in descending order of time. Builds begin with them.
 SLOWEST = (
-    "kernels_isa2.c", "kernels_isa1.c", "dots_rows.c", "kernels_isa0.c", "attention.c", "csf_isa2.c", "csf_isa1.c",
-    "dots_any.c", "basis.c", "csf_isa0.c", "solve.c",
+    "spmm_isa2.c", "spmm_isa1.c", "dots_rows.c", "kernels_isa2.c", "spmm_isa0.c", "attention.c", "kernels_isa1.c",
+    "csf_isa2.c", "csf_isa1.c", "dots_any.c", "kernels_isa0.c", "basis.c", "csf_isa0.c", "solve.c",
 )  # fmt: skip
 EXTENSION = runpy.run_path(str(FOLDER.parent / "extension" / "build_extension.py"))
 HOOKED = __name__ == "__main__" or any(map(os.environ.get, ("AUTOSPARSE_HOOKS", "AUTOSPARSE_SANITIZE")))

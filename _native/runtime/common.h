@@ -31,7 +31,7 @@
 #define ASP_INLINE static inline __attribute__((always_inline, unused))
 #define ASP_NOINLINE __attribute__((noinline))
 
-/* Linkage of SpMM tile functions. They are inlined once per number of vectors, which is then a compile-time constant.
+/* Linkage of tile functions. They are inlined once per number of vectors, which is then a compile-time constant.
  * With ASP_SHARED_TILES one function serves all vector counts and its loops stay loops: builds that check every access
  * would emit millions of checks otherwise, and `make dev` would compile for a minute (build_runtime.py). */
 #ifdef ASP_SHARED_TILES
