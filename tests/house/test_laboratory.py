@@ -114,8 +114,8 @@ with asp.options(runs=10**8, overhead=1.0):
     for _ in range(200):
         A @ B
 assert "autosparse.tuning.live" in sys.modules, "products did not pay for tuning"
-A.tune("matmul", columns=32, effort="full", budget_s=1)
-A.tune("sddmm", columns=32, effort="full", budget_s=0.5)
+A.tune("matmul", columns=32, effort="full", budget_s=2)
+A.tune("sddmm", columns=32, effort="full", budget_s=1)
 """
 
 
