@@ -37,6 +37,14 @@ def mm(home: Home, values: torch.Tensor, B: torch.Tensor, *, transposed: bool = 
     return of_structure(structure, values, B, owner=home.arrays, transposed=transposed)
 
 
+def multiply(home: Home, values: torch.Tensor, X: torch.Tensor, *, transposed: bool = False) -> torch.Tensor:
+    """Return `mm`, or with heads (values (nnz, H), X (m, H, F)) the product of each head: (n, H, F)."""
+    if X.dim() < 3:
+        return mm(home, native.whole(values), X, transposed=transposed)
+    structure = home.structure
+    return native.heads_mm(structure.transposed() if transposed else structure, native.whole(values), X)
+
+
 def of_structure(
     structure: Structure,
     values: torch.Tensor,

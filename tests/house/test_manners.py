@@ -18,6 +18,11 @@ POSITIONAL_BY_CONTRACT = {
     ("autosparse._native.kernels.composite", "run"),
     ("autosparse._native.numba.intrinsics", "run_parallel"),  # numba types an intrinsic's arguments by position
     ("autosparse.torch.autograd.attention", "forward"),  # autograd.Function.apply passes by position only
+    ("autosparse.torch.autograd.operators", "csr_product"),  # operators of PyTorch have arguments by position
+    ("autosparse.torch.autograd.operators", "csr_sampled_product"),
+    ("autosparse.torch.autograd.operators", "_product_of_shapes"),
+    ("autosparse.torch.autograd.operators", "_sampled_of_shapes"),
+    ("autosparse.torch.autograd.functions", "vmap"),
     ("autosparse.torch.dispatcher.reductions", "mm_reduce_backward"),  # the dispatcher passes by position only
     ("autosparse.cuda.reductions", "mm_reduce_backward"),
     ("autosparse.linalg.block_eigenvalues", "lobpcg"),  # SciPy's signatures

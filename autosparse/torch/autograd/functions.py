@@ -3,11 +3,14 @@
 C = A X has dX = Aᴴ dC and dA = (dC Xᴴ sampled at A's entries). A sampled product v = ⟨X[i], Y[j]⟩ has dX = A(dv) Ȳ and
 dY = A(dv)ᵀ X̄. So `TorchProduct` and `TorchSampledProduct` compute each other's backward pass, to any order. Gradients
 of the values have one number per stored entry. Both are bilinear, which gives their tangents (forward mode).
+
+Transforms of `torch.func` need Functions whose forward has no context. They take 15 µs longer to call, so that they
+serve only while a transform is active.
 """
 
 # mypy: allow-untyped-calls, allow-subclassing-any
 # (torch's functions are not all typed, its autograd classes not at all)
-# ruff: noqa: D102  forward, backward and jvp are what torch prescribes; their class says what they compute
+# ruff: noqa: D102, PLR0917  forward, backward, jvp and vmap are what torch prescribes; their class says what they do
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -16,10 +19,13 @@ from typing import Any, Final
 import torch
 
 from autosparse.torch import native, products
+from autosparse.torch.autograd import operators, steps
 from autosparse.torch.autograd.derivatives import by_steps, has_tangent, is_batch, is_followed, row_of_entries
 from autosparse.torch.sampled import dots
 from autosparse.torch.structure import IndexArrays
 
+MaybeDim = int | None
+"""Dimension of an operand that holds the batch of ``torch.vmap``; None for an operand that all samples share."""
 Ctx = Any  # torch.autograd.function.FunctionCtx takes whatever a Function stores on it
 MaybeTensor = torch.Tensor | None
 is_transformed: Final[Callable[[], bool]] = torch._C._are_functorch_transforms_active
@@ -44,22 +50,12 @@ def _sum_over(
 def product(rows: IndexArrays, values: torch.Tensor, X: torch.Tensor, *, transposed: bool = False) -> torch.Tensor:
     """Compute A X or Aᵀ X, differentiable: values (nnz,), X (m, k); with heads values (nnz, H), X (m, H, F), real."""
     if is_transformed():
-        from autosparse.torch.autograd import transforms
-
-        found: torch.Tensor = transforms.Product.apply(rows, values, X, transposed)
+        found: torch.Tensor = TransformedProduct.apply(rows, values, X, transposed)
         return found
     if wants_grad(values, X):
         result: torch.Tensor = TorchProduct.apply(rows, values, X, transposed)
         return result
-    return multiply(rows, values, X, transposed)
-
-
-def multiply(rows: IndexArrays, values: torch.Tensor, X: torch.Tensor, transposed: bool) -> torch.Tensor:
-    """Compute the product without autograd."""
-    if X.dim() < 3:
-        return products.mm(rows, native.whole(values), X, transposed=transposed)
-    structure = rows.structure
-    return native.heads_mm(structure.transposed() if transposed else structure, native.whole(values), X)
+    return products.multiply(rows, values, X, transposed=transposed)
 
 
 def reduction(rows: IndexArrays, values: torch.Tensor, X: torch.Tensor, reduce: str) -> torch.Tensor:
@@ -70,9 +66,7 @@ def reduction(rows: IndexArrays, values: torch.Tensor, X: torch.Tensor, reduce: 
         mean: torch.Tensor = MeanAggregation.apply(rows, values, X)
         return mean
     if is_transformed():
-        from autosparse.torch.autograd import transforms
-
-        return transforms.extreme(rows, values, X, least=reduce == "min")
+        return steps.extreme(rows, values, X, least=reduce == "min")
     if wants_grad(values, X):
         found: torch.Tensor = Extreme.apply(rows, values, X, reduce == "min")
         return found
@@ -82,9 +76,7 @@ def reduction(rows: IndexArrays, values: torch.Tensor, X: torch.Tensor, reduce: 
 def row_softmax(rows: IndexArrays, scores: torch.Tensor) -> torch.Tensor:
     """Return the softmax of `scores` over the entries of each row, differentiable: (nnz,) or (nnz, H)."""
     if is_transformed():
-        from autosparse.torch.autograd import transforms
-
-        return transforms.row_softmax(rows, scores)
+        return steps.row_softmax(rows, scores)
     if wants_grad(scores):
         found: torch.Tensor = EdgeSoftmax.apply(rows, scores)
         return found
@@ -99,9 +91,7 @@ def sampled(rows: IndexArrays, X: torch.Tensor, Y: torch.Tensor) -> torch.Tensor
     if X.dim() == 1:
         X, Y = X.unsqueeze(1), Y.unsqueeze(1)
     if is_transformed():
-        from autosparse.torch.autograd import transforms
-
-        found: torch.Tensor = transforms.SampledProduct.apply(rows, X, Y)
+        found: torch.Tensor = TransformedSampledProduct.apply(rows, X, Y)
         return found
     if wants_grad(X, Y):
         result: torch.Tensor = TorchSampledProduct.apply(rows, X, Y)
@@ -120,8 +110,6 @@ def _for(grad: torch.Tensor) -> Any:
     """Return what computes products with `grad`: operators of PyTorch for a batch of gradients, else functions."""
     if not is_batch(grad):
         return _ByFunctions
-    from autosparse.torch.autograd import operators
-
     return operators
 
 
@@ -133,7 +121,7 @@ class TorchProduct(torch.autograd.Function):
         ctx.rows, ctx.transposed = rows, transposed
         ctx.save_for_backward(values, X)
         ctx.save_for_forward(values, X)
-        return multiply(rows, values, X, transposed)
+        return products.multiply(rows, values, X, transposed=transposed)
 
     @staticmethod
     def jvp(ctx: Ctx, _: None, d_values: MaybeTensor, d_X: MaybeTensor, __: None) -> MaybeTensor:
@@ -177,6 +165,84 @@ class TorchSampledProduct(torch.autograd.Function):
         if ctx.needs_input_grad[2]:
             d_Y = of.product(ctx.rows, grad, X.conj(), transposed=True)
         return None, d_X, d_Y
+
+
+class TransformedProduct(torch.autograd.Function):
+    """`TorchProduct` under transforms of `torch.func`: A X or Aᵀ X, with or without heads."""
+
+    @staticmethod
+    def forward(rows: IndexArrays, values: torch.Tensor, X: torch.Tensor, transposed: bool) -> torch.Tensor:
+        return products.multiply(rows, values, X, transposed=transposed)
+
+    @staticmethod
+    def setup_context(ctx: Ctx, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
+        ctx.rows, values, X, ctx.transposed = inputs
+        ctx.save_for_backward(values, X)
+        ctx.save_for_forward(values, X)
+
+    backward = staticmethod(TorchProduct.backward)
+    jvp = staticmethod(TorchProduct.jvp)
+
+    @staticmethod
+    def vmap(
+        info: Any, dims: tuple[Any, ...], rows: IndexArrays, values: torch.Tensor, X: torch.Tensor, transposed: bool
+    ) -> tuple[torch.Tensor, int]:
+        of_values, of_X = dims[1], dims[2]
+        if of_values is None:
+            X = X.movedim(of_X, -1)
+            flat = X.reshape(*X.shape[:-2], -1) if X.dim() > 2 else X
+            found = product(rows, values, flat, transposed=transposed)
+            return found.reshape(*found.shape[:-1], *X.shape[-2:]) if X.dim() > 2 else found, -1
+        if X.is_complex() or values.dim() > 2:  # the kernel of heads is real, and a batch of heads has no kernel
+            return _one_by_one(info, dims, lambda v, x: product(rows, v, x, transposed=transposed), values, X)
+        v, x = _as_heads(values, of_values, info), _as_heads(X, of_X, info)
+        is_vector = x.dim() == 2
+        found = product(rows, v, x.unsqueeze(2) if is_vector else x, transposed=transposed)
+        return found.squeeze(2) if is_vector else found, 1
+
+
+class TransformedSampledProduct(torch.autograd.Function):
+    """`TorchSampledProduct` under transforms: ⟨X[i], Y[j]⟩ for each entry (i, j), with or without heads."""
+
+    @staticmethod
+    def forward(rows: IndexArrays, X: torch.Tensor, Y: torch.Tensor) -> torch.Tensor:
+        return dots(rows, X, Y)
+
+    @staticmethod
+    def setup_context(ctx: Ctx, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
+        ctx.rows, X, Y = inputs
+        ctx.save_for_backward(X, Y)
+        ctx.save_for_forward(X, Y)
+
+    backward = staticmethod(TorchSampledProduct.backward)
+    jvp = staticmethod(TorchSampledProduct.jvp)
+
+    @staticmethod
+    def vmap(
+        info: Any, dims: tuple[Any, ...], rows: IndexArrays, X: torch.Tensor, Y: torch.Tensor
+    ) -> tuple[torch.Tensor, int]:
+        sides = [_as_heads(one, dim, info) for one, dim in ((X, dims[1]), (Y, dims[2]))]
+        if sides[0].dim() > 3 or sides[0].is_complex():
+            return _one_by_one(info, dims, lambda x, y: sampled(rows, x, y), X, Y)
+        return sampled(rows, *sides), 1
+
+
+def _as_heads(one: torch.Tensor, dim: MaybeDim, info: Any) -> torch.Tensor:
+    """Return the operand with its batch as dimension 1; an operand that all samples share is expanded."""
+    if dim is not None:
+        return one.movedim(dim, 1)
+    return one.unsqueeze(1).expand(one.shape[0], info.batch_size, *one.shape[1:])
+
+
+def _one_by_one(
+    info: Any, dims: tuple[Any, ...], of: Callable[..., torch.Tensor], *operands: torch.Tensor
+) -> tuple[torch.Tensor, int]:
+    """Compute each sample by itself and stack the results."""
+    sides = [
+        one.unbind(dim) if dim is not None else (one,) * info.batch_size
+        for one, dim in zip(operands, dims[1:3], strict=True)
+    ]
+    return torch.stack([of(*pair) for pair in zip(*sides, strict=True)]), 0
 
 
 class MeanAggregation(torch.autograd.Function):

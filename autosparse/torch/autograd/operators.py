@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from autosparse.torch.autograd import functions
+from autosparse.torch import products
 from autosparse.torch.sampled import dots
 from autosparse.torch.structure import IndexArrays
 
@@ -27,7 +27,8 @@ def csr_product(
     transposed: bool,
 ) -> torch.Tensor:  # fmt: skip
     """Return A X, or Aᵀ X if `transposed`, of the n_rows x n_cols matrix A with compressed rows."""
-    return functions.multiply(IndexArrays(crow, col, n_rows, n_cols), values, X, transposed).contiguous()
+    rows = IndexArrays(crow, col, n_rows, n_cols)
+    return products.multiply(rows, values, X, transposed=transposed).contiguous()
 
 
 @torch.library.custom_op("autosparse::csr_sampled_product", mutates_args=())
@@ -39,7 +40,7 @@ def csr_sampled_product(
 
 
 @csr_product.register_fake
-def _(
+def _product_of_shapes(
     crow: torch.Tensor, col: torch.Tensor, values: torch.Tensor, X: torch.Tensor, n_rows: int, n_cols: int,
     transposed: bool,
 ) -> torch.Tensor:  # fmt: skip
@@ -47,7 +48,7 @@ def _(
 
 
 @csr_sampled_product.register_fake
-def _(
+def _sampled_of_shapes(
     crow: torch.Tensor, col: torch.Tensor, X: torch.Tensor, Y: torch.Tensor, n_rows: int, n_cols: int
 ) -> torch.Tensor:
     return X.new_empty((col.shape[0], *X.shape[1:-1]))
