@@ -6,8 +6,8 @@
 
 Every cell is a process of its own with an empty cache, default settings and the matrix made by ``asp.csr(m)``. The
 process computes SpMV in a loop for `--seconds`. It then times the default kernel and the kernel that ``A.tune()``
-finds, in turns. With T(n) the seconds of the first n products of the loop and d the median seconds of the default
-kernel, the break-even is the smallest N with T(n) <= n d for every n >= N of the loop; the greatest excess is the
+finds, in turns. T(n) are the seconds of the first n products of the loop, and d those of a product by the default
+kernel. The break-even is the smallest N with T(n) <= n d for every n >= N of the loop. The greatest excess is the
 maximum of T(n) - n d, in products of d. `end` is the speed of the loop's last tenth over the tuned kernel's.
 
 `--part gains` compares the gain over the default kernel of ``tune(effort="measure")`` without a compiler with the gain

@@ -10,8 +10,9 @@ of products run so far, and rho the option `overhead`. Tuning between products i
   a result soon (loading modules, hashing the matrix, ranking, packing for a kernel that is built). The total stays
   <= (1 + (1 + MAX_ADVANCE) * rho) * N * d, which is 1.20 times the untuned total with the default overhead.
 
-A solver that runs products states a lower bound on their number (`Expected`). The overhead share is then rho times the
-time of that many products, and there is no advance: the total stays <= (1 + rho) * N * d if the bound holds.
+A solver that runs products states a lower bound on their number (`Expected`) and its time beside them, v for each
+product. The overhead share is then rho times the solve's time with that many products, and there is no advance: the
+total stays <= (1 + rho) * N * (d + v) if the bound holds.
 
 A step runs when its budget covers its price. docs/design/tuning-policy.md gives the competitive argument. Where the
 number of products is known, `pick` returns the tuning tier that minimizes the total.
@@ -107,7 +108,7 @@ def saved_s(served_s: float, *, looked_s: float, tuned_s: float, default_s: floa
 
 def overhead_budget_s(account: TuningAccount, outlook: Outlook) -> float:
     """Return the seconds that the overhead share allows for tuning in total, including those already spent."""
-    certain_s = outlook.expected.n_certain * outlook.default_s if outlook.expected is not None else 0.0
+    certain_s = outlook.expected.certain_s(outlook.default_s) if outlook.expected is not None else 0.0
     return outlook.overhead * max(account.product_s, certain_s) + REINVEST_SHARE * max(0.0, account.saved_s)
 
 

@@ -56,8 +56,8 @@ def _errors(
         numbers: dict[Any, int] = {}
         values = np.array([numbers.setdefault(feature(one), len(numbers)) for one in schedules])
         among += variance * (values[:, None] == values[None, len(fresh) :])
-    expected: NDArray[Real] = among[: len(fresh)] * _solved(among[len(fresh) :] + OWN * np.eye(len(timed)), seen)
-    return expected.sum(1)
+    terms = among[: len(fresh)] * _solved(among[len(fresh) :] + OWN * np.eye(len(timed)), seen)
+    return np.asarray(terms.sum(1))
 
 
 def _solved(matrix: NDArray[Real], right: NDArray[Real]) -> NDArray[Real]:
