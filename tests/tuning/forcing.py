@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import time
 from collections.abc import Callable, Iterator
@@ -9,6 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 import scipy.sparse as sps
+from autosparse.tuner.search import style
 from autosparse.tuner.space import families as space
 
 from autosparse.core.plan import Plan
@@ -100,10 +102,21 @@ def close(got: np.ndarray, wanted: np.ndarray) -> None:
 
 
 def slow_others(monkeypatch: Any) -> None:
-    """Let registered solvers win each race: the other candidates, the default kernel included, are timed as slower."""
+    """Let registered solvers win each race: only the default kernel takes part beside them, and is timed as slower.
+
+    Nothing is compiled, so that searches end before the limit of time on a busy machine.
+    """
+    from autosparse.tuning.solvers import candidates
     from autosparse.tuning.trials import context as contexts
     from autosparse.tuning.trials.solver_trial import SolverTrial
 
+    no_others = dataclasses.replace(
+        style.BLOCKING, hopeless=0.0, takes_all_proposals=False, n_neighbours=0, n_corrected=0, n_reraces=0
+    )
+    monkeypatch.setattr(candidates, "BLOCKING", no_others)
+    monkeypatch.setattr(candidates, "proposer_of", lambda context, live: None)
+    for name in ("_always", "_in_place"):
+        monkeypatch.setattr(candidates, name, lambda context, live=False: [])
     runner, served = contexts.TuningContext.runner, contexts.TuningContext.served
 
     def slow(run: Any, trial: Any) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import subprocess
 import sys
@@ -13,7 +12,6 @@ import numpy as np
 import pytest
 import scipy.sparse as sps
 from autosparse._native import runtime_api
-from autosparse.tuner.search import style
 
 import autosparse as asp
 from autosparse import cache
@@ -21,7 +19,6 @@ from autosparse.arrays.planning import sparse_products
 from autosparse.config import child_environment
 from autosparse.core.solver import Cost, SparsePair, SparseProductArguments, TensorOperand
 from autosparse.ops import registry
-from autosparse.tuning.solvers import candidates
 from tests.tuning.forcing import slow_others
 
 pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the C runtime was not built")
@@ -175,13 +172,6 @@ def toy(monkeypatch: pytest.MonkeyPatch) -> Iterator[Toy]:
     sparse_products.forget()
     cache.open_store().forget(["plan", "history"])
     slow_others(monkeypatch)
-    no_others = dataclasses.replace(
-        style.BLOCKING, hopeless=0.0, takes_all_proposals=False, n_neighbours=0, n_corrected=0, n_reraces=0
-    )
-    monkeypatch.setattr(candidates, "BLOCKING", no_others)  # nothing is compiled, and no limit of time is met
-    monkeypatch.setattr(candidates, "proposer_of", lambda context, live: None)
-    for name in ("_always", "_in_place"):
-        monkeypatch.setattr(candidates, name, lambda context, **live: [])
     measured_s = sparse_products.measured_s
     monkeypatch.setattr(
         sparse_products, "measured_s",

@@ -82,7 +82,7 @@ def toy(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iter
 
 def tuned(m: Any, n: int = 8) -> Any:
     A = asp.csr(m, copy=True)
-    A.tune(columns=n, effort="measure", budget_s=2.0)
+    A.tune(columns=n, effort="measure", budget_s=60.0)
     return A
 
 
@@ -113,7 +113,7 @@ def test_a_registered_solver_is_raced_planned_and_explained(toy: Toy, n: int) ->
 def test_out_arrays_and_transposes_are_computed(toy: Toy) -> None:
     m = make(300, 200)
     A = asp.csr(m, copy=True)
-    A.tune(columns=5, effort="measure", budget_s=2.0, transposed=True)
+    A.tune(columns=5, effort="measure", budget_s=60.0, transposed=True)
     B = np.random.default_rng(0).random((300, 5), dtype=np.float32)
     n_runs = toy.n_runs
     close(A.T @ B, m.T @ B)

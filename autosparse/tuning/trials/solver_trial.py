@@ -168,15 +168,14 @@ class SolverTrial(ServedTrial):
 
         It returns False where checks and preparations cost more than the solver saves, so that the fallback serves.
         """
-        is_matrix = isinstance(operand, Operand)
-        n_looks = operand.n_looks if is_matrix else 0
+        n_looks = operand.n_looks if isinstance(operand, Operand) else 0
         operand.refresh()
         if operand.structure_version != self.context.structure_version:
             return False
         arrays = identity_of(operand)
         is_moved = arrays is None or arrays is not self._arrays
         is_stale = is_moved or (not self.reads_live and operand.values_version != self._values_version)
-        if self.service is not None and is_matrix and (is_stale or operand.n_looks != n_looks):
+        if self.service is not None and isinstance(operand, Operand) and (is_stale or operand.n_looks != n_looks):
             repack_s = self.pack_s if is_stale and not self.reads_live else None
             if not self.service.looked(operand, repack_s=repack_s):
                 return False
