@@ -14,7 +14,7 @@ from typing import Final
 
 from autosparse.config import Effort
 from autosparse.core.composite import Composite
-from autosparse.core.plan import Plan, named
+from autosparse.core.plan import Plan
 from autosparse.core.schedule import SuperSchedule
 from autosparse.core.solver import DEFAULT
 from autosparse.tuner.search.outcome import plan_of
@@ -255,13 +255,13 @@ def watch(context: TuningContext, served: Callable[[], ServedTrial | None], *, e
 def _compared(entrants: Sequence[Trial], *, excess_s: float, warmup_s: float) -> Generator[Step, float | None, Race]:
     """Yield the samples of a race of the default kernel and the tuned one on the user's products; return the race."""
     race = Race(2, WATCH_RULE)
-    while (turn := race.next_entrant()) is not None:
+    for turn in race:
         price_s = 0.0 if turn else max(0.0, excess_s)
         sample = Sample(trial=entrants[turn], price_s=price_s, is_check=True, warmup_s=warmup_s)
         # The first product is a warm-up: it refills the caches with what the other kernel does not read.
         if (yield sample) is None or (seconds := (yield sample)) is None:
             break
-        race.add(seconds)
+        race.add(turn, seconds)
     return race
 
 
@@ -275,7 +275,7 @@ def _is_lost(race: Race) -> bool:
 def given_up(context: TuningContext, plan: Plan) -> Plan:
     """Store and return a plan with the default kernel in place of `plan`, whose kernel lost its advantage."""
     why = "the tuned kernel stopped being faster than the default one, or could not serve products any more"
-    instead = dataclasses.replace(plan, **named(DEFAULT), why=why)
+    instead = dataclasses.replace(plan, choice=DEFAULT, why=why)
     if plan.effort != Effort.OFF.value and not context.is_stale:
         remember(context, instead)
     return instead

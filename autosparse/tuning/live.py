@@ -22,7 +22,7 @@ from autosparse.log import event
 from autosparse.notices import FallbackWarning, warn_once
 from autosparse.operands.holding import expected_look_s
 from autosparse.operands.unfolding import AnyOperand
-from autosparse.tuner.search.loop import Perform, StepLoop, done, skipped
+from autosparse.tuner.search.loop import StepLoop, done
 from autosparse.tuner.search.trial import Pause, Sample, Step, Work
 from autosparse.tuning import amortization, background, planner
 from autosparse.tuning.amortization import Outlook, TuningAccount
@@ -37,13 +37,19 @@ WAIT_S: Final = 0.5
 """Seconds a product waits for a step that may hang, such as a compiler; then the background thread continues it."""
 Product: TypeAlias = tuple[int, Serving | None, float]
 """A finished product: its number of columns, the tuned kernel (None: the default kernel), and its seconds."""
+Perform: TypeAlias = Callable[[], "float | None"]
+"""Function that performs a step and returns its seconds, or None when no time was taken."""
+
+
+def skipped() -> None:
+    """Do nothing and return None, in place of a skipped step."""
 
 
 @dataclass(slots=True, eq=False)
 class LiveTuner:
     """Tuner of one dispatch state: runs single tuning steps and selects the kernel of the next product.
 
-    It is the policy of its step loop (`permit`): after a product, at most one piece of work that is paid for.
+    After a product, it performs at most one piece of work that is paid for.
     """
 
     state: DispatchState
@@ -175,12 +181,13 @@ class LiveTuner:
     def _go_on(self, product: Product | None = None, *, may_work: bool = False) -> None:
         """Run the steps that may run now; set the kernel of the next product and the time of the next `look`."""
         self._product, self._may_work = product, may_work
-        if self.loop is not None:
-            self.loop.run(self)
+        loop = self.loop
+        while loop is not None and loop.pending is not None and (perform := self._permit(loop.pending)) is not None:
+            loop.answer(perform())
         if self.pending is None:  # done: only the call counts of the history remain
             self._look_at(max(self.state.product_ns * 2e-9, 1e-2))
 
-    def permit(self, step: Step) -> Perform | None:
+    def _permit(self, step: Step) -> Perform | None:
         """Return a function that performs `step` now; None: not yet, and the kernel that serves until then is set."""
         product, self._product = self._product, None
         if isinstance(step, Pause):

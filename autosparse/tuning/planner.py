@@ -13,14 +13,14 @@ from functools import partial
 from typing import Any, Final
 
 from autosparse.config import Effort
-from autosparse.core.plan import EFFORT_IS_OFF, Plan, named
+from autosparse.core.plan import EFFORT_IS_OFF, Plan
 from autosparse.core.solver import DEFAULT, choice_of
 from autosparse.core.values import dataclass
 from autosparse.errors import TUNING_FAILURES
 from autosparse.log import event
 from autosparse.ops import OPS
 from autosparse.tuner import Progress, Search, tune
-from autosparse.tuner.search.loop import StepLoop, WithinBudget
+from autosparse.tuner.search.loop import StepLoop, perform
 from autosparse.tuner.search.race import timed_s
 from autosparse.tuner.search.style import BLOCKING
 from autosparse.tuner.search.trial import Divider, Step, Work
@@ -61,7 +61,7 @@ class Decision:
 
 def default_plan(why: str, *, default_s: float | None = None, served_by: str | None = None) -> Plan:
     """Return a plan that uses the default kernel, or the library `served_by`, for the reason `why`."""
-    return Plan(**named(DEFAULT), why=why, default_s=default_s, measured_s=default_s, served_by=served_by)
+    return Plan(choice=DEFAULT, why=why, default_s=default_s, measured_s=default_s, served_by=served_by)
 
 
 def plan(
@@ -161,7 +161,7 @@ def adopt(context: TuningContext, known: Plan) -> Decision:
     """Make a remembered plan runnable; return the default kernel if that fails."""
     try:
         loop = StepLoop(adoption(context, known))
-        loop.run(WithinBudget(runner=context.runner))
+        perform(loop, runner=context.runner)
     except TUNING_FAILURES as err:
         return Decision(_unusable(known, f"{type(err).__name__}: {err}"))
     decision: Decision = loop.result
@@ -173,7 +173,7 @@ def adoption(context: TuningContext, known: Plan) -> Generator[Step, float | Non
     if (trial := served_of(context(known.choice))) is None:
         return Decision(known)
     build_s, pack_s = trial.build_price_s(), trial.pack_price_s()
-    is_built = known.schedule is None or context.is_built(known.schedule)
+    is_built = not isinstance(trial, KernelTrial) or context.is_built(trial.schedule)
     yield Work(
         kind="build", price_s=build_s, path_price_s=build_s + pack_s, do=trial.build, in_advance=is_built, may_hang=True
     )

@@ -251,7 +251,7 @@ def _gain_after_ranking(context: TuningContext, search: Search) -> float:
 
     For operands larger than any cache it is the prediction alone: packing takes seconds, and past gains are of others.
     """
-    gain, ratio = expected_gain(context), search.queue.best_ratio()
+    gain, ratio = expected_gain(context), min(search.queue.ratios.values(), default=None)
     if ratio is None:
         return gain
     predicted = max(0.0, 1.0 - ratio)

@@ -17,6 +17,7 @@ import autosparse as asp
 from autosparse import cache
 from autosparse.core.plan import Plan
 from autosparse.core.schedule import SuperSchedule
+from autosparse.core.solver import choice_of
 from autosparse.dispatch.state import DispatchState
 from autosparse.tuning import live, planner
 from autosparse.tuning.live import LiveTuner
@@ -155,7 +156,7 @@ def in_service(clock: FakeClock, default_s: float, incumbent_s: float) -> tuple[
         import_price_s=0.0, runs_expected=lambda: None,
     )  # type: ignore[arg-type, return-value]  # fmt: skip
     session.context = lambda choice: FakeTrial(choice.schedule, clock, default_s)  # type: ignore[assignment]
-    plan = Plan(schedule=SuperSchedule(), why="", default_s=default_s, measured_s=incumbent_s)
+    plan = Plan(choice=choice_of(SuperSchedule()), why="", default_s=default_s, measured_s=incumbent_s)
     session.finish(plan, incumbent)  # type: ignore[arg-type]
     return session, incumbent
 

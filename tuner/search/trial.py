@@ -20,8 +20,8 @@ class Work:
 
     kind: str  # "hash" | "recall" | "rank" | "build" | "pack" | "save"
     price_s: float  # expected seconds
-    path_price_s: float  # expected seconds of this and all further steps until a product can benefit
     do: Callable[[], None]
+    path_price_s: float = 0.0  # expected seconds of this and all further steps until a product can benefit, if more
     what: str = ""
     is_optional: bool = False  # the search continues without the step when it exceeds the budget
     in_advance: bool = False  # no compilation is needed from here to the first result
