@@ -12,7 +12,7 @@ import numpy as np
 from autosparse import _native
 from autosparse._native import memory, runtime_api
 from autosparse.config import Effort, get_options, parse_setting
-from autosparse.core.composite import Composite
+from autosparse.core.composite import Composite, Schedule
 from autosparse.core.pattern import Pattern
 from autosparse.core.plan import Plan
 from autosparse.core.problem import Problem
@@ -216,7 +216,7 @@ def _report(state: DispatchState, context: TuningContext, plan: Plan) -> Report:
 
 def _implementation(plan: Plan, context: TuningContext) -> str:
     """Return the name of what computes the plan: an implementation of kernels, or a solver beside them."""
-    if plan.schedule is None and not plan.is_default:
+    if not plan.is_default and not isinstance(plan.schedule, Schedule):
         return plan.solver
     return _native.implementation_of(plan.schedule, context.options.compiler).name
 

@@ -10,9 +10,10 @@ import dataclasses
 import time
 from collections.abc import Callable, Generator
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from autosparse.config import Effort
+from autosparse.core.composite import Schedule
 from autosparse.core.plan import EFFORT_IS_OFF, Plan
 from autosparse.core.solver import DEFAULT, choice_of
 from autosparse.core.values import dataclass
@@ -23,12 +24,12 @@ from autosparse.tuner import Progress, Search, tune
 from autosparse.tuner.search.loop import StepLoop, perform
 from autosparse.tuner.search.race import timed_s
 from autosparse.tuner.search.style import BLOCKING
-from autosparse.tuner.search.trial import Divider, Step, Work
+from autosparse.tuner.search.trial import Step, Work
 from autosparse.tuning import amortization
 from autosparse.tuning.confirmation import FINAL_SHARE, confirmed
 from autosparse.tuning.learned import training_domain_of
 from autosparse.tuning.memory.history import packing_s
-from autosparse.tuning.memory.misses import why_searched
+from autosparse.tuning.memory.misses import why_not_remembered
 from autosparse.tuning.memory.plan_lookup import (
     expected_gain,
     gain_kind,
@@ -79,30 +80,26 @@ def plan(
     With `runs`, tuning starts only if that many products can pay for it; without, it always starts. With `may_lower`,
     `runs` may also select a less thorough tier than `effort`.
     """
-    if (why := _reason_untuned(context, effort)) is not None:
-        return Decision(default_plan(why))
+    if effort is Effort.OFF:
+        return Decision(default_plan(EFFORT_IS_OFF))
+    if context.problem.deterministic:
+        return Decision(default_plan("deterministic: one kernel, one summation order"))
     known = supported(context, recall(context))
     if known is not None and known.satisfies(effort, budget_s):
         return adopt(context, known)
-    best, budget_s, refusal = _worth(context, runs=runs, effort=effort, budget_s=budget_s, clock=clock)
-    effort = best if may_lower else effort
-    if refusal is not None:
-        return Decision(refusal)
-    if known is not None and known.satisfies(effort, budget_s):
-        return adopt(context, known)
+    if runs is not None:
+        best, budget_s, refusal = _worth(context, runs=runs, effort=effort, budget_s=budget_s, clock=clock)
+        effort = best if may_lower else effort
+        if refusal is not None:
+            return Decision(refusal)
+        if known is not None and known.satisfies(effort, budget_s):
+            return adopt(context, known)
     measure_within(context, budget_s, clock=clock)
     make_space(context)  # first, so that the observed price of ranking excludes it
     search = search_for(context, effort=effort, start=known.schedule if known else None, live=False)
     found = _raced(context, search, known, budget_s=budget_s, clock=clock, progress=progress)
     conclude(context, found)
     return _decision(found, search)
-
-
-def _reason_untuned(context: TuningContext, effort: Effort) -> str | None:
-    """Return why the default kernel computes whatever is known; None if a plan may be looked up."""
-    if effort is Effort.OFF:
-        return EFFORT_IS_OFF
-    return "deterministic: one kernel, one summation order" if context.problem.deterministic else None
 
 
 def _raced(
@@ -113,8 +110,15 @@ def _raced(
 
     An interrupt stores the measurements, releases the packed copies, and propagates.
     """
-    start_s, not_remembered, search_s = clock(), why_searched(context, known), budget_s * (1.0 - FINAL_SHARE)
-    search.divide = _divider_of(context, effort=search.effort, budget_s=search_s, known=known, clock=clock)
+    from autosparse.tuning.hybrid import divider_of  # live tuning never needs it
+
+    start_s, search_s = clock(), budget_s * (1.0 - FINAL_SHARE)
+    if known is None:
+        not_remembered = why_not_remembered(context)
+    else:
+        found_with = f"found with effort {known.effort} in {known.tune_s:.3g} s"
+        not_remembered = f"the remembered plan was {found_with}, less than requested"
+    search.divide = divider_of(context, effort=search.effort, budget_s=search_s, known=known, clock=clock)
     learn = partial(observe, context)
     try:
         found = tune(search, runner=context.runner, budget_s=search_s, clock=clock, progress=progress, observe=learn)
@@ -127,13 +131,6 @@ def _raced(
         raise
     finally:
         context.release()
-
-
-def _divider_of(context: TuningContext, **terms: Any) -> Divider | None:
-    """Return the composite source of `hybrid.divider_of`; imported here because live tuning never needs it."""
-    from autosparse.tuning.hybrid import divider_of
-
-    return divider_of(context, **terms)
 
 
 def _decision(found: Plan, search: Search) -> Decision:
@@ -191,7 +188,7 @@ def _adopt_in_place(context: TuningContext, known: Plan) -> Generator[Step, floa
     """Yield the steps that make the plan's kernel on the user's arrays runnable, if it needs no compiler."""
     schedule = known.in_place
     if (
-        schedule is None
+        not isinstance(schedule, Schedule)
         or context.supports(context.problem.operation, schedule) is not None
         or not context.is_built(schedule)
     ):
@@ -207,14 +204,12 @@ def _unusable(known: Plan, reason: str) -> Plan:
 
 
 def _worth(
-    context: TuningContext, *, runs: int | None, effort: Effort, budget_s: float, clock: Callable[[], float]
+    context: TuningContext, *, runs: int, effort: Effort, budget_s: float, clock: Callable[[], float]
 ) -> tuple[Effort, float, Plan | None]:
     """Return (effort, seconds that tuning may take, plan with the default kernel if tuning does not pay, else None).
 
     The effort is the requested one, or the less thorough tier with the least expected total for `runs` products.
     """
-    if runs is None:
-        return effort, budget_s, None
     run = context.runner(context(DEFAULT))
     if run is None or budget_s <= 0:
         return effort, budget_s, None

@@ -33,7 +33,7 @@ class FakeSession:
     def __init__(self, clock: FakeClock, prices_s: list[float], *, misjudged: float, challenger_s: float) -> None:
         self.clock, self.prices_s, self.misjudged, self.challenger_s = clock, prices_s, misjudged, challenger_s
         self.total_runs: float | None = None
-        self.gain, self.tuning_s, self.n_samples = 0.15, 0.0, 0
+        self.gain, self.tuning_s, self.n_samples, self.incumbent_s = 0.15, 0.0, 0, 0.0
         self.context = self.search = self.incumbent = self.in_place = None
         self.plan = planner.default_plan("fake")
 

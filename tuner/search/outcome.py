@@ -10,6 +10,7 @@ from autosparse.tuner.search.search import Search
 from autosparse.tuner.search.trial import Trial
 
 from autosparse.config import Effort
+from autosparse.core.composite import Schedule
 from autosparse.core.plan import Candidate, Plan
 from autosparse.core.solver import Choice, choice_of
 
@@ -37,7 +38,7 @@ def candidates_of(search: Search) -> tuple[Candidate, ...]:
 def _candidate(search: Search, choice: Choice, trial: Trial | None) -> Candidate:
     """Return what is known about `choice`: its prediction, and its times, those by earlier processes included."""
     default_s, schedule = search.default_s, choice.schedule
-    ratio = search.queue.ratios.get(schedule) if schedule is not None else None
+    ratio = search.queue.ratios.get(schedule) if isinstance(schedule, Schedule) else None
     if choice.is_default and search.queue.ratios:
         ratio = 1.0
     measured_s, n_samples = search.measured_s.get(choice), search.n_samples.get(choice, 0)
@@ -60,6 +61,7 @@ def _candidate(search: Search, choice: Choice, trial: Trial | None) -> Candidate
 
 def plan_of(search: Search, *, tune_s: float) -> Plan:
     """Return the plan from what is known now, whether the search is finished or not."""
+    in_place = search.in_place
     best, candidates = _candidate(search, search.incumbent.choice, search.incumbent), candidates_of(search)
     n_raced = sum(one.measured_s is not None and not one.choice.is_default for one in candidates)
     return Plan(
@@ -74,6 +76,8 @@ def plan_of(search: Search, *, tune_s: float) -> Plan:
         packed_bytes=best.packed_bytes,
         candidates=candidates,
         predicted_ratio=best.predicted_ratio,
+        in_place=in_place.schedule if in_place is not None else None,
+        in_place_s=search.measured_s.get(in_place.choice) if in_place is not None else None,
         proposed_by=search.queue.proposed_by,
     )
 

@@ -160,7 +160,7 @@ class Search:
         if self.untrusted is not None:
             return
         for schedule in filter(self._is_accepted, self.queue.schedules):
-            refused = {trial.schedule.format for trial in self.trials if trial.schedule is not None}
+            refused = {trial.schedule.format for trial in self.trials if isinstance(trial.schedule, SuperSchedule)}
             if len(refused) == MAX_REFUSED:
                 return
             if schedule.format in refused:
@@ -213,7 +213,7 @@ class Search:
     def tried(self, choice: Choice) -> bool:
         """Return whether `choice` was entered, or measured by an earlier process, or needs a missing compiler."""
         is_known = choice in self._entered or bool(self._n_measured_earlier([choice]))
-        return is_known or (choice.schedule is not None and not self.can_make(choice.schedule))
+        return is_known or (isinstance(choice.schedule, Schedule) and not self.can_make(choice.schedule))
 
     def _n_measured_earlier(self, choices: Iterable[Choice]) -> int:
         """Return the number of `choices` that need no race; 0 until the best earlier one has won here too."""
@@ -237,7 +237,8 @@ class Search:
         while entered := [self._enter(choice_of(one)) for one in itertools.islice(schedules, self.style.batch)]:
             self._unbuilt += entered
             for trial in entered:
-                if self.problem.transposed or trial.schedule is None or not trial.schedule.format.is_csr:
+                is_csr = isinstance(trial.schedule, SuperSchedule) and trial.schedule.format.is_csr
+                if self.problem.transposed or not is_csr:
                     yield [trial]
                     continue
                 group.append(trial)
@@ -285,7 +286,8 @@ class Search:
             self._unbuilt = [trial for trial in wanted if trial.choice not in now]
             for trial in batch:
                 price_s, is_first = build_s[trial.choice], self.trials[:1] == [trial]
-                is_cheap = self.is_built is not None and trial.schedule is not None and self.is_built(trial.schedule)
+                schedule = trial.schedule
+                is_cheap = self.is_built is not None and isinstance(schedule, Schedule) and self.is_built(schedule)
                 yield Work(
                     kind="build", price_s=price_s, path_price_s=max(price_s, path_s), what=name_of(trial),
                     in_advance=is_cheap and is_first, may_hang=True, do=trial.build,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from autosparse.tuner.search.residual_model import next_best
 from autosparse.tuner.search.trial import Trial
 
+from autosparse.core.composite import Schedule
 from autosparse.core.schedule import SuperSchedule
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def corrected_favourites(search: Search) -> list[SuperSchedule]:
         for one in search.trials
         if one.choice in search.measured_s and isinstance(one.schedule, SuperSchedule)
     }
-    unfit = {one.schedule.format for one in search.trials if one.schedule is not None and one.failed}
+    unfit = {one.schedule.format for one in search.trials if isinstance(one.schedule, Schedule) and one.failed}
     named = [one for one in propose.more(list(ratios)) if one.schedule.format not in unfit]
     search.queue.ratios |= {one.schedule: one.ratio for one in named if one.schedule not in ratios}
     return list(filter(search.can_make, next_best(named, ratios, n)))

@@ -76,6 +76,10 @@ class Trial(Protocol):
         """Return whether the trial can run now."""
 
     @property
+    def reads_live(self) -> bool:
+        """Return whether the kernel reads the user's own arrays, as the default kernel does."""
+
+    @property
     def packed_bytes(self) -> int:
         """Return the bytes of the packed operand (an upper bound before packing); 0 when it reads the user's arrays."""
 
@@ -130,4 +134,4 @@ def name_of(trial: Trial) -> str:
     """Return the format of the trial's schedule as text, or the solver's name."""
     if trial.choice.is_default:
         return "default kernel"
-    return str(trial.schedule.format) if trial.schedule is not None else trial.choice.solver
+    return str(trial.schedule.format) if isinstance(trial.schedule, Schedule) else trial.choice.solver

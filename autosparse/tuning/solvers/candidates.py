@@ -80,7 +80,7 @@ def search_for(
         style=style,
         propose=proposer_of(context, live=live),
         is_built=context.is_built,
-        can_make=_existing(context) if context.compiler_id() == "none" else _anything,
+        can_make=_existing(context) if context.compiler_id() == "none" else lambda _: True,
         untrusted_reason=lambda is_learned: training_domain_of(context, is_learned=is_learned).untrusted_reason(
             context.problem
         ),
@@ -94,10 +94,6 @@ def search_for(
         others=offer.choices,
         refused=(*refused, *offer.refused),
     )
-
-
-def _anything(schedule: Schedule) -> bool:
-    return True
 
 
 def _existing(context: TuningContext) -> Callable[[Schedule], bool]:
@@ -126,7 +122,8 @@ def _in_place(context: TuningContext, *, live: bool) -> list[SuperSchedule]:
     for.
     """
     problem = context.problem
-    if problem.transposed or problem.storage or not is_read_in_place(context):
+    can_read = context.adapter.pack_live is not None and not problem.transposed and not problem.storage
+    if not can_read or problem.pattern.nnz < MIN_ORDERED:
         return []
     found = [one for one in spaces.candidates(problem, context.supports) if one.format.is_csr]
     is_exposed = expected_look_s(context.operand()) > 0.0
@@ -142,11 +139,6 @@ def _shipped(context: TuningContext) -> list[SuperSchedule]:
         return []
     is_there = context.supports(problem.operation, HIGH_SLICES) is None and context.is_built(HIGH_SLICES)
     return [HIGH_SLICES] if is_there else []
-
-
-def is_read_in_place(context: TuningContext) -> bool:
-    """Return whether kernels of the operation can read the user's arrays and the matrix is large enough to profit."""
-    return context.adapter.pack_live is not None and context.problem.pattern.nnz >= MIN_ORDERED
 
 
 def _always(context: TuningContext) -> list[SuperSchedule]:

@@ -85,7 +85,7 @@ class TuningContext:
         """Return a trial of `choice`."""
         if choice.is_default:
             return DefaultTrial()
-        return SolverTrial(choice, self) if choice.schedule is None else KernelTrial(choice, self)
+        return KernelTrial(choice, self) if isinstance(choice.schedule, Schedule) else SolverTrial(choice, self)
 
     @property
     def adapter(self) -> OperandAdapter:
