@@ -126,8 +126,10 @@ def _fields_to_json(value: Plan | Candidate) -> Record:
     found |= {name: None for name in guesses if not _CHECKS["float | None"](found[name])}
     if isinstance(value, Plan):
         found["in_place"] = _schedule_to_json(value.in_place)
-    knobs = value.choice.knobs if value.schedule is None else None
-    return found | {"schedule": _schedule_to_json(value.schedule), "solver": value.solver, "knobs": knobs}
+    solver, knobs = value.choice
+    schedule = value.choice.schedule
+    own = knobs if schedule is None else None  # a schedule is stored by itself
+    return found | {"schedule": _schedule_to_json(schedule), "solver": solver, "knobs": own}
 
 
 def plan_to_record(plan: Plan, key: PlanKey | None = None) -> Record:

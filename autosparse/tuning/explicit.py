@@ -29,7 +29,6 @@ from autosparse.tuning import planner
 from autosparse.tuning.amortization import Tier
 from autosparse.tuning.live import LiveTuner
 from autosparse.tuning.memory import misses, notes, plan_lookup
-from autosparse.tuning.memory.history import packing_s
 from autosparse.tuning.problems import target_of
 from autosparse.tuning.rates.record import rates_in_use
 from autosparse.tuning.report import Report, ServingCosts, verdict_of
@@ -209,7 +208,7 @@ def _report(state: DispatchState, context: TuningContext, plan: Plan) -> Report:
             "hash": cost_estimates.price_s("hash", problem.operand_bytes),
             "rank": cost_estimates.price_s("rank"),
             "compile": cost_estimates.price_s("compile"),
-            "pack": packing_s(cost_estimates, problem.pattern.nnz),
+            "pack": context.packing_s(),
         },
     )
 

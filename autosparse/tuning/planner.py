@@ -28,7 +28,6 @@ from autosparse.tuner.search.trial import Step, Work
 from autosparse.tuning import amortization
 from autosparse.tuning.confirmation import FINAL_SHARE, confirmed
 from autosparse.tuning.learned import training_domain_of
-from autosparse.tuning.memory.history import packing_s
 from autosparse.tuning.memory.misses import why_not_remembered
 from autosparse.tuning.memory.plan_lookup import (
     expected_gain,
@@ -99,7 +98,10 @@ def plan(
     search = search_for(context, effort=effort, start=known.schedule if known else None, live=False)
     found = _raced(context, search, known, budget_s=budget_s, clock=clock, progress=progress)
     conclude(context, found)
-    return _decision(found, search)
+    trial = served_of(search.incumbent)
+    if trial is not None and not trial.ready:  # it was dropped to make room for another candidate when the budget ended
+        trial.pack()
+    return Decision(found, trial, in_place_of(search))
 
 
 def _raced(
@@ -131,15 +133,6 @@ def _raced(
         raise
     finally:
         context.release()
-
-
-def _decision(found: Plan, search: Search) -> Decision:
-    """Return the plan `found` by `search` with the trials that run it, packed and ready."""
-    if (incumbent := served_of(search.incumbent)) is None:
-        return Decision(found)
-    if not incumbent.ready:  # it was dropped to make room for another candidate when the budget ended
-        incumbent.pack()
-    return Decision(found, incumbent, in_place_of(search))
 
 
 def in_place_of(search: Search) -> ServedTrial | None:
@@ -228,7 +221,7 @@ def tiers(context: TuningContext, *, default_s: float, most: Effort, budget_s: f
     cost_estimates, problem = context.stats.cost_estimates, context.problem
     prior = OPS[problem.operation].tuning.estimated_gain(problem.n_dense_cols)
     measured_gain = expected_gain(context)
-    pack_s = packing_s(cost_estimates, problem.pattern.nnz) + context.compare_price_s()
+    pack_s = context.packing_s() + context.compare_price_s()
     look_s = cost_estimates.price_s("rank") + pack_s + cost_estimates.price_s("load")
     n, rounds = BLOCKING.n_candidates, BLOCKING.rule.min_rounds
     each_s = cost_estimates.price_s("compile") + pack_s + 2 * rounds * default_s

@@ -71,8 +71,8 @@ def _generated(problem: Problem, one: SuperSchedule, supports: Supports) -> list
         for other in spaces.candidates(problem, supports)
         if not other.is_precompiled and _any_width(other.format) == levels
     ]
-    handed_out = [handed for other in found for handed in _handed_out(other)]
-    turns = itertools.chain.from_iterable(itertools.zip_longest(found, handed_out))
+    others = [handed for other in found for handed in _handed_out(other)]
+    turns = itertools.chain.from_iterable(itertools.zip_longest(found, others))
     return [one for one in turns if one is not None]
 
 

@@ -26,13 +26,10 @@ def candidates_of(search: Search) -> tuple[Candidate, ...]:
     untried = (one for one in map(choice_of, search.queue.schedules) if not search.tried(one))
     choices = (*trials, *earlier, *itertools.islice(untried, n_left))
     found = [*(_candidate(search, one, trials.get(one)) for one in choices), *search.refused]
-
-    def rank(one: Candidate) -> tuple[bool, float]:
-        """Return the sort key: measured candidates by time, then the others by prediction."""
-        predicted = one.predicted_s if one.predicted_s is not None else one.predicted_ratio
-        return one.measured_s is None, one.measured_s or predicted or 0.0
-
-    return tuple(sorted(found, key=rank))
+    times_s = [one.measured_s or one.predicted_s or one.predicted_ratio or 0.0 for one in found]
+    # Measured candidates come first, by time, then the others by prediction.
+    order = sorted(range(len(found)), key=lambda at: (found[at].measured_s is None, times_s[at]))
+    return tuple(found[at] for at in order)
 
 
 def _candidate(search: Search, choice: Choice, trial: Trial | None) -> Candidate:

@@ -20,7 +20,6 @@ from autosparse.tuner.search.earlier import Earlier
 from autosparse.tuner.search.style import BLOCKING, live_style
 from autosparse.tuner.space import families, spaces
 from autosparse.tuning.learned import proposer_of, training_domain_of
-from autosparse.tuning.memory.history import packing_s
 from autosparse.tuning.rates.steps import model_rates_of
 from autosparse.tuning.solvers import dense_rows
 from autosparse.tuning.solvers.offered import offer_of
@@ -66,9 +65,11 @@ def search_for(
 
     It continues the search that left the plan `unfinished`.
     """
-    style, earlier = live_style(context.problem) if live else BLOCKING, Earlier.of(unfinished)
-    best, offer = earlier.best(style.rule), offer_of(context.problem, context.options)
-    start = best.schedule if best is not None else start
+    style = live_style(context.problem) if live else BLOCKING
+    offer, earlier = offer_of(context.problem, context.options), Earlier()
+    if unfinished is not None:
+        earlier = Earlier.of(unfinished)
+        start = best.schedule if (best := earlier.best(style.rule)) is not None else start
     composites, refused = dense_rows.offered(context.problem, context.options)
     return Search(
         problem=context.problem,
@@ -85,7 +86,7 @@ def search_for(
             context.problem
         ),
         is_foreign=lambda: training_domain_of(context, is_learned=True).is_foreign(context.problem),
-        first_price_s=packing_s(context.stats.cost_estimates, context.problem.pattern.nnz) + context.compare_price_s(),
+        first_price_s=context.packing_s() + context.compare_price_s(),
         start=start if isinstance(start, SuperSchedule) else None,
         earlier=earlier,
         build_all=None if live else context.build,
