@@ -7,20 +7,18 @@ drift, so the winner is re-timed against the default kernel before it is stored.
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from autosparse.config import Effort
-from autosparse.core.composite import Composite
+from autosparse.core.composite import Composite, Schedule
 from autosparse.core.plan import Plan
 from autosparse.core.schedule import SuperSchedule
 from autosparse.core.solver import DEFAULT
 from autosparse.tuner.search.outcome import plan_of
 from autosparse.tuner.search.race import LAST_ROUNDS, LAST_TIE, LastRace, Race, RaceRule, last_race
-from autosparse.tuner.search.search import Search
-from autosparse.tuner.search.second_round import CLOSE
+from autosparse.tuner.search.search import CLOSE, Search
 from autosparse.tuner.search.trial import Pause, Sample, Step, Trial
 from autosparse.tuning.memory.plan_lookup import remember
 from autosparse.tuning.trials.context import TuningContext
@@ -88,7 +86,7 @@ def confirmed(
     start_s = clock()
     incumbents = _entrants(search, limit_s)
     winner = _winner(context, search, incumbents, limit_s=limit_s, clock=clock)
-    singles = [one for one in _faster(search, SuperSchedule, default_s) if one not in incumbents]
+    singles = [one for one in search.faster(default_s, SuperSchedule) if one not in incumbents]
     for other in _close(search, singles)[:MAX_CLOSE]:
         if winner is not None or clock() - start_s > limit_s:
             break
@@ -110,8 +108,7 @@ def fastest_in_place(search: Search) -> Trial | None:
     incumbent, limit_s = search.incumbent, (1.0 - search.style.rule.margin) * (search.default_s or 0.0)
     if incumbent.reads_live:
         return None
-    able = [one for one in _faster(search, (SuperSchedule, Composite), limit_s) if one.reads_live]
-    return next(iter(able), None)
+    return next((one for one in search.faster(limit_s) if isinstance(one.schedule, Schedule) and one.reads_live), None)
 
 
 def _winner(
@@ -153,12 +150,12 @@ def _entrants(search: Search, limit_s: float) -> list[Trial]:
     packed copies, the times of the search decide which of them enters.
     """
     incumbent, title_s = search.incumbent, search.measured_s[search.incumbent.choice]
-    singles = [one for one in _faster(search, SuperSchedule, search.default_s or 0.0) if one is not incumbent]
+    singles = [one for one in search.faster(search.default_s or 0.0, SuperSchedule) if one is not incumbent]
     is_composite = isinstance(incumbent.schedule, Composite)
     if not incumbent.ready:  # it was dropped to make room for another candidate when the budget ended
         incumbent.pack()
     n_affordable = int(limit_s / (LAST_ROUNDS[0] * RUNS_A_ROUND * title_s)) - 2
-    composites = [one for one in _faster(search, Composite, CLOSE * title_s) if one is not incumbent]
+    composites = [one for one in search.faster(CLOSE * title_s, Composite) if one is not incumbent]
     composites = composites[:1] if n_affordable > 0 else []
     n_affordable -= len(composites)
     n_rivals, incumbents = min(MAX_CLOSE, len(_close(search, singles)), n_affordable), [incumbent]
@@ -177,15 +174,6 @@ def _entrants(search: Search, limit_s: float) -> list[Trial]:
     incumbent.drop()
     singles[0].pack()
     return [singles[0] if singles[0].ready else incumbent]
-
-
-def _faster(search: Search, kind: type | tuple[type, ...], limit_s: float) -> list[Trial]:
-    """Return the candidates with schedules of the type `kind` that take at most `limit_s`, fastest first."""
-    times_s = search.measured_s
-    able = [one for one in search.trials if isinstance(one.schedule, kind) and one.failed is None]
-    return sorted(
-        (one for one in able if times_s.get(one.choice, math.inf) <= limit_s), key=lambda one: times_s[one.choice]
-    )
 
 
 def _close(search: Search, singles: Sequence[Trial]) -> list[Trial]:

@@ -45,26 +45,18 @@ def next_best(named: Sequence[Proposal], ratios: Mapping[SuperSchedule, float], 
     """
     timed = [one for one in named if one.schedule in ratios]
     fresh = [one for one in named if one.schedule not in ratios]
-    costs = np.log([one.ratio for one in fresh]) + _errors(fresh, timed, ratios)
+    costs = np.log([one.ratio for one in fresh])
+    if timed and fresh:  # add the expected log errors of the predictions, given the errors of the measured ones
+        seen = np.array([np.log(ratios[one.schedule] / one.ratio) for one in timed])
+        among = np.full((len(fresh) + len(timed), len(timed)), COMMON)
+        schedules = [one.schedule for one in (*fresh, *timed)]
+        for variance, feature in VARIANCES:
+            numbers: dict[Any, int] = {}
+            values = np.array([numbers.setdefault(feature(one), len(numbers)) for one in schedules])
+            among += variance * (values[:, None] == values[None, len(fresh) :])
+        weights = _solved(among[len(fresh) :] + OWN * np.eye(len(timed)), seen)
+        costs = costs + (among[: len(fresh)] * weights).sum(1)
     return [fresh[at].schedule for at in np.argsort(costs, kind="stable")[:n].tolist()]
-
-
-def _errors(
-    fresh: Sequence[Proposal], timed: Sequence[Proposal], ratios: Mapping[SuperSchedule, float]
-) -> NDArray[Real]:
-    """Return the expected error of each prediction in `fresh`: log(measured / predicted), from those of `timed`."""
-    if not timed or not fresh:
-        return np.zeros(len(fresh))
-    seen = np.array([np.log(ratios[one.schedule] / one.ratio) for one in timed])
-    among = np.full((len(fresh) + len(timed), len(timed)), COMMON)
-    schedules = [one.schedule for one in (*fresh, *timed)]
-    for variance, feature in VARIANCES:
-        numbers: dict[Any, int] = {}
-        values = np.array([numbers.setdefault(feature(one), len(numbers)) for one in schedules])
-        among += variance * (values[:, None] == values[None, len(fresh) :])
-    weights = _solved(among[len(fresh) :] + OWN * np.eye(len(timed)), seen)
-    expected: NDArray[Real] = (among[: len(fresh)] * weights).sum(1)
-    return expected
 
 
 def _solved(matrix: NDArray[Real], right: NDArray[Real]) -> NDArray[Real]:

@@ -8,6 +8,7 @@ serve as the samples. The search itself reads no clock.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
@@ -18,7 +19,7 @@ from autosparse.tuner.search.cost_estimates import CostEstimates
 from autosparse.tuner.search.earlier import Earlier
 from autosparse.tuner.search.neighbours import neighbours
 from autosparse.tuner.search.race import Race
-from autosparse.tuner.search.second_round import corrected_favourites, runners_up
+from autosparse.tuner.search.second_round import corrected_favourites
 from autosparse.tuner.search.style import BLOCKING, LIVE, SearchStyle
 from autosparse.tuner.search.trial import Divider, Sample, Steps, Trial, TrialFactory, Work, name_of
 from autosparse.tuner.space import spaces
@@ -34,6 +35,8 @@ from autosparse.core.values import dataclass, field
 
 __all__ = ["BLOCKING", "LIVE", "Search", "SearchStyle"]
 
+CLOSE: Final = 1.05
+"""Maximum time of a candidate, as a multiple of the incumbent's, for which the race is repeated."""
 N_BESIDE_LEARNED: Final = 4
 """Number of the analytic model's best candidates measured besides a learned model's; the two err differently."""
 MAX_TRIED: Final = 2
@@ -198,7 +201,9 @@ class Search:
         # Neighbours differ from the winner in axes that models predict worst: partition, unrolling, prefetching.
         nearest = neighbours(self.problem, self.incumbent.schedule, self.supports)
         yield from self._groups(self._fresh(nearest, self.style.n_neighbours - len(corrected)))
-        yield from ([one] for one in runners_up(self))
+        title_s = self.measured_s.get(self.incumbent.choice, self.default_s or 0.0)
+        close = [one for one in self.faster(CLOSE * title_s) if one is not self.incumbent]
+        yield from ([one] for one in close[: self.style.n_reraces])
         if self.effort is not Effort.FULL:
             return
         rest = itertools.chain(self.queue.schedules, spaces.everything(self.problem, self.supports))
@@ -209,6 +214,12 @@ class Search:
             if not fresh:
                 return
             yield from self._groups(iter(fresh))
+
+    def faster(self, limit_s: float, kind: type | None = None) -> list[Trial]:
+        """Return the candidates that take at most `limit_s`, fastest first; only with schedules of the type `kind`."""
+        able = [one for one in self.trials if one.failed is None and (kind is None or isinstance(one.schedule, kind))]
+        able = [one for one in able if self.measured_s.get(one.choice, math.inf) <= limit_s]
+        return sorted(able, key=lambda one: self.measured_s[one.choice])
 
     def tried(self, choice: Choice) -> bool:
         """Return whether `choice` was entered, or measured by an earlier process, or needs a missing compiler."""
