@@ -17,7 +17,7 @@ from autosparse.torch.dispatcher.operators import SERVED, Keys
 def mm(keys: Keys, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     """Compute aten::mm with autograd: the gradient of a CSR `a` is a CSR tensor with the same entries."""
     if a.layout is torch.sparse_csr and a.requires_grad and torch.is_grad_enabled() and _ours(a, b):
-        A = matrix.csr(a)
+        A = matrix.as_csr(a)
         if a.dtype in HALF:  # as `operands.times`: computed in float32 and rounded once, as are the gradients
             return functions.product(A.rows, A.values.float(), b.float()).to(a.dtype)
         return functions.product(A.rows, A.values, b)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from autosparse import forking
-from autosparse.torch.compiled import run_as_is
+from autosparse.torch.autograd.compiled import run_as_is
 from autosparse.torch.dispatcher import registration, scope, stepwise
 
 if TYPE_CHECKING:
