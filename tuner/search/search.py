@@ -32,10 +32,11 @@ from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
 from autosparse.core.solver import DEFAULT, Choice, choice_of
 from autosparse.core.values import dataclass, field
+from autosparse.targets.priors import number
 
 __all__ = ["BLOCKING", "LIVE", "Search", "SearchStyle"]
 
-CLOSE: Final = 1.05
+CLOSE: Final = number("candidates", "close")
 """Maximum time of a candidate, as a multiple of the incumbent's, for which the race is repeated."""
 N_BESIDE_LEARNED: Final = 4
 """Number of the analytic model's best candidates measured besides a learned model's; the two err differently."""
