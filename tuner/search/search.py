@@ -19,7 +19,7 @@ from autosparse.tuner.search.cost_estimates import CostEstimates
 from autosparse.tuner.search.earlier import Earlier
 from autosparse.tuner.search.neighbours import neighbours
 from autosparse.tuner.search.race import Race
-from autosparse.tuner.search.second_round import corrected_favourites
+from autosparse.tuner.search.residual_model import next_best
 from autosparse.tuner.search.style import BLOCKING, LIVE, SearchStyle
 from autosparse.tuner.search.trial import Divider, Sample, Steps, Trial, TrialFactory, Work, name_of
 from autosparse.tuner.space import spaces
@@ -197,7 +197,7 @@ class Search:
         # Each pass replaces candidates that failed: formats that did not hold the operand, kernels that were not made.
         while fresh := list(itertools.islice(waiting, max(0, n_taken - sum(not it.failed for it in self.trials[at:])))):
             yield from self._groups(iter(fresh))
-        corrected = corrected_favourites(self)
+        corrected = self._corrected()
         yield from self._groups(iter(corrected))
         # Neighbours differ from the winner in axes that models predict worst: partition, unrolling, prefetching.
         nearest = neighbours(self.problem, self.incumbent.schedule, self.supports)
@@ -215,6 +215,22 @@ class Search:
             if not fresh:
                 return
             yield from self._groups(iter(fresh))
+
+    def _corrected(self) -> list[SuperSchedule]:
+        """Return the best schedules of the learned model after a correction by the measured errors, if a model ran."""
+        propose, default_s, n = self.propose, self.default_s, self.style.n_corrected
+        if propose is None or not self.queue.proposed or not default_s or not n:
+            return []
+        raced = [one for one in self.trials if one.choice in self.measured_s]
+        ratios = {
+            one.schedule: self.measured_s[one.choice] / default_s
+            for one in raced
+            if isinstance(one.schedule, SuperSchedule)
+        }
+        unfit = {one.schedule.format for one in self.trials if isinstance(one.schedule, Schedule) and one.failed}
+        named = [one for one in propose.more(list(ratios)) if one.schedule.format not in unfit]
+        self.queue.ratios |= {one.schedule: one.ratio for one in named if one.schedule not in ratios}
+        return list(filter(self.can_make, next_best(named, ratios, n)))
 
     def faster(self, limit_s: float, kind: type | None = None) -> list[Trial]:
         """Return the candidates that take at most `limit_s`, fastest first; only with schedules of the type `kind`."""
