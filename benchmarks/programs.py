@@ -26,7 +26,7 @@ from typing import Any
 from peerlib.records import ResultFile
 from peerlib.summary import Distribution
 from peerlib.table import aligned, markdown, seconds
-from programlib.catalogue import PROGRAMS, names
+from programlib.catalogue import GROUPS, PROGRAMS, names
 from programlib.race import ENOUGH, LIBRARIES, ProgramFailedError, WrongAnswerError, compile_bytecode, race
 
 
@@ -34,6 +34,7 @@ def arguments(given: Sequence[str] | None = None, *, group: str = "programs") ->
     """Parse the command line; without `--only` the programs of `group` are selected."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     add = parser.add_argument
+    add("--group", default=group, choices=list(GROUPS), help="programs that run without --only; `written`: small ones")
     add("--only", default="", help="names of programs, comma-separated; default: all")
     add("--rounds", type=int, default=5, help="runs with each library")
     add("--most-rounds", type=int, default=15, help="maximum of rounds, used while the interval contains 0.97")
@@ -42,7 +43,7 @@ def arguments(given: Sequence[str] | None = None, *, group: str = "programs") ->
     add("--out", type=Path, help="JSON lines, appended to; a Markdown table of the newest results is written beside it")
     add("--list", action="store_true", help="only print the programs")
     parsed = parser.parse_args(given)
-    parsed.only = list(filter(None, parsed.only.split(","))) or names(group)
+    parsed.only = list(filter(None, parsed.only.split(","))) or names(parsed.group)
     if unknown := set(parsed.only) - set(PROGRAMS):
         parser.error(f"no such program: {', '.join(sorted(unknown))}; there are {', '.join(PROGRAMS)}")
     if wrong := [text for text in parsed.environment if "=" not in text]:

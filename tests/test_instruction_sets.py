@@ -34,6 +34,14 @@ def test_the_runtime_says_what_the_processor_has_not_proc_cpuinfo(monkeypatch: p
             assert Target.host.__wrapped__(Target).isa == name
 
 
+@pytest.mark.skipif(not Path("/proc/cpuinfo").exists(), reason="no /proc/cpuinfo")
+def test_fields_of_the_processor_are_those_of_the_first_block() -> None:
+    first = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").split("\n\n", 1)[0]
+    found = target._cpu_info()
+    assert list(found) == [line.split(":", 1)[0].strip() for line in first.splitlines() if ":" in line]
+    assert found.get("processor", "0") == "0"
+
+
 def test_the_runtime_and_the_target_agree_here() -> None:
     assert runtime_api.ISA_LEVELS[Target.host().isa] == runtime_api.lib.asp_best_isa()
 

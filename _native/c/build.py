@@ -32,6 +32,8 @@ ISA_FLAGS: Final = {name: row.flags for name, row in ISAS.items()}
 HEADERS: Final = Path(__file__).parent / "include"
 """Headers that precede the compiler's own: intrinsics of x86-64 that kernels use, and no others."""
 COMPILERS: Final = ("cc", "gcc", "clang")
+PLAIN_NAME: Final = re.compile(r"[\w./+-]+", re.ASCII)
+"""Commands of one word, without quotes, spaces and other characters that a shell interprets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +78,9 @@ def _ziglang() -> Compiler | None:
 @functools.lru_cache(maxsize=16)
 def _words(name: str) -> tuple[str, ...]:
     """Return a command's words, split as by a shell, or () if a quote is not closed."""
-    import shlex
+    if PLAIN_NAME.fullmatch(name):
+        return (name,)
+    import shlex  # 0.5 ms
 
     try:
         return tuple(shlex.split(name))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import hashlib
+import itertools
 import json
 import os
 import platform
@@ -67,16 +68,16 @@ class Target:
     @functools.lru_cache(maxsize=1)
     def host(cls) -> Target:
         """Return the machine that this process runs on (detected once per process)."""
-        info = _cpu_info()
+        info, caches = _cpu_info(), _data_caches()
         return cls(
             # platform.processor() starts a process: call it only where /proc has no model name.
             cpu=info.get("model name") or platform.processor() or platform.machine() or "unknown",
             machine=platform.machine(),
             isa=_isa_of_runtime() or best_isa(info.get("flags", "").split()).name,
             n_cores=_usable_cores(),
-            l1_bytes=_cache_bytes(1, 32 << 10),
-            l2_bytes=_cache_bytes(2, 1 << 20),
-            l3_bytes=_cache_bytes(3, 8 << 20),
+            l1_bytes=caches.get("1", 32 << 10),
+            l2_bytes=caches.get("2", 1 << 20),
+            l3_bytes=caches.get("3", 8 << 20),
         )
 
 
@@ -88,13 +89,16 @@ def processor_of(facts: Mapping[str, Any]) -> str:
 
 
 def _cpu_info() -> dict[str, str]:
-    """Return the first processor's fields of /proc/cpuinfo; empty where the file is missing."""
+    """Return the first processor's fields of /proc/cpuinfo; empty where the file is missing.
+
+    The system composes the text while it is read, so the other processors are left out.
+    """
     try:
-        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as lines:
+            first = list(itertools.takewhile(str.strip, lines))
     except OSError:
         return {}
-    first = text.split("\n\n", 1)[0]
-    pairs = (line.split(":", 1) for line in first.splitlines() if ":" in line)
+    pairs = (line.split(":", 1) for line in first if ":" in line)
     return {name.strip(): value.strip() for name, value in pairs}
 
 
@@ -116,15 +120,15 @@ def _usable_cores() -> int:
         return os.cpu_count() or 1
 
 
-def _cache_bytes(level: int, default: int) -> int:
-    """Return the size of the data cache of `level` as Linux reports it, else `default`."""
+def _data_caches() -> dict[str, int]:
+    """Return the bytes of the data caches that Linux reports, by level; empty on other systems."""
+    found: dict[str, int] = {}
     for folder in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
         try:
-            facts = {name: (folder / name).read_text().strip() for name in ("level", "type", "size")}
+            level, kind, size = ((folder / name).read_text().strip() for name in ("level", "type", "size"))
         except OSError:
             continue
-        if facts["level"] == str(level) and facts["type"] in ("Data", "Unified"):
-            match = re.fullmatch(r"(\d+)([KM]?)", facts["size"])
-            if match:
-                return int(match[1]) * {"": 1, "K": 1 << 10, "M": 1 << 20}[match[2]]
-    return default
+        match = re.fullmatch(r"(\d+)([KM]?)", size)
+        if match and kind in ("Data", "Unified"):
+            found.setdefault(level, int(match[1]) * {"": 1, "K": 1 << 10, "M": 1 << 20}[match[2]])
+    return found

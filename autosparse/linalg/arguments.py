@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import math
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
@@ -248,8 +249,7 @@ def takes_columns(solver: Solver) -> Solver:
     def call(A: Any, b: Any, *guess: Any, columns: bool = False, **how: Any) -> Any:
         if not columns:
             return solver(A, b, *guess, **how)
-        from autosparse.linalg.columns import solve  # imported here because few solves have several right sides
-
-        return solve(solver.__name__, A, b, guess[0] if guess else how.pop("x0", None), **how)
+        module = importlib.import_module("autosparse.linalg.columns")  # which few solves need, and which imports this
+        return module.solve(solver.__name__, A, b, guess[0] if guess else how.pop("x0", None), **how)
 
     return call  # type: ignore[return-value]

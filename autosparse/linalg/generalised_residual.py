@@ -24,8 +24,8 @@ from autosparse.linalg.arguments import (
     residual,
     root,
     scipys,
-    tolerance,
     takes_columns,
+    tolerance,
 )
 from autosparse.linalg.operators import Product
 from autosparse.linalg.solves import Solve

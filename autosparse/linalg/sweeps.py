@@ -31,7 +31,6 @@ _COMBINE, _SCALE, _DOT = 1, 2, 3
 _MAX_TERMS: Final = 4
 """Maximum number of terms of a `Combine`."""
 _compile: Final = python_objects.compile_sweep
-_step: Final[Callable[..., Any]] = tuple.__new__
 
 
 class _Step(tuple[Any, ...]):
@@ -51,7 +50,8 @@ class Combine(_Step):
     terms: tuple[Vector, ...] = property(itemgetter(1))  # type: ignore[assignment]
 
     def __new__(cls, out: Vector, terms: tuple[Vector, ...]) -> Combine:
-        return _step(cls, (out, terms))
+        """Return the step."""
+        return tuple.__new__(cls, (out, terms))
 
 
 class Scale(_Step):
@@ -66,7 +66,8 @@ class Scale(_Step):
     v: Vector = property(itemgetter(2))  # type: ignore[assignment]
 
     def __new__(cls, out: Vector, d: Vector, v: Vector) -> Scale:
-        return _step(cls, (out, d, v))
+        """Return the step."""
+        return tuple.__new__(cls, (out, d, v))
 
 
 class Dot(_Step):
@@ -77,7 +78,8 @@ class Dot(_Step):
     v: Vector = property(itemgetter(1))  # type: ignore[assignment]
 
     def __new__(cls, u: Vector, v: Vector) -> Dot:
-        return _step(cls, (u, v))
+        """Return the step."""
+        return tuple.__new__(cls, (u, v))
 
 
 Step = Combine | Scale | Dot

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import resource
 import sys
 import time
@@ -52,17 +53,28 @@ def prepared(name: str, dtype: torch.dtype, *, toy: bool) -> Step:
     return PROGRAMS[name].prepare(dtype, toy)
 
 
+def displaced() -> list[torch.Tensor]:
+    """Allocate tensors of random sizes, so that the results of each run lie at other addresses.
+
+    The place of a result relative to the operands changes the time of a small product by a quarter. Without this, a
+    variant would have the same place in all rounds, and another variant another place.
+    """
+    return [torch.empty(random.randrange(1, 1 << 12)) for _ in range(16)]  # 4 B to 16 kB each
+
+
 def timed(step: Step, way: str, dtype: torch.dtype, n_steps: int) -> tuple[dict[str, float], np.ndarray]:
     """Return the figures of one run and its answer; imports and small products are not timed."""
     step = in_the_way(way, step)
     small = torch.eye(4, dtype=dtype).to_sparse_csr()
     small @ torch.ones(4, dtype=dtype), small @ torch.ones(4, 2, dtype=dtype)
     torch.ones(1 << 17).add_(1)  # starts the threads of PyTorch's pool
+    kept = displaced()
     cpu_s, wall_s = time.process_time(), time.perf_counter()
     for _ in range(n_steps):
         answer = step()
     wall_s, cpu_s = time.perf_counter() - wall_s, time.process_time() - cpu_s
     peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    del kept
     return {"wall_s": wall_s, "cpu_s": cpu_s, "peak_mb": peak_mb}, answer.detach().clone().double().numpy()
 
 
@@ -88,6 +100,7 @@ def forked(step: Step, way: str, dtype: torch.dtype, *, n_steps: int, threads: i
     if not child:
         status = 1
         try:
+            random.seed()  # the fork has the parent's state
             shared_mb -= resident_mb()  # memory of the parent that the fork has not mapped
             torch.set_num_threads(threads)
             figures, found = timed(step, way, dtype, n_steps)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import re
+import shlex
 import shutil
 import stat
 import subprocess
@@ -18,7 +19,7 @@ import numpy as np
 import pytest
 from autosparse._native import runtime_api
 from autosparse._native.c import types as c_types
-from autosparse._native.c.build import HEADERS, Compilations, Compiler
+from autosparse._native.c.build import HEADERS, Compilations, Compiler, _words
 from autosparse._native.c.emit import emit
 from autosparse._native.kernels.implementations import build_many
 
@@ -205,6 +206,11 @@ def test_a_path_with_a_space_that_is_not_quoted_is_named(tmp_path: Path) -> None
     assert Compiler.find(f"'{path}'").command == (path,)
     with pytest.raises(BuildError, match="a quote in AUTOSPARSE_CC is not closed"):
         Compiler.find(f"'{path}")
+
+
+@pytest.mark.parametrize("name", ["cc", "gcc-12", "/usr/bin/g++", "a b", "'a b' -m32", "x\\ y", "#", "$CC", "", "é"])
+def test_commands_have_the_words_that_a_shell_splits_them_into(name: str) -> None:
+    assert _words(name) == tuple(shlex.split(name))
 
 
 def test_a_compiler_ends_with_the_budget_and_its_kernel_is_not_called_bad(tmp_path: Path) -> None:

@@ -9,11 +9,12 @@ import threading
 
 import numpy as np
 import pytest
+import scipy.sparse
 from autosparse._native import memory
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autosparse import config
+from autosparse import config, csr
 from tests.native.hooks import kept_pages
 from tests.native.runtime_cases import needs_runtime
 
@@ -67,6 +68,31 @@ def test_freed_pages_are_reused():
     again = memory.empty_output(BIG, F4)
     assert again.ctypes.data == address
     assert kept_pages()["n_kept"] == 0
+
+
+def test_freed_pages_serve_results_down_to_half_their_size():
+    address = memory.empty_output((1 << 21,), F4).ctypes.data  # made and freed
+    half = memory.empty_output((1 << 20,), F4)
+    assert half.ctypes.data == address
+    del half
+    memory.empty_output((1 << 18,), F4)  # would hold eight times its bytes
+    assert kept_pages()["n_kept"] == 2
+
+
+def test_the_smallest_freed_pages_that_suffice_are_reused():
+    sizes = [1 << 21, 3 << 19, 7 << 18, 1 << 20]
+    arrays = [memory.empty_output((n,), F4) for n in sizes]
+    addresses = [array.ctypes.data for array in arrays]
+    arrays.clear()
+    assert memory.empty_output((5 << 18,), F4).ctypes.data == addresses[1]
+
+
+def test_sparse_products_with_fewer_entries_each_time_reuse_pages():
+    patterns = [scipy.sparse.random_array((2_000, 2_000), density=k / 2_000, rng=k) for k in (40, 36, 33)]
+    for n_done, pattern in enumerate(patterns):
+        before = kept_pages()["n_reused"]
+        csr(pattern.tocsr()) @ csr(pattern.tocsr())  # made and freed
+        assert n_done == 0 or kept_pages()["n_reused"] >= before + 2  # indices and values
 
 
 @pytest.mark.parametrize("shape", [(0,), (3, 0), (), (100,), BIG])

@@ -28,8 +28,8 @@ static void release(void) {}
 #endif
 
 /* Sizes in bytes: smallest block that is kept, smallest block on huge pages, a huge page, the header. KEPT_MAX:
- * maximum number of kept blocks per pool. */
-enum { KEEP_FROM_BYTES = 1 << 17, HUGE_FROM_BYTES = 4 << 20, HUGE_PAGE = 2 << 20, HEADER = 64, KEPT_MAX = 128 };
+ * maximum number of kept blocks per pool. LOOSE: maximum capacity of a reused block over the requested one. */
+enum { KEEP_FROM_BYTES = 1 << 17, HUGE_FROM_BYTES = 4 << 20, HUGE_PAGE = 2 << 20, HEADER = 64, KEPT_MAX = 128, LOOSE = 2 };
 
 typedef struct {
     size_t capacity; /* bytes after the header */
@@ -83,17 +83,31 @@ static void *fresh(size_t bytes)
     return start + HEADER;
 }
 
-/* Remove and return the newest kept block of exactly this capacity, or return NULL. */
+/* Return the place of the newest kept block of this capacity or, among results, of the smallest one that holds at most
+ * LOOSE times as much: sparse products in a loop rarely have the same number of entries twice. -1 if there is none. */
+static int best_place(const block_pool *pool, size_t capacity)
+{
+    const size_t most = pool == &results ? LOOSE * (capacity + HEADER) - HEADER : capacity;
+    int best = -1;
+    for (int place = pool->n_kept - 1; place >= 0; place--) {
+        const size_t held = pool->kept[place]->capacity;
+        if (held < capacity || held > most || (best >= 0 && held >= pool->kept[best]->capacity)) continue;
+        best = place;
+    }
+    return best;
+}
+
+/* Remove and return a kept block of at least this capacity, or return NULL. */
 static header *take(block_pool *pool, size_t capacity)
 {
     header *found = NULL;
     hold();
-    for (int place = pool->n_kept - 1; place >= 0 && !found; place--) {
-        if (pool->kept[place]->capacity != capacity) continue;
+    const int place = best_place(pool, capacity);
+    if (place >= 0) {
         found = pool->kept[place];
         pool->n_kept--;
         memmove(pool->kept + place, pool->kept + place + 1, (size_t)(pool->n_kept - place) * sizeof *pool->kept);
-        pool->kept_bytes -= (int64_t)capacity;
+        pool->kept_bytes -= (int64_t)found->capacity;
         pool->n_reused++;
     }
     release();

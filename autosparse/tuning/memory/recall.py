@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from autosparse._native.c.build import FLAGS, ISA_FLAGS
 from autosparse._native.kernels.kernel import CompiledKernel
-from autosparse.cache import artefacts
 from autosparse.cache.accounts.rows import NEEDS_SORTED, NOTHING_FASTER, PlanNote, plan_row
 from autosparse.cache.folder import Folder
 from autosparse.config import Effort, Options
@@ -188,6 +187,8 @@ def _kernel(
 
     if (shipped := shipped_kernel(spec, bench.options.compiler)) is not None:
         return shipped
+    from autosparse.cache import artefacts
+
     facts = [spec.key(), str(key["emitter"]), str(key["compiler"]), " ".join((*FLAGS, *ISA_FLAGS[spec.isa])), ""]
     name = hashlib.blake2b("\n".join(facts).encode(), digest_size=16).hexdigest()
     place = artefacts.find(folder, name)
