@@ -14,6 +14,7 @@ from autosparse._version import __version__
 from autosparse.config import Effort
 from autosparse.core.composite import Schedule, schedule_from_json
 from autosparse.core.plan import Candidate, Plan
+from autosparse.core.solver import DEFAULT, FAMILIES, Choice, choice_of
 from autosparse.core.values import dataclass
 from autosparse.errors import RecordError, ScheduleError
 from autosparse.ops import EINSUM
@@ -105,13 +106,30 @@ def _knobs_from_json(found: object, depth: int = 0) -> Hashable:
     raise RecordError.bad_field("plan", "knobs", found, expected="numbers, texts and lists of them")
 
 
+def _choice_from_json(record: object) -> Choice:
+    """Return the choice of a record: its schedule, or the solver's name with knobs. A schedule names its solver."""
+    if not isinstance(record, dict) or "schedule" not in record:
+        raise RecordError.broken("plan", reason="no schedule")
+    schedule, solver = _schedule_from_json(record["schedule"]), record.get("solver", "")
+    knobs = _knobs_from_json(record.get("knobs"))
+    if not isinstance(solver, str):
+        raise RecordError.bad_field("plan", "solver", solver, expected="str")
+    if schedule is not None or solver in ("", DEFAULT.solver, *FAMILIES):
+        return choice_of(schedule)
+    return Choice(solver, knobs)
+
+
 def _fields_to_json(value: Plan | Candidate) -> Record:
-    found = {item.name: getattr(value, item.name) for item in dataclasses.fields(value)}
+    found = {item.name: getattr(value, item.name) for item in dataclasses.fields(value) if item.name != "choice"}
     guesses = (item.name for item in dataclasses.fields(value) if item.type == "float | None")
     # A prediction that is not finite is stored as None, because readers would reject it.
     found |= {name: None for name in guesses if not _CHECKS["float | None"](found[name])}
-    schedules = ("schedule", "in_place") if isinstance(value, Plan) else ("schedule",)
-    return found | {name: _schedule_to_json(getattr(value, name)) for name in schedules}
+    if isinstance(value, Plan):
+        found["in_place"] = _schedule_to_json(value.in_place)
+    solver, knobs = value.choice
+    schedule = value.choice.schedule
+    own = knobs if schedule is None else None  # a schedule is stored by itself
+    return found | {"schedule": _schedule_to_json(schedule), "solver": solver, "knobs": own}
 
 
 def plan_to_record(plan: Plan, key: PlanKey | None = None) -> Record:
@@ -129,25 +147,23 @@ def plan_key_of(record: Record) -> Record:
 
 def plan_from_record(record: Record) -> Plan:
     """Invert `plan_to_record` exactly, with `remembered` set; raise RecordError for invalid records."""
-    plan = _read(
-        Plan,
-        "plan",
-        record,
-        schedule=_schedule_from_json,
-        in_place=_schedule_from_json,
-        knobs=_knobs_from_json,
-        candidates=_candidates_from_json,
-        effort=_effort_from_json,
-        remembered=bool,
-    )
-    return dataclasses.replace(plan, remembered=True)
+    readers: dict[str, Callable[[Any], Any]] = {
+        "in_place": _schedule_from_json, "candidates": _candidates_from_json, "effort": _effort_from_json,
+        "remembered": bool,
+    }  # fmt: skip
+    return dataclasses.replace(_chosen_from_json(Plan, record, **readers), remembered=True)
+
+
+def _chosen_from_json(cls: type[T], record: object, **own: Callable[[Any], Any]) -> T:
+    """Create a plan or candidate, whose choice is stored as a schedule or as a solver's name with knobs."""
+    choice = _choice_from_json(record)
+    return _read(cls, "plan", {**record, "choice": choice}, choice=Choice._make, **own)  # type: ignore[dict-item]
 
 
 def _candidates_from_json(found: object) -> tuple[Candidate, ...]:
     if not isinstance(found, list):
         raise RecordError.bad_field("plan", "candidates", found, expected="a list")
-    own: dict[str, Callable[[Any], Any]] = {"schedule": _schedule_from_json, "knobs": _knobs_from_json}
-    return tuple(_read(Candidate, "plan", item, **own) for item in found)
+    return tuple(_chosen_from_json(Candidate, item) for item in found)
 
 
 def _effort_from_json(found: object) -> str:

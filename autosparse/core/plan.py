@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Any, Final
+from typing import Final
 
 from autosparse.config import Effort
 from autosparse.core.composite import Part, Schedule, parts_of
-from autosparse.core.solver import DEFAULT_SOLVER, FAMILIES, Choice, satisfies, solver_of
+from autosparse.core.solver import DEFAULT_SOLVER, Choice, satisfies
 from autosparse.core.values import dataclass
 
 EFFORT_IS_OFF: Final = "effort is off"
@@ -20,7 +20,7 @@ MAX_WORDS: Final = 100
 class Candidate:
     """Choice that a search considered: predicted and measured time of one product, and the cost of preparing it."""
 
-    schedule: Schedule | None  # None: the default solver, or a solver with knobs of its own
+    choice: Choice  # solver with its knobs, which identifies the candidate
     predicted_s: float | None = None
     measured_s: float | None = None
     build_s: float = 0.0  # seconds to lower and compile; 0 when the kernel was in the cache
@@ -29,16 +29,16 @@ class Candidate:
     failed: str | None = None  # reason why it could not be built, packed or run
     predicted_ratio: float | None = None  # predicted time divided by the default kernel's
     n_samples: int = 0  # products that `measured_s` was measured on, in this process and earlier ones
-    solver: str = ""  # name of the solver; follows from the schedule where there is one
-    knobs: Hashable = None  # values that a solver without schedules was prepared with
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "solver", _solver(self))
 
     @property
-    def choice(self) -> Choice:
-        """Solver with its knobs, which identifies the candidate."""
-        return _choice(self)
+    def schedule(self) -> Schedule | None:
+        """Schedule among the knobs; None for the default solver and for solvers with knobs of their own."""
+        return self.choice.schedule
+
+    @property
+    def solver(self) -> str:
+        """Name of the solver."""
+        return self.choice.solver
 
     def __repr__(self) -> str:
         return f"Candidate({_facts(self, why=self.failed or '')})"
@@ -48,11 +48,10 @@ class Candidate:
 class Plan:
     """Kernel that will run for one problem, and why.
 
-    `schedule` is None for the default kernel of `_native/runtime` and for solvers that are not built from schedules,
-    such as vendors' libraries; `solver` tells them apart.
+    `choice` identifies the kernel: the solver by name, with its knobs.
     """
 
-    schedule: Schedule | None
+    choice: Choice
     why: str  # one sentence, shown by explain()
     effort: str = "off"  # effort of the search that found it
     predicted_s: float | None = None
@@ -65,19 +64,29 @@ class Plan:
     remembered: bool = False  # whether it comes from the cache instead of this process
     not_remembered: str = ""  # reason for the search: difference to the nearest remembered plan
     predicted_ratio: float | None = None  # predicted time divided by the default kernel's
-    in_place: Schedule | None = None  # fastest kernel that reads the user's arrays, where `schedule` packs a copy
+    in_place: Schedule | None = None  # fastest kernel that reads the user's arrays, where `choice` packs a copy
     in_place_s: float | None = None  # measured time of one product by `in_place`
     proposed_by: str = ""  # learned model that searched for candidates, with the cost of the search
     served_by: str | None = None  # library that serves where autosparse has no kernel, else None
-    solver: str = ""  # name of the solver; follows from the schedule where there is one
-    knobs: Hashable = None  # values that a solver without schedules is prepared with
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "solver", _solver(self))
 
     def __repr__(self) -> str:
         """Return a one-line summary without candidates; ``print(A.explain(B))`` explains the plan in words."""
         return f"Plan({_facts(self, why=self.why)}; effort={self.effort!r}, {len(self.candidates)} candidates)"
+
+    @property
+    def schedule(self) -> Schedule | None:
+        """Schedule of the kernel; None for the default solver and for solvers with knobs of their own."""
+        return self.choice.schedule
+
+    @property
+    def solver(self) -> str:
+        """Name of the solver, such as "sell", "default" or "mkl"."""
+        return self.choice.solver
+
+    @property
+    def knobs(self) -> Hashable:
+        """Values that a solver without schedules is prepared with; None where there is a schedule."""
+        return self.choice.knobs if self.schedule is None else None
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -87,12 +96,7 @@ class Plan:
     @property
     def is_default(self) -> bool:
         """Return whether the default kernel runs."""
-        return self.solver == DEFAULT_SOLVER
-
-    @property
-    def choice(self) -> Choice:
-        """Solver with its knobs, which identifies what runs."""
-        return _choice(self)
+        return self.choice.solver == DEFAULT_SOLVER
 
     def satisfies(self, effort: Effort, budget_s: float = 0.0) -> bool:
         """Return whether the plan was found with enough effort, and for a full search in enough time."""
@@ -121,23 +125,6 @@ class Plan:
         if tuned_s is None or not default_s or default_s <= tuned_s:
             return None
         return (self.tune_s + self.pack_s) / (default_s - tuned_s)
-
-
-def named(choice: Choice) -> dict[str, Any]:
-    """Return the fields of a plan or candidate that name `choice`."""
-    schedule = choice.schedule
-    return {"schedule": schedule, "solver": choice.solver, "knobs": choice.knobs if schedule is None else None}
-
-
-def _solver(one: Candidate | Plan) -> str:
-    """Return the solver's name: that of the schedule's family, or a name given for a solver without schedules."""
-    if one.schedule is not None or one.solver in FAMILIES:
-        return solver_of(one.schedule)
-    return one.solver or DEFAULT_SOLVER
-
-
-def _choice(one: Candidate | Plan) -> Choice:
-    return Choice(one.solver, one.knobs if one.schedule is None else one.schedule)
 
 
 def _facts(one: Candidate | Plan, *, why: str) -> str:

@@ -157,7 +157,7 @@ def plan(made: PlannedProduct, structure: CudaPattern, device: Device, run: Run,
     made.choice, made.launch, made.considered = found.choice, found.bound, found.considered
     made.why = _why(found) if reason is None else f"torch's own path: {reason}"
     store.save("device_plan", key.stable_hash(), _record(made, key))
-    event("plan", made.why, schedule="torch" if made.schedule is None else made.schedule.to_json())
+    event("plan", made.why, schedule=_text(made) or "torch")
 
 
 def _selector(problem: DeviceProblem, device: Device, run: Run, vendor: Vendor) -> Selector[Launch]:
@@ -208,8 +208,12 @@ def _adopt(made: PlannedProduct, problem: DeviceProblem, record: dict[str, Any])
 
 
 def _record(made: PlannedProduct, key: PlanKey) -> dict[str, Any]:
-    text = None if made.schedule is None else made.schedule.to_json()
-    return {"schedule": text, "effort": made.effort.value, "measured_s": made.measured_s, "key": key.to_json()}
+    return {"schedule": _text(made), "effort": made.effort.value, "measured_s": made.measured_s, "key": key.to_json()}
+
+
+def _text(made: PlannedProduct) -> str | None:
+    """Return the text of the kernel's schedule; None for torch's path."""
+    return made.schedule.to_json() if isinstance(made.schedule, DeviceSchedule) else None
 
 
 def _agrees(found: torch.Tensor, wanted: torch.Tensor, dtype: str) -> bool:
@@ -235,11 +239,12 @@ def told(structure: CudaPattern) -> Iterator[str]:
     """Yield an explanation for each kind of product of `structure`: solver, reason, schedule and candidates."""
     for made in structure.choices.values():
         schedule = made.schedule
-        by = "torch" if schedule is None else implementations.implementation_of(schedule, None).name
+        is_ours = isinstance(schedule, DeviceSchedule)
+        by = implementations.implementation_of(schedule, None).name if is_ours else "torch"
         turned = " of the transpose" * made.kind.transposed
         kind = f"{made.kind.operation}{turned} x {made.kind.n_dense_cols} {made.kind.dtype}"
-        yield f"{kind} by {by}: {made.why}" + ("" if schedule is None else f"\n  {schedule}")
-        if schedule is not None and schedule.is_composite:
+        yield f"{kind} by {by}: {made.why}" + (f"\n  {schedule}" if is_ours else "")
+        if isinstance(schedule, DeviceSchedule) and schedule.is_composite:
             yield from (f"  {line}" for line in composites.told(structure, made.kind.transposed, schedule))
         if made.considered:
             yield as_text((candidates_section(made.considered, made.choice),))

@@ -7,21 +7,19 @@ drift, so the winner is re-timed against the default kernel before it is stored.
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from autosparse.config import Effort
-from autosparse.core.composite import Composite
-from autosparse.core.plan import Plan, named
+from autosparse.core.composite import Composite, Schedule
+from autosparse.core.plan import Plan
 from autosparse.core.schedule import SuperSchedule
 from autosparse.core.solver import DEFAULT
 from autosparse.targets.priors import number
 from autosparse.tuner.search.outcome import plan_of
 from autosparse.tuner.search.race import LAST_ROUNDS, LAST_TIE, LastRace, Race, RaceRule, last_race
-from autosparse.tuner.search.search import Search
-from autosparse.tuner.search.second_round import CLOSE
+from autosparse.tuner.search.search import CLOSE, Search
 from autosparse.tuner.search.trial import Pause, Sample, Step, Trial
 from autosparse.tuning.memory.plan_lookup import remember
 from autosparse.tuning.trials.context import TuningContext
@@ -87,16 +85,20 @@ def confirmed(
     if incumbent.choice.is_default or incumbent.choice not in search.measured_s or default_s is None:
         return found
     start_s = clock()
-    incumbents = _incumbents(search, limit_s)
+    incumbents = _entrants(search, limit_s)
     winner = _winner(context, search, incumbents, limit_s=limit_s, clock=clock)
-    for other in _close(search, [one for one in _singles(search) if one not in incumbents])[:MAX_CLOSE]:
+    singles = [one for one in search.faster(default_s, SuperSchedule) if one not in incumbents]
+    for other in _close(search, singles)[:MAX_CLOSE]:
         if winner is not None or clock() - start_s > limit_s:
             break
         other.pack()  # its packed copy had no room before
         winner = _winner(context, search, [other] if other.ready else [], limit_s=limit_s, clock=clock)
     search.incumbent = winner or search.default
-    search.in_place = _confirmed_in_place(context, search, limit_s=limit_s, clock=clock)
-    return planned(search, tune_s=found.tune_s + clock() - start_s)
+    if (in_place := fastest_in_place(search)) is not None:
+        in_place.pack()
+        in_place = _winner(context, search, [in_place] if in_place.ready else [], limit_s=limit_s, clock=clock)
+    search.in_place = in_place
+    return plan_of(search, tune_s=found.tune_s + clock() - start_s)
 
 
 def fastest_in_place(search: Search) -> Trial | None:
@@ -105,35 +107,9 @@ def fastest_in_place(search: Search) -> Trial | None:
     None if there is none, or if the incumbent itself reads the user's arrays.
     """
     incumbent, limit_s = search.incumbent, (1.0 - search.style.rule.margin) * (search.default_s or 0.0)
-    if incumbent.choice.is_default or _reads_live(incumbent):
+    if incumbent.reads_live:
         return None
-    able = [one for one in search.trials if one.schedule is not None and _reads_live(one) and one.failed is None]
-    able = [one for one in able if search.measured_s.get(one.choice, math.inf) <= limit_s]
-    return min(able, key=lambda one: search.measured_s[one.choice], default=None)
-
-
-def _reads_live(trial: Trial) -> bool:
-    return isinstance(trial, ServedTrial) and trial.reads_live
-
-
-def planned(search: Search, *, tune_s: float) -> Plan:
-    """Return the plan of a finished search, including its kernel on the user's arrays."""
-    in_place = search.in_place
-    found = plan_of(search, tune_s=tune_s)
-    if in_place is None:
-        return found
-    return dataclasses.replace(found, in_place=in_place.schedule, in_place_s=search.measured_s.get(in_place.choice))
-
-
-def _confirmed_in_place(
-    context: TuningContext, search: Search, *, limit_s: float, clock: Callable[[], float]
-) -> Trial | None:
-    """Return the fastest kernel on the user's arrays if it wins a final race; None otherwise."""
-    trial = fastest_in_place(search)
-    if trial is None:
-        return None
-    trial.pack()
-    return _winner(context, search, [trial] if trial.ready else [], limit_s=limit_s, clock=clock)
+    return next((one for one in search.faster(limit_s) if isinstance(one.schedule, Schedule) and one.reads_live), None)
 
 
 def _winner(
@@ -168,27 +144,27 @@ def winner_of(races: Sequence[LastRace], *, n_composites: int) -> int | None:
     return next(iter(able or singles), None)
 
 
-def _incumbents(search: Search, limit_s: float) -> list[Trial]:
+def _entrants(search: Search, limit_s: float) -> list[Trial]:
     """Return the entrants of the final race: the incumbent, the best single format beside a composite, close losers.
 
     A composite that lost narrowly precedes single formats, if there is time for it. Where memory does not hold both
     packed copies, the times of the search decide which of them enters.
     """
-    incumbent = search.incumbent
-    singles = [one for one in _singles(search) if one is not incumbent]
+    incumbent, title_s = search.incumbent, search.measured_s[search.incumbent.choice]
+    singles = [one for one in search.faster(search.default_s or 0.0, SuperSchedule) if one is not incumbent]
     is_composite = isinstance(incumbent.schedule, Composite)
     if not incumbent.ready:  # it was dropped to make room for another candidate when the budget ended
         incumbent.pack()
-    title_s = search.measured_s[incumbent.choice]
     n_affordable = int(limit_s / (LAST_ROUNDS[0] * RUNS_A_ROUND * title_s)) - 2
-    composite = _close_composite(search) if n_affordable > 0 else None
-    n_affordable -= composite is not None
+    composites = [one for one in search.faster(CLOSE * title_s, Composite) if one is not incumbent]
+    composites = composites[:1] if n_affordable > 0 else []
+    n_affordable -= len(composites)
     n_rivals, incumbents = min(MAX_CLOSE, len(_close(search, singles)), n_affordable), [incumbent]
     for rival in singles[: max(int(is_composite), n_rivals)]:
         rival.pack()
         if rival.ready:
             incumbents.append(rival)
-    if composite is not None:
+    for composite in composites:
         composite.pack()
         if composite.ready:
             return [*incumbents[:1], composite, *incumbents[1:]] if is_composite else [composite, *incumbents]
@@ -201,30 +177,10 @@ def _incumbents(search: Search, limit_s: float) -> list[Trial]:
     return [singles[0] if singles[0].ready else incumbent]
 
 
-def _close_composite(search: Search) -> Trial | None:
-    """Return the fastest composite that lost narrowly to the incumbent; None if there is none."""
-    limit_s = CLOSE * search.measured_s[search.incumbent.choice]
-    others = [one for one in search.trials if one is not search.incumbent and one.failed is None]
-    able = [one for one in others if isinstance(one.schedule, Composite)]
-    able = [one for one in able if search.measured_s.get(one.choice, math.inf) <= limit_s]
-    return min(able, key=lambda one: search.measured_s[one.choice], default=None)
-
-
 def _close(search: Search, singles: Sequence[Trial]) -> list[Trial]:
     """Return the trials of `singles` that were nearly as fast as the fastest of them and the incumbent."""
-    title_s = min((search.measured_s[one.choice] for one in (search.incumbent, *singles)), default=0.0)
+    title_s = min(search.measured_s[one.choice] for one in (search.incumbent, *singles))
     return [one for one in singles if search.measured_s[one.choice] <= CLOSE * title_s]
-
-
-def _singles(search: Search) -> list[Trial]:
-    """Return single-format candidates that were faster than the default kernel, fastest first."""
-    times_s = {
-        one.choice: search.measured_s[one.choice]
-        for one in search.trials
-        if isinstance(one.schedule, SuperSchedule) and one.failed is None and one.choice in search.measured_s
-    }
-    able = [one for one in search.trials if times_s.get(one.choice, math.inf) < (search.default_s or 0.0)]
-    return sorted(able, key=lambda one: times_s[one.choice])
 
 
 def watch(context: TuningContext, served: Callable[[], ServedTrial | None], *, excess_s: float) -> Generator[
@@ -256,13 +212,13 @@ def watch(context: TuningContext, served: Callable[[], ServedTrial | None], *, e
 def _compared(entrants: Sequence[Trial], *, excess_s: float, warmup_s: float) -> Generator[Step, float | None, Race]:
     """Yield the samples of a race of the default kernel and the tuned one on the user's products; return the race."""
     race = Race(2, WATCH_RULE)
-    while (turn := race.next_entrant()) is not None:
+    for turn in race:
         price_s = 0.0 if turn else max(0.0, excess_s)
         sample = Sample(trial=entrants[turn], price_s=price_s, is_check=True, warmup_s=warmup_s)
         # The first product is a warm-up: it refills the caches with what the other kernel does not read.
         if (yield sample) is None or (seconds := (yield sample)) is None:
             break
-        race.add(seconds)
+        race.add(turn, seconds)
     return race
 
 
@@ -276,7 +232,7 @@ def _is_lost(race: Race) -> bool:
 def given_up(context: TuningContext, plan: Plan) -> Plan:
     """Store and return a plan with the default kernel in place of `plan`, whose kernel lost its advantage."""
     why = "the tuned kernel stopped being faster than the default one, or could not serve products any more"
-    instead = dataclasses.replace(plan, **named(DEFAULT), why=why)
+    instead = dataclasses.replace(plan, choice=DEFAULT, why=why)
     if plan.effort != Effort.OFF.value and not context.is_stale:
         remember(context, instead)
     return instead

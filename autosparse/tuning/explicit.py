@@ -12,7 +12,7 @@ import numpy as np
 from autosparse import _native
 from autosparse._native import memory, runtime_api
 from autosparse.config import Effort, get_options, parse_setting
-from autosparse.core.composite import Composite
+from autosparse.core.composite import Composite, Schedule
 from autosparse.core.pattern import Pattern
 from autosparse.core.plan import Plan
 from autosparse.core.problem import Problem
@@ -29,7 +29,6 @@ from autosparse.tuning import planner
 from autosparse.tuning.amortization import Tier
 from autosparse.tuning.live import LiveTuner
 from autosparse.tuning.memory import misses, notes, plan_lookup
-from autosparse.tuning.memory.history import packing_s
 from autosparse.tuning.problems import target_of
 from autosparse.tuning.rates.record import rates_in_use
 from autosparse.tuning.report import Report, ServingCosts, verdict_of
@@ -209,14 +208,14 @@ def _report(state: DispatchState, context: TuningContext, plan: Plan) -> Report:
             "hash": cost_estimates.price_s("hash", problem.operand_bytes),
             "rank": cost_estimates.price_s("rank"),
             "compile": cost_estimates.price_s("compile"),
-            "pack": packing_s(cost_estimates, problem.pattern.nnz),
+            "pack": context.packing_s(),
         },
     )
 
 
 def _implementation(plan: Plan, context: TuningContext) -> str:
     """Return the name of what computes the plan: an implementation of kernels, or a solver beside them."""
-    if plan.schedule is None and not plan.is_default:
+    if not plan.is_default and not isinstance(plan.schedule, Schedule):
         return plan.solver
     return _native.implementation_of(plan.schedule, context.options.compiler).name
 

@@ -197,7 +197,7 @@ class HybridDivider:
             tried_first = first_schedules(problem, kind, selection, at)
             able = tuple(one for one in tried_first if place.reason(problem.operation, one) is None)
             schedule = self._best(subset.pattern, subset.entries, place, able, share_s)
-            if schedule is None:
+            if not schedule:
                 return []
             winners.append(Part(selection, schedule))
             firsts.append(Part(selection, able[0] if able else schedule))

@@ -22,7 +22,7 @@ from autosparse.log import event
 from autosparse.notices import FallbackWarning, warn_once
 from autosparse.operands.holding import expected_look_s
 from autosparse.operands.unfolding import AnyOperand
-from autosparse.tuner.search.loop import Perform, StepLoop, done, skipped
+from autosparse.tuner.search.loop import StepLoop, done
 from autosparse.tuner.search.trial import Pause, Sample, Step, Work
 from autosparse.tuning import amortization, background, planner
 from autosparse.tuning.amortization import Outlook, TuningAccount
@@ -37,13 +37,15 @@ WAIT_S: Final = 0.5
 """Seconds a product waits for a step that may hang, such as a compiler; then the background thread continues it."""
 Product: TypeAlias = tuple[int, Serving | None, float]
 """A finished product: its number of columns, the tuned kernel (None: the default kernel), and its seconds."""
+Perform: TypeAlias = Callable[[], "float | None"]
+"""Function that performs a step and returns its seconds, or None when the step is skipped."""
 
 
 @dataclass(slots=True, eq=False)
 class LiveTuner:
     """Tuner of one dispatch state: runs single tuning steps and selects the kernel of the next product.
 
-    It is the policy of its step loop (`permit`): after a product, at most one piece of work that is paid for.
+    After a product, it performs at most one piece of work that is paid for.
     """
 
     state: DispatchState
@@ -106,7 +108,8 @@ class LiveTuner:
     def account(self) -> TuningAccount:
         """Return the account of this problem: products, and seconds in products, spent on tuning, and saved."""
         self.state.commit()
-        looked_s, tuned_s = self.service.choice.spent_s if self.service is not None else 0.0, self._incumbent_s()
+        looked_s = self.service.choice.spent_s if self.service is not None else 0.0
+        tuned_s = self.session.incumbent_s if self.session is not None else 0.0
         served_s = self.state.tuned_ns * 1e-9
         saved_s = amortization.saved_s(served_s, looked_s=looked_s, tuned_s=tuned_s, default_s=self.default_s)
         return TuningAccount(
@@ -175,12 +178,13 @@ class LiveTuner:
     def _go_on(self, product: Product | None = None, *, may_work: bool = False) -> None:
         """Run the steps that may run now; set the kernel of the next product and the time of the next `look`."""
         self._product, self._may_work = product, may_work
-        if self.loop is not None:
-            self.loop.run(self)
+        loop = self.loop
+        while loop is not None and loop.pending is not None and (perform := self._permit(loop.pending)) is not None:
+            loop.answer(perform())
         if self.pending is None:  # done: only the call counts of the history remain
             self._look_at(max(self.state.product_ns * 2e-9, 1e-2))
 
-    def permit(self, step: Step) -> Perform | None:
+    def _permit(self, step: Step) -> Perform | None:
         """Return a function that performs `step` now; None: not yet, and the kernel that serves until then is set."""
         product, self._product = self._product, None
         if isinstance(step, Pause):
@@ -195,7 +199,7 @@ class LiveTuner:
                 self._serve_next(served_of(step.trial), for_s=warmup_s)
             return sample
         if not self._affordable(step):
-            return skipped if step.kind == RATES_STEP else None
+            return (lambda: None) if step.kind == RATES_STEP else None
         if not self._may_work:
             self._serve_next(self._incumbent())
             return None
@@ -231,24 +235,21 @@ class LiveTuner:
         self.state.serving = self._incumbent()
         self.state.next_look_ns = min(FOREVER_NS, product_s * 1e9) if math.isfinite(product_s) else FOREVER_NS
 
-    def _wait_calls(self, n_calls: int) -> None:
-        """Set the next `look` to `n_calls` products from now, or sooner while a product's mean time is uncertain."""
-        mean_ns = self.state.product_ns / max(1, self.state.n_calls)
-        self.state.serving = self._incumbent()
-        n_since = self.state.n_calls - self._paused_at
-        self.state.next_look_ns = self.state.product_ns + min(n_calls, max(1, n_since)) * mean_ns
-
     def _pause_or_end(self, step: Pause) -> Perform | None:
+        """Return a function that ends the pause; None before, with the next look then or, sooner if times vary."""
         if step is not self._pause:
             self._pause, self._paused_at = step, self.state.n_calls
             self.resume_at = self._paused_at + step.n_calls
         if self.state.n_calls >= self.resume_at:
-            return skipped
-        self._wait_calls(self.resume_at - self.state.n_calls)
+            return lambda: None
+        self.state.serving = self._incumbent()
+        mean_ns = self.state.product_ns / max(1, self.state.n_calls)
+        n_calls = min(self.resume_at - self.state.n_calls, max(1, self.state.n_calls - self._paused_at))
+        self.state.next_look_ns = self.state.product_ns + n_calls * mean_ns
         return None
 
     def _sample_of(self, step: Sample, n_vecs: int, served_by: Serving | None, took_s: float) -> Perform | None:
-        """Return a function giving the seconds of the product just computed, or `skipped`; None if unfit for `step`."""
+        """Return a function giving the seconds of the product just computed, if it counts; None if unfit for `step`."""
         if not (self._checked.is_sample(n_vecs) if step.is_check else n_vecs == self.state.n_dense_cols):
             return None
         wanted: object = served_of(step.trial)
@@ -258,17 +259,14 @@ class LiveTuner:
                 return None
         self._n_refusals = 0
         if served_by is not wanted:
-            return skipped
+            return lambda: None
         if isinstance(served_by, ServedTrial):
             self._spend(served_by.looked_ns * 1e-9)
             took_s = max(1e-9, took_s - served_by.looked_ns * 1e-9)  # write checks are accounted for separately
-        known = [time_s for time_s in (self.outlook().default_s, self._incumbent_s()) if time_s]
+        incumbent_s = self.session.incumbent_s if self.session is not None else 0.0
+        known = [time_s for time_s in (self.outlook().default_s, incumbent_s) if time_s]
         self._spend(max(0.0, took_s - min(known, default=took_s)))
         return lambda: took_s
-
-    def _incumbent_s(self) -> float:
-        """Return the seconds of a product by the incumbent, timed beside default_s; 0 if there is none."""
-        return self.session.incumbent_s if self.session is not None and self.default_s else 0.0
 
     def _incumbent(self) -> ServedTrial | None:
         """Return the kernel that serves (None: default): the incumbent, or a fallback if its copy does not pay."""
@@ -277,7 +275,8 @@ class LiveTuner:
         if session is None or incumbent is None or incumbent.reads_live:
             self.service = None
             return incumbent
-        fallback_s, tuned_s = session.in_place_s or self.default_s, self._incumbent_s()
+        in_place_s = session.plan.in_place_s if session.in_place is not None else None
+        fallback_s, tuned_s = in_place_s or self.default_s, session.incumbent_s
         gain_s = fallback_s - tuned_s if tuned_s and fallback_s else None
         self.service = service = Service.of(incumbent, session.in_place, self.state, self.operand(), gain_s)
         return incumbent if service.choice.serves_packed and incumbent.ready else session.in_place

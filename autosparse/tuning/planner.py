@@ -10,10 +10,11 @@ import dataclasses
 import time
 from collections.abc import Callable, Generator
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from autosparse.config import Effort
-from autosparse.core.plan import EFFORT_IS_OFF, Plan, named
+from autosparse.core.composite import Schedule
+from autosparse.core.plan import EFFORT_IS_OFF, Plan
 from autosparse.core.solver import DEFAULT, choice_of
 from autosparse.core.values import dataclass
 from autosparse.errors import TUNING_FAILURES
@@ -21,15 +22,14 @@ from autosparse.log import event
 from autosparse.ops import OPS
 from autosparse.targets.priors import number
 from autosparse.tuner import Progress, Search, tune
-from autosparse.tuner.search.loop import StepLoop, WithinBudget
+from autosparse.tuner.search.loop import StepLoop, perform
 from autosparse.tuner.search.race import timed_s
 from autosparse.tuner.search.style import BLOCKING
-from autosparse.tuner.search.trial import Divider, Step, Work
+from autosparse.tuner.search.trial import Step, Work
 from autosparse.tuning import amortization
 from autosparse.tuning.confirmation import FINAL_SHARE, confirmed
 from autosparse.tuning.learned import training_domain_of
-from autosparse.tuning.memory.history import packing_s
-from autosparse.tuning.memory.misses import why_searched
+from autosparse.tuning.memory.misses import why_not_remembered
 from autosparse.tuning.memory.plan_lookup import (
     expected_gain,
     gain_kind,
@@ -59,7 +59,7 @@ class Decision:
 
 def default_plan(why: str, *, default_s: float | None = None, served_by: str | None = None) -> Plan:
     """Return a plan that uses the default kernel, or the library `served_by`, for the reason `why`."""
-    return Plan(**named(DEFAULT), why=why, default_s=default_s, measured_s=default_s, served_by=served_by)
+    return Plan(choice=DEFAULT, why=why, default_s=default_s, measured_s=default_s, served_by=served_by)
 
 
 def plan(
@@ -77,30 +77,29 @@ def plan(
     With `runs`, tuning starts only if that many products can pay for it; without, it always starts. With `may_lower`,
     `runs` may also select a less thorough tier than `effort`.
     """
-    if (why := _reason_untuned(context, effort)) is not None:
-        return Decision(default_plan(why))
+    if effort is Effort.OFF:
+        return Decision(default_plan(EFFORT_IS_OFF))
+    if context.problem.deterministic:
+        return Decision(default_plan("deterministic: one kernel, one summation order"))
     known = supported(context, recall(context))
     if known is not None and known.satisfies(effort, budget_s):
         return adopt(context, known)
-    best, budget_s, refusal = _worth(context, runs=runs, effort=effort, budget_s=budget_s, clock=clock)
-    effort = best if may_lower else effort
-    if refusal is not None:
-        return Decision(refusal)
-    if known is not None and known.satisfies(effort, budget_s):
-        return adopt(context, known)
+    if runs is not None:
+        best, budget_s, refusal = _worth(context, runs=runs, effort=effort, budget_s=budget_s, clock=clock)
+        effort = best if may_lower else effort
+        if refusal is not None:
+            return Decision(refusal)
+        if known is not None and known.satisfies(effort, budget_s):
+            return adopt(context, known)
     measure_within(context, budget_s, clock=clock)
     make_space(context)  # first, so that the observed price of ranking excludes it
     search = search_for(context, effort=effort, start=known.schedule if known else None, live=False)
     found = _raced(context, search, known, budget_s=budget_s, clock=clock, progress=progress)
     conclude(context, found)
-    return _decision(found, search)
-
-
-def _reason_untuned(context: TuningContext, effort: Effort) -> str | None:
-    """Return why the default kernel computes whatever is known; None if a plan may be looked up."""
-    if effort is Effort.OFF:
-        return EFFORT_IS_OFF
-    return "deterministic: one kernel, one summation order" if context.problem.deterministic else None
+    trial = served_of(search.incumbent)
+    if trial is not None and not trial.ready:  # it was dropped to make room for another candidate when the budget ended
+        trial.pack()
+    return Decision(found, trial, in_place_of(search))
 
 
 def _raced(
@@ -111,8 +110,15 @@ def _raced(
 
     An interrupt stores the measurements, releases the packed copies, and propagates.
     """
-    start_s, not_remembered, search_s = clock(), why_searched(context, known), budget_s * (1.0 - FINAL_SHARE)
-    search.divide = _divider_of(context, effort=search.effort, budget_s=search_s, known=known, clock=clock)
+    from autosparse.tuning.hybrid import divider_of  # live tuning never needs it
+
+    start_s, search_s = clock(), budget_s * (1.0 - FINAL_SHARE)
+    if known is None:
+        not_remembered = why_not_remembered(context)
+    else:
+        found_with = f"found with effort {known.effort} in {known.tune_s:.3g} s"
+        not_remembered = f"the remembered plan was {found_with}, less than requested"
+    search.divide = divider_of(context, effort=search.effort, budget_s=search_s, known=known, clock=clock)
     learn = partial(observe, context)
     try:
         found = tune(search, runner=context.runner, budget_s=search_s, clock=clock, progress=progress, observe=learn)
@@ -125,22 +131,6 @@ def _raced(
         raise
     finally:
         context.release()
-
-
-def _divider_of(context: TuningContext, **terms: Any) -> Divider | None:
-    """Return the composite source of `hybrid.divider_of`; imported here because live tuning never needs it."""
-    from autosparse.tuning.hybrid import divider_of
-
-    return divider_of(context, **terms)
-
-
-def _decision(found: Plan, search: Search) -> Decision:
-    """Return the plan `found` by `search` with the trials that run it, packed and ready."""
-    if (incumbent := served_of(search.incumbent)) is None:
-        return Decision(found)
-    if not incumbent.ready:  # it was dropped to make room for another candidate when the budget ended
-        incumbent.pack()
-    return Decision(found, incumbent, in_place_of(search))
 
 
 def in_place_of(search: Search) -> ServedTrial | None:
@@ -159,7 +149,7 @@ def adopt(context: TuningContext, known: Plan) -> Decision:
     """Make a remembered plan runnable; return the default kernel if that fails."""
     try:
         loop = StepLoop(adoption(context, known))
-        loop.run(WithinBudget(runner=context.runner))
+        perform(loop, runner=context.runner)
     except TUNING_FAILURES as err:
         return Decision(_unusable(known, f"{type(err).__name__}: {err}"))
     decision: Decision = loop.result
@@ -171,7 +161,7 @@ def adoption(context: TuningContext, known: Plan) -> Generator[Step, float | Non
     if (trial := served_of(context(known.choice))) is None:
         return Decision(known)
     build_s, pack_s = trial.build_price_s(), trial.pack_price_s()
-    is_built = known.schedule is None or context.is_built(known.schedule)
+    is_built = not isinstance(trial, KernelTrial) or context.is_built(trial.schedule)
     yield Work(
         kind="build", price_s=build_s, path_price_s=build_s + pack_s, do=trial.build, in_advance=is_built, may_hang=True
     )
@@ -189,7 +179,7 @@ def _adopt_in_place(context: TuningContext, known: Plan) -> Generator[Step, floa
     """Yield the steps that make the plan's kernel on the user's arrays runnable, if it needs no compiler."""
     schedule = known.in_place
     if (
-        schedule is None
+        not isinstance(schedule, Schedule)
         or context.supports(context.problem.operation, schedule) is not None
         or not context.is_built(schedule)
     ):
@@ -205,14 +195,12 @@ def _unusable(known: Plan, reason: str) -> Plan:
 
 
 def _worth(
-    context: TuningContext, *, runs: int | None, effort: Effort, budget_s: float, clock: Callable[[], float]
+    context: TuningContext, *, runs: int, effort: Effort, budget_s: float, clock: Callable[[], float]
 ) -> tuple[Effort, float, Plan | None]:
     """Return (effort, seconds that tuning may take, plan with the default kernel if tuning does not pay, else None).
 
     The effort is the requested one, or the less thorough tier with the least expected total for `runs` products.
     """
-    if runs is None:
-        return effort, budget_s, None
     run = context.runner(context(DEFAULT))
     if run is None or budget_s <= 0:
         return effort, budget_s, None
@@ -231,7 +219,7 @@ def tiers(context: TuningContext, *, default_s: float, most: Effort, budget_s: f
     cost_estimates, problem = context.stats.cost_estimates, context.problem
     prior = OPS[problem.operation].tuning.estimated_gain(problem.n_dense_cols)
     measured_gain = expected_gain(context)
-    pack_s = packing_s(cost_estimates, problem.pattern.nnz) + context.compare_price_s()
+    pack_s = context.packing_s() + context.compare_price_s()
     look_s = cost_estimates.price_s("rank") + pack_s + cost_estimates.price_s("load")
     n, rounds = BLOCKING.n_candidates, BLOCKING.rule.min_rounds
     each_s = cost_estimates.price_s("compile") + pack_s + 2 * rounds * default_s

@@ -18,7 +18,7 @@ from autosparse.tuner.search.loop import StepLoop
 from autosparse.tuner.search.outcome import plan_of
 from autosparse.tuner.search.trial import Sample, Steps, Work
 from autosparse.tuning.amortization import UNKNOWN_GAIN
-from autosparse.tuning.confirmation import fastest_in_place, given_up, planned, watch
+from autosparse.tuning.confirmation import fastest_in_place, given_up, watch
 from autosparse.tuning.memory import notes
 from autosparse.tuning.memory.plan_lookup import expected_gain, is_allowed, recall, remember_measured, supported
 from autosparse.tuning.memory.sizes import LARGE_ENTRIES
@@ -71,12 +71,7 @@ class TuningSession:
             return 0.0
         if self.search is not None:
             return self.search.measured_s.get(self.search.incumbent.choice, 0.0)
-        return self.plan.measured_s or 0.0
-
-    @property
-    def in_place_s(self) -> float:
-        """Seconds of one product by `in_place`, timed beside the default kernel; 0 if there is none."""
-        return (self.plan.in_place_s or 0.0) if self.in_place is not None else 0.0
+        return (self.plan.measured_s or 0.0) if self.plan.default_s else 0.0
 
     def keep_private(self, options: Options) -> None:
         """Stop writing results to disk, now and later, under the option ``cache=False``."""
@@ -211,7 +206,7 @@ class TuningSession:
         assert self.search is not None
         self.search.in_place = fastest_in_place(self.search)
         self.in_place = in_place_of(self.search)
-        self.plan, self.is_finished = planned(self.search, tune_s=self.tuning_s), True
+        self.plan, self.is_finished = plan_of(self.search, tune_s=self.tuning_s), True
         conclude(self.context, self.plan)
         notes.note(self.context, self.plan)
 
@@ -252,7 +247,7 @@ def _gain_after_ranking(context: TuningContext, search: Search) -> float:
 
     For operands larger than any cache it is the prediction alone: packing takes seconds, and past gains are of others.
     """
-    gain, ratio = expected_gain(context), search.queue.best_ratio()
+    gain, ratio = expected_gain(context), min(search.queue.ratios.values(), default=None)
     if ratio is None:
         return gain
     predicted = max(0.0, 1.0 - ratio)

@@ -25,6 +25,7 @@ from autosparse.tuner.space.own import OwnSpace, own_space
 
 from autosparse.core.plan import Plan
 from autosparse.core.schedule import SuperSchedule
+from autosparse.core.solver import choice_of
 from autosparse.dispatch.state import state_for
 from autosparse.errors import ScheduleError
 from autosparse.tuning.memory.plan_lookup import remember
@@ -223,6 +224,6 @@ def install(A: Any, n_dense_cols: int, schedule: SuperSchedule) -> Plan:
     operand.refresh()
     slot = state_for(operand, operand.rows or operand.validate(), n_dense_cols, False)
     slot.n_dense_cols = n_dense_cols
-    remember(context_of(operand, slot), Plan(schedule=schedule, why="chosen by BestFormat", effort="measure"))
+    remember(context_of(operand, slot), Plan(choice=choice_of(schedule), why="chosen by BestFormat", effort="measure"))
     plan: Plan = A.tune("matmul", columns=n_dense_cols, effort="measure")
     return plan

@@ -16,6 +16,7 @@ from autosparse.config import Effort
 from autosparse.core.formats import Format
 from autosparse.core.plan import Candidate, Plan
 from autosparse.core.schedule import SuperSchedule
+from autosparse.core.solver import choice_of
 from autosparse.notices import CacheWarning
 
 SCHEDULES = (
@@ -34,7 +35,7 @@ seconds = st.floats(min_value=0.0, max_value=1e15)
 maybe_seconds = st.none() | seconds
 candidates = st.builds(
     Candidate,
-    schedule=st.sampled_from(SCHEDULES),
+    choice=st.sampled_from(SCHEDULES).map(choice_of),
     predicted_s=maybe_seconds,
     measured_s=maybe_seconds,
     build_s=seconds,
@@ -44,7 +45,7 @@ candidates = st.builds(
 )
 plans = st.builds(
     Plan,
-    schedule=st.sampled_from(SCHEDULES),
+    choice=st.sampled_from(SCHEDULES).map(choice_of),
     why=st.text(max_size=40),
     effort=st.sampled_from([effort.value for effort in Effort]),
     predicted_s=maybe_seconds,

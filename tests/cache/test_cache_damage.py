@@ -13,6 +13,7 @@ from autosparse.cache.records import KINDS, Failure, History, plan_to_record
 from autosparse.cache.store import Store
 
 from autosparse.core.plan import Candidate, Plan
+from autosparse.core.solver import choice_of
 from autosparse.errors import BuildError
 from tests.cache.conftest import SCHEDULES, cache_warnings, failure
 
@@ -20,7 +21,9 @@ Opener = Callable[..., Store]
 Damage = Callable[[Path], None]
 
 RECORDS = {
-    "plan": plan_to_record(Plan(schedule=SCHEDULES[2], why="w", candidates=(Candidate(schedule=SCHEDULES[3]),))),
+    "plan": plan_to_record(
+        Plan(choice=choice_of(SCHEDULES[2]), why="w", candidates=(Candidate(choice=choice_of(SCHEDULES[3])),))
+    ),
     "history": History().observe(process="p", calls=3, spent_s=0.5).to_record(),
     "machine": {"rates_s": {"compile": [0.3, 2]}},
     "features": {"values": [0.25, -1.5, 3.0]},

@@ -24,6 +24,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autosparse.core.plan import Plan
+from autosparse.core.solver import DEFAULT
 from autosparse.errors import RecordError
 from tests.cache.conftest import plans
 
@@ -159,7 +160,7 @@ def test_plan_with_a_wrong_field_is_a_record_error(data: st.DataObject, plan: Pl
 
 
 def test_plan_of_a_later_release_with_more_fields_is_read() -> None:
-    plan = Plan(schedule=None, why="w")
+    plan = Plan(choice=DEFAULT, why="w")
     assert plan_from_record(plan_to_record(plan) | {"later": [1]}) == dataclasses.replace(plan, remembered=True)
 
 

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from autosparse import config
 from autosparse.config import Effort
 from autosparse.core.plan import Plan
+from autosparse.core.solver import DEFAULT
 from autosparse.errors import CacheError, InputTypeError, OptionError
 from tests.cache.conftest import failure, files_in, plans
 
@@ -47,8 +48,8 @@ def test_higher_effort_wins_then_the_newer(tmp_path: Path, ours: Effort, theirs:
     now = {"ours": 10.0, "theirs": 10.0} | {newer: 20.0}
     here = Store(tmp_path / "here", clock=lambda: now["ours"])
     there = Store(None, clock=lambda: now["theirs"])
-    here.save("plan", "k", plan_to_record(Plan(schedule=None, why="ours", effort=ours.value)))
-    there.save("plan", "k", plan_to_record(Plan(schedule=None, why="theirs", effort=theirs.value)))
+    here.save("plan", "k", plan_to_record(Plan(choice=DEFAULT, why="ours", effort=ours.value)))
+    there.save("plan", "k", plan_to_record(Plan(choice=DEFAULT, why="theirs", effort=theirs.value)))
     wisdom.write(there, tmp_path / "w.json", kinds=WISDOM_KINDS)
     theirs_wins = (theirs.rank, now["theirs"]) > (ours.rank, now["ours"])
     assert wisdom.read(here, tmp_path / "w.json") == theirs_wins
@@ -61,7 +62,7 @@ def test_higher_effort_wins_then_the_newer(tmp_path: Path, ours: Effort, theirs:
 def test_an_imported_plan_replaces_a_cached_miss(tmp_path: Path) -> None:
     there, here = Store(None), Store(tmp_path / "here")
     assert here.load("plan", "k") is None
-    there.save("plan", "k", plan_to_record(Plan(schedule=None, why="w")))
+    there.save("plan", "k", plan_to_record(Plan(choice=DEFAULT, why="w")))
     wisdom.write(there, tmp_path / "w.json", kinds=WISDOM_KINDS)
     wisdom.read(here, tmp_path / "w.json")
     assert here.load("plan", "k") is not None
@@ -82,7 +83,7 @@ def test_wisdom_contains_no_machine_rates_failures_or_kernels(tmp_path: Path) ->
 def test_broken_records_are_not_exported(tmp_path: Path) -> None:
     store = Store(tmp_path / "here")
     for key in ("a", "b"):
-        store.save("plan", key, plan_to_record(Plan(schedule=None, why="w")))
+        store.save("plan", key, plan_to_record(Plan(choice=DEFAULT, why="w")))
     next(path for path in files_in(tmp_path / "here") if "plan-" in str(path)).write_text("{}")
     assert wisdom.write(Store(tmp_path / "here"), tmp_path / "w.json", kinds=WISDOM_KINDS) == 1
 
@@ -92,7 +93,7 @@ def _sealed(kind: str, key: str, record: dict[str, object], schema: int | None =
     return Envelope.seal(kind, key, record, schema=schema, saved_at=1.0).to_json()
 
 
-GOOD = _sealed("plan", "good", plan_to_record(Plan(schedule=None, why="w")))
+GOOD = _sealed("plan", "good", plan_to_record(Plan(choice=DEFAULT, why="w")))
 BAD_ENTRIES = {
     "not an object": 7,
     "checksum": {**GOOD, "checksum": "0" * 32},
@@ -107,10 +108,10 @@ BAD_ENTRIES = {
     "a date that is none": {**GOOD, "saved_at": 10**400},
     "unknown kind": _sealed("kernel", "k", {"files": {}}),
     "path as kind": _sealed("../../evil", "k", {}),
-    "other schema": _sealed("plan", "k", plan_to_record(Plan(schedule=None, why="w")), schema=999),
+    "other schema": _sealed("plan", "k", plan_to_record(Plan(choice=DEFAULT, why="w")), schema=999),
     "not a plan": _sealed("plan", "k", {"schedule": {"version": 1, "unroll": 0}, "why": "w"}),
     "wrong type": _sealed("history", "k", {"n_calls": "many"}),
-    "long key": _sealed("plan", "k" * 100_000, plan_to_record(Plan(schedule=None, why="w"))),
+    "long key": _sealed("plan", "k" * 100_000, plan_to_record(Plan(choice=DEFAULT, why="w"))),
 }
 
 
@@ -124,7 +125,7 @@ def test_bad_entry_is_left_out_and_the_rest_kept(tmp_path: Path, bad: str) -> No
 
 @pytest.mark.parametrize("key", ["../../../evil", "/etc/evil", "a/b", "..", "C:\\evil", "evil\x00", "\udc80"])
 def test_keys_cannot_leave_the_folder(tmp_path: Path, key: str) -> None:
-    entry = _sealed("plan", key, plan_to_record(Plan(schedule=None, why="w")))
+    entry = _sealed("plan", key, plan_to_record(Plan(choice=DEFAULT, why="w")))
     (tmp_path / "w.json").write_text(json.dumps({"autosparse_wisdom": 1, "entries": [entry]}))
     store = Store(tmp_path / "deep" / "er" / "here")
     assert wisdom.read(store, tmp_path / "w.json") == 1
@@ -137,7 +138,7 @@ def test_a_broken_record_of_ours_is_no_reason_to_refuse_a_good_one(tmp_path: Pat
     there, here = Store(None), Store(tmp_path / "here")
     here.save("plan", "k", {"effort": [1], "why": 3})
     here.save("history", "h", {"n_calls": "many"})
-    there.save("plan", "k", plan_to_record(Plan(schedule=None, why="w")))
+    there.save("plan", "k", plan_to_record(Plan(choice=DEFAULT, why="w")))
     there.save("history", "h", {"n_calls": 3})
     wisdom.write(there, tmp_path / "w.json", kinds=WISDOM_KINDS)
     assert wisdom.read(here, tmp_path / "w.json") == 2
@@ -186,7 +187,7 @@ def test_too_many_entries_are_refused(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_public_functions_use_the_store_in_force(tmp_path: Path) -> None:
     with config.options(cache_dir=tmp_path / "here"):
-        open_store().save("plan", "k", plan_to_record(Plan(schedule=None, why="w")))
+        open_store().save("plan", "k", plan_to_record(Plan(choice=DEFAULT, why="w")))
         open_store().save("failure", "k", failure())
         assert wisdom_export(tmp_path / "w.json") == 1
         wisdom_forget()

@@ -18,6 +18,7 @@ from autosparse.tuner.space import families as space
 from autosparse.cli import COMMANDS, EXAMPLES, demo, main, make_parser
 from autosparse.cli.operands import Pair
 from autosparse.core.plan import Plan
+from autosparse.core.solver import choice_of
 
 # the search ends long before the budget; one that was cut short would resume later
 QUICK = ("--effort", "measure", "--budget-s", "60")
@@ -122,7 +123,10 @@ def test_demo_compares_what_was_measured_together(matrix, capsys, monkeypatch):
     monkeypatch.setattr(demo.timing, "race", lambda calls: {name: seconds[name] for name in calls})
     schedule = space.schedule("matmul", "csr", {})
     plan = Plan(
-        schedule=schedule, why="fastest of 3 measured, 1.36x the default kernel", default_s=1.36, measured_s=1.0
+        choice=choice_of(schedule),
+        why="fastest of 3 measured, 1.36x the default kernel",
+        default_s=1.36,
+        measured_s=1.0,
     )
     pair = Pair.read(Path(matrix), "float32")
     shown = demo._measured(pair, demo.Tuned(1, pair.dense(1), 1e-3, plan))

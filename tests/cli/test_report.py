@@ -7,14 +7,17 @@ from autosparse import cache
 from autosparse.cli import main
 from autosparse.core.plan import Plan
 from autosparse.core.schedule import SuperSchedule
+from autosparse.core.solver import DEFAULT, choice_of
 from autosparse.explain.cache_report import CacheReport
 
 
 def remembered(folder):
     """Fill a cache with three plans: a gain, a default kernel that stays, and another operation."""
     asp.set_options(cache_dir=folder)
-    faster = Plan(schedule=SuperSchedule(), why="", effort="measure", default_s=3e-3, measured_s=1e-3, tune_s=0.5)
-    stays = Plan(schedule=None, why="", effort="measure", default_s=1e-3, measured_s=1e-3, tune_s=0.25)
+    faster = Plan(
+        choice=choice_of(SuperSchedule()), why="", effort="measure", default_s=3e-3, measured_s=1e-3, tune_s=0.5
+    )
+    stays = Plan(choice=DEFAULT, why="", effort="measure", default_s=1e-3, measured_s=1e-3, tune_s=0.25)
     store = cache.open_store()
     for n, (plan, operation, columns) in enumerate(((faster, "matmul", 8), (stays, "matmul", 1), (stays, "sddmm", 8))):
         key = {"operation": operation, "columns_bucket": columns, "dtype": "float64", "transposed": False}

@@ -64,7 +64,9 @@ def remembered(
     found = state_of(A)
     A._cell.refresh()
     context = context_of(A._cell, found)
-    plan = Plan(schedule=schedule, why="a test", effort=effort, default_s=2.0 * measured_s, measured_s=measured_s)
+    plan = Plan(
+        choice=choice_of(schedule), why="a test", effort=effort, default_s=2.0 * measured_s, measured_s=measured_s
+    )
     plan_lookup.remember(context, plan)
     context.store.flush()
     notes.note(context, plan, is_asked=is_asked)
@@ -249,7 +251,7 @@ def test_a_search_that_is_not_finished_leaves_its_plan_without_a_thread(own_cach
     tuner = live_tuner_of(found, A._cell)
     assert tuner.session is not None
     context = tuner.session.context = context_of(A._cell, found)
-    plan = Plan(schedule=BLOCKS, why="a test", effort="estimate", default_s=2e-4, measured_s=1e-4)
+    plan = Plan(choice=choice_of(BLOCKS), why="a test", effort="estimate", default_s=2e-4, measured_s=1e-4)
     monkeypatch.setattr(plan_lookup, "plan_of", lambda *_, **__: plan)
     monkeypatch.setattr(late, "write_soon", lambda _: pytest.fail("a thread would write it"))
     trial = context(choice_of(BLOCKS))
@@ -264,9 +266,14 @@ def test_a_search_that_is_not_finished_leaves_its_plan_without_a_thread(own_cach
 
 def unfinished(times_s: dict[SuperSchedule, float], *, default_s: float, effort: str = "estimate") -> Plan:
     best = min(times_s, key=times_s.__getitem__)
-    found = tuple(Candidate(schedule=one, measured_s=time_s, n_samples=9) for one, time_s in times_s.items())
+    found = tuple(Candidate(choice=choice_of(one), measured_s=time_s, n_samples=9) for one, time_s in times_s.items())
     return Plan(
-        schedule=best, why="a test", effort=effort, default_s=default_s, measured_s=times_s[best], candidates=found
+        choice=choice_of(best),
+        why="a test",
+        effort=effort,
+        default_s=default_s,
+        measured_s=times_s[best],
+        candidates=found,
     )
 
 

@@ -12,6 +12,7 @@ from autosparse.core.pattern import Pattern
 from autosparse.core.plan import Candidate, Plan
 from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
+from autosparse.core.solver import DEFAULT, choice_of
 from autosparse.core.target import Target
 from autosparse.tuning.report import Report
 
@@ -48,15 +49,17 @@ def problem(**changed: Any) -> Problem:
 
 
 CANDIDATES = (
-    Candidate(schedule=None, measured_s=2e-3, predicted_s=2.1e-3),
-    Candidate(schedule=BLOCKS, measured_s=1e-3, predicted_s=0.9e-3, build_s=0.31, pack_s=4e-3, packed_bytes=4096),
-    Candidate(schedule=NARROW, failed="cc said:\n  <error> & 'more'"),
+    Candidate(choice=DEFAULT, measured_s=2e-3, predicted_s=2.1e-3),
+    Candidate(
+        choice=choice_of(BLOCKS), measured_s=1e-3, predicted_s=0.9e-3, build_s=0.31, pack_s=4e-3, packed_bytes=4096
+    ),
+    Candidate(choice=choice_of(NARROW), failed="cc said:\n  <error> & 'more'"),
 )
 TUNED = Plan(
-    schedule=BLOCKS, why="it won the race", effort="measure", predicted_s=0.9e-3, measured_s=1e-3, default_s=2e-3,
-    tune_s=0.996, pack_s=4e-3, packed_bytes=4096, candidates=CANDIDATES,
+    choice=choice_of(BLOCKS), why="it won the race", effort="measure", predicted_s=0.9e-3, measured_s=1e-3,
+    default_s=2e-3, tune_s=0.996, pack_s=4e-3, packed_bytes=4096, candidates=CANDIDATES,
 )  # fmt: skip
-UNTUNED = Plan(schedule=None, why="tuning costs more than 3 products save")
+UNTUNED = Plan(choice=DEFAULT, why="tuning costs more than 3 products save")
 
 
 def report(plan: Plan = TUNED, **changed: Any) -> Report:

@@ -21,6 +21,7 @@ from autosparse.core.formats import Format
 from autosparse.core.pattern import Pattern
 from autosparse.core.plan import Candidate, Plan
 from autosparse.core.schedule import SuperSchedule
+from autosparse.core.solver import DEFAULT, choice_of
 from autosparse.documents import write_whole
 from autosparse.errors import MissingExtraError
 from autosparse.explain import Explanation, pictures
@@ -93,7 +94,7 @@ def test_before_tuning_the_expected_price_and_gain_are_told():
 
 def test_products_left_to_scipy_have_no_loops_and_no_price():
     text = str(
-        Explanation(report(Plan(schedule=None, why="int8 is not for our kernels", served_by="SciPy"), prices_s={}))
+        Explanation(report(Plan(choice=DEFAULT, why="int8 is not for our kernels", served_by="SciPy"), prices_s={}))
     )
     assert "SciPy's own code" in text
     assert "int8 is not for our kernels" in text
@@ -153,7 +154,7 @@ def test_page_is_well_formed_escaped_and_has_the_facts_of_the_text():
 @given(st.text(max_size=60))
 @settings(max_examples=50, deadline=None)
 def test_no_text_can_break_the_page(text: str):
-    reader = read(Explanation(report(Plan(schedule=None, why=text), verdict=text))._repr_html_())
+    reader = read(Explanation(report(Plan(choice=DEFAULT, why=text), verdict=text))._repr_html_())
     assert "script" not in reader.tags or "script" not in text
 
 
@@ -351,10 +352,10 @@ def test_an_empty_pattern_and_a_tensor_have_no_features():
 
 def test_an_estimate_is_told_in_ratios_until_products_have_taken_time():
     estimate = Plan(
-        schedule=BLOCKS, why="the model expects it to be the fastest", effort="estimate", tune_s=0.03, pack_s=0.01,
-        predicted_ratio=0.6, candidates=(
-            Candidate(schedule=None, predicted_ratio=1.0), Candidate(schedule=BLOCKS, predicted_ratio=0.6),
-            Candidate(schedule=NARROW, predicted_ratio=0.75),
+        choice=choice_of(BLOCKS), why="the model expects it to be the fastest", effort="estimate", tune_s=0.03,
+        pack_s=0.01, predicted_ratio=0.6, candidates=(
+            Candidate(choice=DEFAULT, predicted_ratio=1.0), Candidate(choice=choice_of(BLOCKS), predicted_ratio=0.6),
+            Candidate(choice=choice_of(NARROW), predicted_ratio=0.75),
         ),
     )  # fmt: skip
     before = str(Explanation(report(estimate)))
@@ -371,7 +372,7 @@ def test_an_estimate_is_told_in_ratios_until_products_have_taken_time():
 
 def test_the_ten_best_candidates_are_listed_with_predicted_and_measured_times():
     others = [dataclasses.replace(BLOCKS, prefetch=n) for n in range(20, 31)]
-    predicted = tuple(Candidate(schedule=one, predicted_ratio=0.5 + 0.01 * n) for n, one in enumerate(others))
+    predicted = tuple(Candidate(choice=choice_of(one), predicted_ratio=0.5 + 0.01 * n) for n, one in enumerate(others))
     plan = dataclasses.replace(TUNED, candidates=(*CANDIDATES, *predicted))
     text = str(Explanation(report(plan)))
     assert "Candidates" in text

@@ -14,6 +14,7 @@ import pytest
 from autosparse.core.formats import Format
 from autosparse.core.plan import Candidate, Plan
 from autosparse.core.schedule import SuperSchedule
+from autosparse.core.solver import choice_of
 from autosparse.explain import Explanation, pictures
 from autosparse.tuning.amortization import Tier
 from tests.explain.samples import CANDIDATES, NARROW, TUNED, UNTUNED, pattern, problem, report
@@ -34,8 +35,10 @@ TIERS = tuple(Tier(name=name, price_s=price_s, gain=0.1) for name, price_s in ((
 def many(n: int) -> Plan:
     """Return a plan with `n` candidates of long names."""
     shown = [dataclasses.replace(LONG, chunk=16384 + at) for at in range(n)]
-    timed = [Candidate(schedule=one, measured_s=1e-3 * (at + 1), predicted_s=2e-3) for at, one in enumerate(shown)]
-    return dataclasses.replace(TUNED, schedule=shown[0], candidates=(CANDIDATES[0], *timed))
+    timed = [
+        Candidate(choice=choice_of(one), measured_s=1e-3 * (at + 1), predicted_s=2e-3) for at, one in enumerate(shown)
+    ]
+    return dataclasses.replace(TUNED, choice=choice_of(shown[0]), candidates=(CANDIDATES[0], *timed))
 
 
 PLANS = {
@@ -44,7 +47,7 @@ PLANS = {
     "long names": many(12),
     "one candidate": many(1),
     "no time at all": dataclasses.replace(
-        TUNED, measured_s=1e-9, candidates=(Candidate(schedule=NARROW, measured_s=0.0),)
+        TUNED, measured_s=1e-9, candidates=(Candidate(choice=choice_of(NARROW), measured_s=0.0),)
     ),
     "huge times": dataclasses.replace(TUNED, default_s=4e5, measured_s=1e5, tune_s=1e7),
     "pays at once": dataclasses.replace(TUNED, tune_s=0.0, pack_s=0.0),

@@ -10,6 +10,7 @@ import scipy.sparse as sps
 
 import autosparse as asp
 from autosparse.core.plan import Candidate, Plan
+from autosparse.core.solver import DEFAULT, choice_of
 from autosparse.explain import Explanation
 from tests.explain.samples import BLOCKS, CANDIDATES, TUNED, UNTUNED, report
 
@@ -32,8 +33,8 @@ def test_the_line_says_what_runs_and_why() -> None:
         assert words in text
     assert "default kernel" in repr(UNTUNED)
     assert UNTUNED.why in repr(UNTUNED)
-    assert "SciPy" in repr(Plan(schedule=None, why="int8", served_by="SciPy"))
-    assert "0.60 x default" in repr(Candidate(schedule=BLOCKS, predicted_ratio=0.6))
+    assert "SciPy" in repr(Plan(choice=DEFAULT, why="int8", served_by="SciPy"))
+    assert "0.60 x default" in repr(Candidate(choice=choice_of(BLOCKS), predicted_ratio=0.6))
 
 
 def test_repr_of_plans_of_a_matrix_is_one_line() -> None:

@@ -25,6 +25,7 @@ import autosparse as asp
 from autosparse import cache
 from autosparse.core.formats import PRESETS
 from autosparse.core.plan import Candidate, Plan
+from autosparse.core.solver import choice_of
 from autosparse.dispatch.state import state_for
 from autosparse.tuning import live
 from autosparse.tuning.memory import history, plan_lookup
@@ -84,9 +85,15 @@ class World:
         if kind == "plan":
             schedule = rng.choice(self.schedules)
             times = {"predicted_s": 1e-5, "measured_s": 1e-5, "predicted_ratio": 0.5}
-            others = tuple(Candidate(schedule=one, **times) for one in self.schedules[:2])
+            others = tuple(Candidate(choice=choice_of(one), **times) for one in self.schedules[:2])
             made = Plan(
-                schedule=schedule, why="w", effort="full", default_s=2e-5, tune_s=0.1, candidates=others, **times
+                choice=choice_of(schedule),
+                why="w",
+                effort="full",
+                default_s=2e-5,
+                tune_s=0.1,
+                candidates=others,
+                **times,
             )
             return cache.plan_to_record(made)
         if kind == "history":
@@ -144,7 +151,7 @@ def plant(kind: str, key: str, record: Any) -> None:
 
 def is_adopted(world: World, schedule: Any) -> bool:
     """Return whether an undamaged plan with this schedule serves one of the first eight products."""
-    plan = Plan(schedule=schedule, why="w", effort="full", default_s=2e-5, measured_s=1e-5, tune_s=0.1)
+    plan = Plan(choice=choice_of(schedule), why="w", effort="full", default_s=2e-5, measured_s=1e-5, tune_s=0.1)
     plant("plan", world.key("plan", random.Random(0)), cache.plan_to_record(plan))
     operand = world.make()
     for _ in range(8):

@@ -6,23 +6,30 @@ import ast
 import json
 import re
 
+import pytest
+
 from autosparse.targets import priors
 from tests.house.sources import sources
 
 DECIDING = ("autosparse.tuning", "autosparse.tuner.search")
 """Packages that choose among candidates."""
+EINSUM = ("candidates", "choice", "cost", "race", "remembered")
+CHOOSING = (*DECIDING, "autosparse.cuda", *(f"autosparse.contraction.{name}" for name in EINSUM))
+"""Packages and prefixes of modules of all planners: CPU, GPU and einsum (candidates, choice, cost)."""
 PLANNERS = (*DECIDING, "autosparse.contraction", "autosparse.cuda")
-"""The same, and the packages of einsum programs and of products on GPUs."""
+"""Packages that choose among candidates, and those of einsum programs and of products on GPUs."""
 
 
-def test_candidates_are_not_identified_by_address() -> None:
-    deciding = [one for one in sources() if one.name.startswith(DECIDING)]
-    assert len(deciding) > 40
+@pytest.mark.parametrize("pattern", [r"(?<![\w.])id\(", r"\bschedule is (not )?None\b", r"\bschedule=None\b"])
+def test_candidates_are_identified_by_choice(pattern: str) -> None:
+    """Neither the address of an object nor the absence of a schedule names a candidate: its `Choice` does."""
+    deciding = [one for one in sources() if one.name.startswith(CHOOSING)]
+    assert len(deciding) > 80
     found = [
         f"{one.name}:{at}"
         for one in deciding
         for at, line in enumerate(one.text.splitlines(), 1)
-        if re.search(r"(?<![\w.])id\(", line)
+        if re.search(pattern, line)
     ]
     assert not found, found
 

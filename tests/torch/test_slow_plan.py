@@ -8,6 +8,7 @@ from autosparse.tuner.space import families as space
 
 import autosparse as asp
 from autosparse.core.plan import Plan
+from autosparse.core.solver import choice_of
 from autosparse.dispatch.state import state_for
 from autosparse.tuning import planner
 from autosparse.tuning.setup import context_of, live_tuner_of, session_of
@@ -34,7 +35,7 @@ def test_a_slow_plan_is_given_up(*, transposed: bool) -> None:
         with held(A.rows, A.values, transposed=transposed) as ours:
             state = state_for(ours, ours.rows, 64, False)
             context = context_of(ours, state)
-            plan = Plan(schedule=schedule, why="", default_s=1.0, measured_s=0.5)
+            plan = Plan(choice=choice_of(schedule), why="", default_s=1.0, measured_s=0.5)
             decision = planner.adopt(context, plan)
             assert decision.trial is not None
             live_tuner = live_tuner_of(state, ours)

@@ -6,7 +6,7 @@ import random
 
 import pytest
 from autosparse.tuner.search.earlier import MAX_EARLIER, Earlier, Ratio
-from autosparse.tuner.search.loop import StepLoop, WithinBudget
+from autosparse.tuner.search.loop import StepLoop, perform
 from autosparse.tuner.search.outcome import plan_of
 from autosparse.tuner.search.race import RaceRule
 from autosparse.tuner.search.search import LIVE, Search
@@ -37,7 +37,7 @@ def a_process(factory: FakeFactory, known: Plan | None, *, budget_s: float) -> t
     """Search for `budget_s` seconds of the factory's clock, then end; return the search and its plan."""
     search = begun(factory, known)
     loop = StepLoop(search.steps())
-    loop.run(WithinBudget(runner=factory.run_of, budget_s=budget_s, clock=factory.clock))
+    perform(loop, runner=factory.run_of, budget_s=budget_s, clock=factory.clock)
     loop.close()
     return search, plan_of(search, tune_s=0.0)
 
@@ -83,9 +83,10 @@ def test_a_plan_is_admitted_by_a_race_with_the_default_kernel_in_its_own_process
     """Check that the best schedule of a record is not used without a new measurement."""
     best = EVERYTHING[3]
     known = Plan(
-        schedule=best, why="", default_s=1e-3, measured_s=1e-4,
+        choice=choice_of(best), why="", default_s=1e-3, measured_s=1e-4,
         candidates=tuple(
-            Candidate(schedule=one, measured_s=1e-4 if one == best else 2e-4, n_samples=99) for one in EVERYTHING[:40]
+            Candidate(choice=choice_of(one), measured_s=1e-4 if one == best else 2e-4, n_samples=99)
+            for one in EVERYTHING[:40]
         ),
     )  # fmt: skip
     factory = a_factory(lambda one: 1e-3 if one is None else 2e-3)
@@ -100,9 +101,11 @@ def test_records_never_select_a_slower_kernel() -> None:
         rng = random.Random(seed)
         names = rng.sample(EVERYTHING, 20)
         known = Plan(
-            schedule=names[0], why="", default_s=rng.choice([1e-9, 1e-3, 1e9]), measured_s=1e-3,
+            choice=choice_of(names[0]), why="", default_s=rng.choice([1e-9, 1e-3, 1e9]), measured_s=1e-3,
             candidates=tuple(
-                Candidate(schedule=one, measured_s=rng.choice([1e-12, 1e-3, 1e12]), n_samples=rng.randrange(100))
+                Candidate(
+                    choice=choice_of(one), measured_s=rng.choice([1e-12, 1e-3, 1e12]), n_samples=rng.randrange(100)
+                )
                 for one in names
             ),
         )  # fmt: skip
@@ -130,19 +133,25 @@ def test_a_candidate_that_was_far_behind_is_measured_with_few_samples() -> None:
 @given(st.integers(min_value=0, max_value=200))
 def test_carried_measurements_are_bounded(n: int) -> None:
     names = (EVERYTHING * (n // len(EVERYTHING) + 1))[:n]
-    candidates = tuple(Candidate(schedule=one, measured_s=1e-3, n_samples=at + 1) for at, one in enumerate(names))
-    found = Earlier.of(Plan(schedule=None, why="", default_s=1e-3, candidates=candidates))
+    candidates = tuple(
+        Candidate(choice=choice_of(one), measured_s=1e-3, n_samples=at + 1) for at, one in enumerate(names)
+    )
+    found = Earlier.of(Plan(choice=DEFAULT, why="", default_s=1e-3, candidates=candidates))
     assert len(found.ratios) == min(MAX_EARLIER, len(set(names)))
 
 
 def test_candidates_without_samples_or_times_are_not_carried() -> None:
     one = EVERYTHING[0]
-    for wrong in (Candidate(schedule=one), Candidate(schedule=one, measured_s=1e-3), Candidate(schedule=None)):
-        assert not Earlier.of(Plan(schedule=None, why="", default_s=1e-3, candidates=(wrong,))).ratios
-    good = Candidate(schedule=one, measured_s=1e-3, n_samples=9)
-    assert not Earlier.of(Plan(schedule=None, why="", candidates=(good,))).ratios
+    for wrong in (
+        Candidate(choice=choice_of(one)),
+        Candidate(choice=choice_of(one), measured_s=1e-3),
+        Candidate(choice=DEFAULT),
+    ):
+        assert not Earlier.of(Plan(choice=DEFAULT, why="", default_s=1e-3, candidates=(wrong,))).ratios
+    good = Candidate(choice=choice_of(one), measured_s=1e-3, n_samples=9)
+    assert not Earlier.of(Plan(choice=DEFAULT, why="", candidates=(good,))).ratios
     assert not Earlier.of(None).ratios
-    assert Earlier.of(Plan(schedule=None, why="", default_s=2e-3, candidates=(good,))).ratios == {
+    assert Earlier.of(Plan(choice=DEFAULT, why="", default_s=2e-3, candidates=(good,))).ratios == {
         choice_of(one): Ratio(0.5, 9)
     }
 

@@ -14,8 +14,8 @@ from tests.tuner.fakes import FakeClock, Noise
 
 def run_race(times_s: Sequence[float], *, seed: int, level: float, rule: RaceRule | None = None) -> Race:
     race, noise = Race(len(times_s), rule or RaceRule()), Noise(seed, level=level)
-    while (turn := race.next_entrant()) is not None:
-        race.add(times_s[turn] * noise.factor())
+    for turn in race:
+        race.add(turn, times_s[turn] * noise.factor())
     return race
 
 
@@ -49,9 +49,9 @@ def test_race_of_equals_keeps_the_default() -> None:
 
 def test_race_survives_drift_that_hits_everyone() -> None:
     race, speed = Race(3), 1.0
-    while (turn := race.next_entrant()) is not None:
+    for turn in race:
         speed *= 1.1  # the machine gets slower with every sample
-        race.add([1.0, 1.4, 0.7][turn] * speed)
+        race.add(turn, [1.0, 1.4, 0.7][turn] * speed)
     assert race.winner() == 2
 
 
@@ -64,22 +64,27 @@ def test_losers_leave_early() -> None:
 @pytest.mark.parametrize(("cut_short", "last", "winner"), [(3, 0.9, 1), (3, 1.01, 0), (0, 0.9, 0), (4, 0.9, 0)])
 def test_a_race_that_a_budget_ends_counts_where_every_round_was_won(cut_short: int, last: float, winner: int) -> None:
     race = Race(2, RaceRule(cut_short=cut_short))
-    for mine_s in (0.9, 0.9, last):
-        for _ in range(2):
-            race.add(mine_s if race.next_entrant() else 1.0)
+    for mine_s, turn in zip((0.9, 0.9, 0.9, 0.9, last, last), race, strict=False):
+        race.add(turn, mine_s if turn else 1.0)
     assert race.winner() == winner
 
 
 def test_disqualified_entrant_is_not_asked_again() -> None:
     race = Race(3)
-    race.add(1.0)
-    race.disqualify(1)
     turns = []
-    while (turn := race.next_entrant()) is not None:
+    for turn in race:
         turns.append(turn)
-        race.add(1.0 if turn == 0 else 0.5)
-    assert 1 not in turns
+        race.add(turn, (1.0, None, 0.5)[turn])
+    assert turns[:5] == [0, 1, 2, 2, 0]
+    assert turns.count(1) == 1
     assert race.winner() == 2
+
+
+def test_a_race_ends_when_its_holder_fails() -> None:
+    race = Race(2)
+    for turn in race:
+        race.add(turn, None if turn == 0 and race.n_rounds == 1 else 1.0)
+    assert [len(one) for one in race.samples_s] == [1, 2]
 
 
 def test_short_runs_are_repeated_and_averaged() -> None:

@@ -351,10 +351,10 @@ def test_background_tuning_tries_two_available_kernels_before_compiling(style, n
     ranked = list(dict.fromkeys(space.candidates(problem, any_schedule)))
     ratios = {one: 0.5 + 0.02 * at for at, one in enumerate(ranked)}
     search = make_search(FakeFactory(FakeClock(), lambda _: 1e-3), problem, style=style, model=FlatModel(ratios.get))
-    search._rank()
-    before = list(search.queue)
+    search.queue.rank(problem, search.model(), search.supports, start=search.start)
+    before = list(search.queue.schedules)
     there = [before[0], before[3]]
     search.queue.prefer_built(there.__contains__, hopeless=1.1, n=style.n_built)
-    after = list(search.queue)
+    after = list(search.queue.schedules)
     assert after[:n_first] == there[:n_first]
     assert after[n_first:] == [one for one in before if one not in there[:n_first]]

@@ -16,6 +16,7 @@ from autosparse.tuner.space import families as space
 from autosparse.core.plan import Plan
 from autosparse.core.problem import columns_bucket
 from autosparse.core.schedule import SuperSchedule
+from autosparse.core.solver import choice_of
 from autosparse.dispatch.state import DispatchState, state_for
 from autosparse.tuning import planner
 from autosparse.tuning.setup import context_of, live_tuner_of, session_of
@@ -48,7 +49,7 @@ def force(A: Any, schedule: SuperSchedule, *, columns: int = 1) -> KernelTrial:
     state.n_dense_cols = columns
     context = context_of(operand, state)
     decision = planner.adopt(
-        context, Plan(schedule=schedule, why="forced", effort="full", default_s=1.0, measured_s=0.5)
+        context, Plan(choice=choice_of(schedule), why="forced", effort="full", default_s=1.0, measured_s=0.5)
     )
     assert decision.trial is not None, decision.plan.why
     live_tuner = live_tuner_of(state, operand)

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from autosparse.core.schedule import SuperSchedule
 from autosparse.dispatch import state
 from autosparse.ops import OPS
 from autosparse.tuning import amortization, session
@@ -246,7 +247,7 @@ def test_large_matrices_are_packed_only_on_predicted_gain(n_entries, ratio, monk
     """
     monkeypatch.setattr(session, "expected_gain", lambda context: 0.31)
     context: Any = SimpleNamespace(problem=SimpleNamespace(pattern=SimpleNamespace(nnz=n_entries)))
-    search: Any = SimpleNamespace(queue=SimpleNamespace(best_ratio=lambda: ratio))
+    search: Any = SimpleNamespace(queue=SimpleNamespace(ratios={} if ratio is None else {SuperSchedule(): ratio}))
     gain = session._gain_after_ranking(context, search)
     if ratio is None:
         assert gain == 0.31, "the model was not asked"

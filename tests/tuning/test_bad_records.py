@@ -14,6 +14,7 @@ from autosparse._native import runtime_api
 import autosparse as asp
 from autosparse import cache
 from autosparse.core.plan import Plan
+from autosparse.core.solver import choice_of
 from autosparse.dispatch import fast_path
 from autosparse.dispatch.state import state_for
 from autosparse.tuning import problems, setup
@@ -74,7 +75,7 @@ def plant_plan(**changed: Any) -> dict[str, Any]:
     A = asp.csr(plain(), copy=True)
     rows = A._cell.rows or A._cell.validate()
     context = context_of(A._cell, state_for(A._cell, rows, 8, False))
-    known = Plan(schedule=schedule_of("csr", 8), why="w", effort="full", measured_s=1e-5, default_s=2e-5)
+    known = Plan(choice=choice_of(schedule_of("csr", 8)), why="w", effort="full", measured_s=1e-5, default_s=2e-5)
     record = cache.plan_to_record(known)
     own = {name: value for name, value in changed.items() if name in record["schedule"]}
     record = record | {name: value for name, value in changed.items() if name not in own}

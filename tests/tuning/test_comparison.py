@@ -15,6 +15,7 @@ from autosparse.tuner.search import search
 import autosparse as asp
 from autosparse import cache
 from autosparse.core.plan import Plan
+from autosparse.core.solver import choice_of
 from autosparse.dispatch.state import state_for
 from autosparse.notices import FallbackWarning
 from autosparse.tuning import planner
@@ -49,7 +50,7 @@ def test_a_wrong_kernel_is_not_adopted(tmp_path: Path, lie: str, columns: int) -
         warnings.simplefilter("always")
         for name in ("csr", "blocks"):
             context = context_for(A._cell, columns)
-            known = Plan(schedule=schedule_of(name, columns), why="remembered", effort="full", measured_s=0.5)
+            known = Plan(choice=choice_of(schedule_of(name, columns)), why="remembered", effort="full", measured_s=0.5)
             decision = planner.adopt(context, known)
             assert is_made_by_us(context, decision.plan), name
             assert context.packed_copies.n_bytes == 0, "a packed copy that nobody reads"
@@ -161,7 +162,7 @@ def test_a_correct_kernel_is_accepted_for_any_values(name: str, values: str) -> 
 def test_values_that_are_not_finite_leave_the_other_rows_to_compare(tmp_path: Path, name: str) -> None:
     plain = make(200, 3000, seed=3)
     plain.data[::97] = np.inf
-    A, known = asp.csr(plain, copy=True), Plan(schedule=schedule_of(name, 5), why="remembered", effort="full")
+    A, known = asp.csr(plain, copy=True), Plan(choice=choice_of(schedule_of(name, 5)), why="remembered", effort="full")
     honest = planner.adopt(context_for(A._cell, 5), known)
     if name == "csr":  # kernels with padding are not used for results that are not finite
         assert honest.trial is not None
@@ -196,7 +197,7 @@ def test_a_kernel_is_compared_once_on_an_operand(monkeypatch: pytest.MonkeyPatch
 
 
 def test_wrong_kernels_are_not_rebuilt(tmp_path: Path) -> None:
-    known = Plan(schedule=schedule_of("csr", 5), why="remembered", effort="full")
+    known = Plan(choice=choice_of(schedule_of("csr", 5)), why="remembered", effort="full")
     with asp.options(compiler=liar(tmp_path, WRONG_PRODUCTS["zeros"])), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for seed in range(3):

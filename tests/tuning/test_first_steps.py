@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sps
 from autosparse._native import runtime_api
-from autosparse.tuner.search.loop import StepLoop, WithinBudget
+from autosparse.tuner.search.loop import StepLoop, perform
 
 import autosparse as asp
 from autosparse import _native
@@ -68,7 +68,7 @@ def test_without_a_compiler_only_kernels_that_exist_are_tried(live: bool, monkey
     context = context_of(A._cell, state_of(A))
     search = candidates.search_for(context, effort=Effort.MEASURE, live=live)
     loop = StepLoop(search.steps())
-    loop.run(WithinBudget(runner=context.runner, budget_s=20.0))
+    perform(loop, runner=context.runner, budget_s=20.0)
     loop.close()
     assert search.trials, "precompiled kernels are candidates"
     missing = [one for one in search.trials if one.schedule is not None and not context.is_built(one.schedule)]

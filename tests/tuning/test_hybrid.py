@@ -20,6 +20,7 @@ from autosparse.config import Effort
 from autosparse.core.composite import REST, Blocks, Composite, Part, Rows
 from autosparse.core.plan import Plan
 from autosparse.core.schedule import RUNTIME, SuperSchedule
+from autosparse.core.solver import DEFAULT, choice_of
 from autosparse.dispatch.state import state_for
 from autosparse.tuning.hybrid import HybridDivider, divider_of
 from autosparse.tuning.setup import context_of
@@ -76,10 +77,10 @@ def test_parts_of_a_plan_that_does_not_serve_are_not_run(matrix):
 
 
 def test_plans_keep_composites():
-    plan = Plan(schedule=COMPOSITE, why="found", effort="full")
+    plan = Plan(choice=choice_of(COMPOSITE), why="found", effort="full")
     assert cache.plan_from_record(cache.plan_to_record(plan)).schedule == COMPOSITE
-    assert Plan(schedule=READY, why="").parts == (Part(REST, READY),)
-    assert Plan(schedule=None, why="").parts == ()
+    assert Plan(choice=choice_of(READY), why="").parts == (Part(REST, READY),)
+    assert Plan(choice=DEFAULT, why="").parts == ()
     assert plan.parts == COMPOSITE.parts
 
 

@@ -17,6 +17,7 @@ import autosparse as asp
 from autosparse import cache
 from autosparse.core.plan import Plan
 from autosparse.core.schedule import SuperSchedule
+from autosparse.core.solver import choice_of
 from autosparse.dispatch.state import DispatchState
 from autosparse.tuning import live, planner
 from autosparse.tuning.live import LiveTuner
@@ -32,7 +33,7 @@ class FakeSession:
     def __init__(self, clock: FakeClock, prices_s: list[float], *, misjudged: float, challenger_s: float) -> None:
         self.clock, self.prices_s, self.misjudged, self.challenger_s = clock, prices_s, misjudged, challenger_s
         self.total_runs: float | None = None
-        self.gain, self.tuning_s, self.n_samples = 0.15, 0.0, 0
+        self.gain, self.tuning_s, self.n_samples, self.incumbent_s = 0.15, 0.0, 0, 0.0
         self.context = self.search = self.incumbent = self.in_place = None
         self.plan = planner.default_plan("fake")
 
@@ -155,7 +156,7 @@ def in_service(clock: FakeClock, default_s: float, incumbent_s: float) -> tuple[
         import_price_s=0.0, runs_expected=lambda: None,
     )  # type: ignore[arg-type, return-value]  # fmt: skip
     session.context = lambda choice: FakeTrial(choice.schedule, clock, default_s)  # type: ignore[assignment]
-    plan = Plan(schedule=SuperSchedule(), why="", default_s=default_s, measured_s=incumbent_s)
+    plan = Plan(choice=choice_of(SuperSchedule()), why="", default_s=default_s, measured_s=incumbent_s)
     session.finish(plan, incumbent)  # type: ignore[arg-type]
     return session, incumbent
 

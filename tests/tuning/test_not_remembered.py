@@ -16,12 +16,13 @@ from autosparse.cache.envelope import Envelope
 import autosparse as asp
 from autosparse import cache
 from autosparse.core.plan import Plan
+from autosparse.core.solver import DEFAULT
 from autosparse.dispatch.state import state_for
 from autosparse.tuning.memory import misses, plan_lookup
 from autosparse.tuning.setup import context_of
 from autosparse.tuning.trials.context import TuningContext
 
-KNOWN = Plan(schedule=None, why="w", effort="full", default_s=2e-5, measured_s=2e-5, tune_s=1e3)
+KNOWN = Plan(choice=DEFAULT, why="w", effort="full", default_s=2e-5, measured_s=2e-5, tune_s=1e3)
 OTHERS: dict[str, Any] = {
     "operation": "sddmm", "transposed": True, "columns_bucket": 4096, "dtype": "float16", "index_dtype": "int8",
     "threads": 999, "deterministic": True, "target": "t", "space": "s", "implementation": "tcc", "compiler": "cc 1",

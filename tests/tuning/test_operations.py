@@ -16,6 +16,7 @@ import autosparse as asp
 from autosparse import _native
 from autosparse.core.plan import Plan
 from autosparse.core.schedule import SuperSchedule
+from autosparse.core.solver import choice_of
 from autosparse.dispatch.state import state_for
 from autosparse.errors import OptionError
 from autosparse.tuning import planner
@@ -32,7 +33,7 @@ def force(operand: Any, schedule: SuperSchedule, *, columns: int, operation: str
     state = state_for(operand, typed, columns, False, operation=operation)
     state.n_dense_cols = columns
     context = context_of(operand, state)
-    plan = Plan(schedule=schedule, why="forced", effort="full", default_s=1.0, measured_s=0.5)
+    plan = Plan(choice=choice_of(schedule), why="forced", effort="full", default_s=1.0, measured_s=0.5)
     decision = planner.adopt(context, plan)
     assert decision.trial is not None, decision.plan.why
     live_tuner = live_tuner_of(state, operand)

@@ -15,6 +15,7 @@ import autosparse as asp
 from autosparse import cache
 from autosparse.config import SETTINGS, decisive_options, get_options
 from autosparse.core.plan import Plan
+from autosparse.core.solver import choice_of
 from autosparse.dispatch import executor, fast_path
 from autosparse.dispatch import state as states
 from autosparse.operands import csr
@@ -153,7 +154,7 @@ def test_a_plan_serves_wherever_options_allow_it(options: dict[str, Any]) -> Non
 def test_a_plan_that_was_lent_is_weighed_for_each_state_alone() -> None:
     m = make()
     A = asp.csr(m, copy=False)
-    small = Plan(schedule=schedule_of("blocks", 1), why="", effort="measure", default_s=2e-6, measured_s=1e-6)
+    small = Plan(choice=choice_of(schedule_of("blocks", 1)), why="", effort="measure", default_s=2e-6, measured_s=1e-6)
     install(A, small)
     assert state_of(A).serving is None
     for _ in range(3):

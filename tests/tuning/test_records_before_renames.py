@@ -16,11 +16,12 @@ from autosparse.cache.envelope import Envelope
 import autosparse as asp
 from autosparse import cache
 from autosparse.core.plan import Plan
+from autosparse.core.solver import DEFAULT
 from autosparse.dispatch.state import state_for
 from autosparse.tuning.memory import plan_lookup
 from autosparse.tuning.setup import context_of
 
-PLAN = Plan(schedule=None, why="the last heat", effort="full", default_s=2e-5, measured_s=1e-5, tune_s=1e3)
+PLAN = Plan(choice=DEFAULT, why="the last heat", effort="full", default_s=2e-5, measured_s=1e-5, tune_s=1e3)
 OLD: dict[str, Any] = {
     "history": {"heats": 3, "fresh": [], "n_processes": "two"},
     "machine": {"prices": {"compile": 1.0}, "settled": 3},

@@ -15,6 +15,7 @@ from autosparse.cache import keys
 import autosparse as asp
 from autosparse import cache
 from autosparse.core.plan import Plan
+from autosparse.core.solver import choice_of
 from autosparse.dispatch import fast_path
 from autosparse.errors import RecordError
 from autosparse.tuning import planner
@@ -46,7 +47,7 @@ def install(A: Any, plan: Plan) -> Any:
 
 def plan_of(name: str = "blocks", *, in_place: str = "", **times: float) -> Plan:
     in_place_terms = {"in_place": schedule_of(in_place, 1), "in_place_s": 1.5e-6} if in_place else {}
-    return Plan(schedule=schedule_of(name, 1), why="", effort="measure", **times, **in_place_terms)
+    return Plan(choice=choice_of(schedule_of(name, 1)), why="", effort="measure", **times, **in_place_terms)
 
 
 def test_a_shared_matrix_is_multiplied_without_checks_until_its_source_is_freed() -> None:

@@ -10,6 +10,7 @@ from autosparse.tuner.space import families as space
 import autosparse
 from autosparse.core.composite import REST, Composite, Part, Rows
 from autosparse.core.plan import Plan
+from autosparse.core.solver import choice_of
 from autosparse.dispatch.state import state_for
 from autosparse.tuning import confirmation, planner
 from autosparse.tuning.memory import plan_lookup
@@ -97,7 +98,9 @@ def test_a_slow_plan_from_the_cache_is_given_up_and_forgotten(tmp_path) -> None:
     with autosparse.options(extra_memory=200.0, cache_dir=tmp_path, runs=1_000_000, overhead=1.0):
         A = make_slow()
         context = state_of(A, 8).serving.context
-        plan_lookup.remember(context, Plan(schedule=space.schedule("matmul", *BLOCKS, tile=8), why="", effort="full"))
+        plan_lookup.remember(
+            context, Plan(choice=choice_of(space.schedule("matmul", *BLOCKS, tile=8)), why="", effort="full")
+        )
         other = autosparse.csr(make(800, 800), copy=True)
         B = np.ones((other.shape[1], 8), other.dtype)
         for _ in until(lambda: state_of(other, 8).serving is not None):  # until the plan is adopted
@@ -114,9 +117,9 @@ def test_a_slow_plan_of_another_operation_is_given_up() -> None:
         A.tune("sddmm", columns=8, effort="estimate")
         live_tuner = state_for(A._cell, A._cell.rows, 8, False, operation="sddmm").live_tuner
         context = live_tuner.session.context
-        trial = planner.adopt(context, Plan(schedule=space.schedule("sddmm", *BLOCKS, tile=8), why="")).trial
+        trial = planner.adopt(context, Plan(choice=choice_of(space.schedule("sddmm", *BLOCKS, tile=8)), why="")).trial
         assert trial is not None
-        live_tuner.install(live_tuner.session, Plan(schedule=trial.schedule, why=""), trial)
+        live_tuner.install(live_tuner.session, Plan(choice=choice_of(trial.schedule), why=""), trial)
         for _ in range(400):
             autosparse.sddmm(A, X, X.T)
             if live_tuner.session.incumbent is None:

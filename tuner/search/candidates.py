@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import field, replace
 from typing import Final
 
@@ -30,31 +30,11 @@ MAX_ASKED: Final = 6
 class Queue:
     """Schedules in the order in which a search tries them, with predicted times over the default kernel's."""
 
-    _proposed: set[SuperSchedule] = field(default_factory=set)  # by the learned model
+    schedules: list[SuperSchedule] = field(default_factory=list)
+    ratios: dict[Schedule, float] = field(default_factory=dict)  # predicted ratios to the default kernel
+    proposed: set[SuperSchedule] = field(default_factory=set)  # by the learned model
     proposed_by: str = ""  # model that searched for the proposals, and the cost of the search
-    _schedules: list[SuperSchedule] = field(default_factory=list)
-    _ratios: dict[Schedule, float] = field(default_factory=dict)  # predicted ratios to the default kernel
     _start: SuperSchedule | None = None
-
-    def __iter__(self) -> Iterator[SuperSchedule]:
-        return iter(self._schedules)
-
-    @property
-    def n_proposed(self) -> int:
-        """Return the number of schedules that the learned model proposed."""
-        return len(self._proposed)
-
-    def is_proposed(self, schedule: SuperSchedule) -> bool:
-        """Return whether the learned model proposed `schedule`."""
-        return schedule in self._proposed
-
-    def ratio_of(self, schedule: Schedule | None) -> float | None:
-        """Return the predicted time over the default kernel's (1 for None, the default kernel); None if unknown."""
-        return 1.0 if schedule is None else self._ratios.get(schedule)
-
-    def best_ratio(self) -> float | None:
-        """Return the smallest predicted ratio; None before the space was ranked."""
-        return min(self._ratios.values(), default=None)
 
     def rank(self, problem: Problem, model: CostModel, supports: Supports, *, start: SuperSchedule | None) -> None:
         """Fill the queue with the space, `start` first, then by predicted time; the best of every format come early."""
@@ -63,33 +43,29 @@ class Queue:
         schedules = [one for one in entrants.schedules if one is not None]
         ratios = [time_s / default_s if default_s > 0 else 1.0 for time_s in times]
         order = sorted(range(len(schedules)), key=ratios.__getitem__)
-        self._ratios = {schedules[at]: ratios[at] for at in order}
-        self._schedules = [schedules[at] for at in diverse(order, entrants.format_of, n_per_format=2)]
+        self.ratios = {schedules[at]: ratios[at] for at in order}
+        self.schedules = [schedules[at] for at in diverse(order, entrants.format_of, n_per_format=2)]
         self._start = start
         if start is not None:
-            self._schedules = [start, *(one for one in self._schedules if one != start)]
+            self.schedules = [start, *(one for one in self.schedules if one != start)]
 
     def take_proposals(self, proposals: Sequence[Proposal]) -> None:
         """Put the learned model's proposals first; the remaining schedules then alternate between formats."""
         proposed = [one.schedule for one in proposals]
-        self._proposed = {one.schedule for one in proposals}
+        self.proposed = {one.schedule for one in proposals}
         self.proposed_by = proposals.account if isinstance(proposals, Proposals) else ""
-        self._ratios |= {one.schedule: one.ratio for one in proposals}
-        start = self._schedules[:1] if self._start is not None else []
+        self.ratios |= {one.schedule: one.ratio for one in proposals}
+        start = self.schedules[:1] if self._start is not None else []
         known = {one.format for one in proposed}  # comparing formats is cheap, comparing schedules is not
-        rest = [one for one in self._schedules[len(start) :] if one.format not in known or one not in proposed]
+        rest = [one for one in self.schedules[len(start) :] if one.format not in known or one not in proposed]
         numbers: dict[Format, int] = {}
         formats = [numbers.setdefault(one.format, len(numbers)) for one in rest]
-        self._schedules = [*start, *proposed, *(rest[at] for at in diverse(range(len(rest)), formats, n_per_format=1))]
-
-    def note(self, predicted: Sequence[Proposal]) -> None:
-        """Store predictions of schedules outside the queue."""
-        self._ratios |= {one.schedule: one.ratio for one in predicted}
+        self.schedules = [*start, *proposed, *(rest[at] for at in diverse(range(len(rest)), formats, n_per_format=1))]
 
     def for_any_threads(self, schedule: SuperSchedule) -> SuperSchedule:
         """Return `schedule` with any thread count (the thread pool decides) and the same prediction."""
         freed = replace(schedule, threads=0)
-        self._ratios[freed] = self._ratios[schedule]
+        self.ratios[freed] = self.ratios[schedule]
         return freed
 
     def prefer_built(
@@ -102,13 +78,12 @@ class Queue:
         of the others is predicted to exceed `hopeless` times the default time. `beside` follows where a moved kernel
         has dictionary-encoded values.
         """
-        held = self._schedules[:1] if n > 1 and self._start is not None else []
-        waiting = self._schedules[len(held) :]
-        best = self.ratio_of(next(iter(waiting), None)) or 1.0
-        if not waiting or waiting[0] is self._start or best > hopeless:
+        held = self.schedules[:1] if n > 1 and self._start is not None else []
+        waiting = self.schedules[len(held) :]
+        if not waiting or waiting[0] is self._start or (best := self.ratios.get(waiting[0], 1.0)) > hopeless:
             return
         limit = max((1.0 + BUILT_TOLERANCE) * best, 1.0 - GAIN if n > 1 else 0.0)
-        near = [one for one in waiting if (self.ratio_of(one) or 1.0) <= limit][:MAX_ASKED]
+        near = [one for one in waiting if self.ratios.get(one, 1.0) <= limit][:MAX_ASKED]
         ready = list(itertools.islice(filter(is_built, near), n))
         ready += [one for one in beside if one not in ready and any(it.format.values == DICTIONARY for it in ready)]
-        self._schedules = [*held, *ready, *(one for one in waiting if one not in ready)]
+        self.schedules = [*held, *ready, *(one for one in waiting if one not in ready)]

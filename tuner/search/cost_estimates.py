@@ -15,8 +15,8 @@ from autosparse.targets.priors import number, numbers
 
 DEFAULT_RATES_S: Final = numbers("step seconds per unit")
 """Kind of step -> seconds per unit, before any observation on this machine."""
-STARTS_S: Final = numbers("step fixed seconds")
-"""Kind of step -> fixed seconds of a step, counted as units, so that a tiny matrix does not inflate the rate."""
+STARTS: Final = {kind: fixed_s / DEFAULT_RATES_S[kind] for kind, fixed_s in numbers("step fixed seconds").items()}
+"""Kind of step -> units that take as long as the fixed cost of a step; a tiny matrix must not inflate the rate."""
 
 MEMORY: Final = 8
 """Number of observations that a rate averages over; the weight of a new one never falls below 1/MEMORY."""
@@ -47,14 +47,14 @@ class CostEstimates:
     def price_s(self, kind: str, units: float = 1.0) -> float:
         """Return the expected seconds of a step of `kind` that processes `units` units."""
         seen = self.rates_s.get(kind)
-        return (seen.value if seen else DEFAULT_RATES_S[kind]) * _with_start(kind, units)
+        return (seen.value if seen else DEFAULT_RATES_S[kind]) * (units + STARTS.get(kind, 0.0))
 
     def observed(self, kind: str, seconds: float, units: float = 1.0) -> CostEstimates:
         """Return the estimates with one more measured step; steps without units or time are ignored."""
         if units <= 0 or seconds <= 0 or not math.isfinite(seconds):
             return self
         old = self.rates_s.get(kind, RunningMean(DEFAULT_RATES_S[kind]))
-        rate_s = min(seconds / _with_start(kind, units), MAX_JUMP * old.value)
+        rate_s = min(seconds / (units + STARTS.get(kind, 0.0)), MAX_JUMP * old.value)
         return CostEstimates({**self.rates_s, kind: old.observed(rate_s)}, self.gains)
 
     def gained(self, kind: str, gain: float) -> CostEstimates:
@@ -80,11 +80,6 @@ class CostEstimates:
             {kind: RunningMean(min(mean.value, most_s[kind]), mean.n_seen) for kind, mean in likely.items()},
             {kind: mean for kind, mean in gains.items() if mean.value <= 1.0},
         )
-
-
-def _with_start(kind: str, units: float) -> float:
-    """Return `units` plus the units that take as long as the fixed cost of a step of `kind`."""
-    return units + STARTS_S.get(kind, 0.0) / DEFAULT_RATES_S[kind]
 
 
 MAX_RECORDED: Final = number("cost estimates", "maximum recorded ratio")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from autosparse.tuner.search.race import RaceRule
@@ -63,7 +63,3 @@ class Earlier:
             return False
         best = min(one.value for one in self.ratios.values())
         return found.n_samples >= rule.min_rounds or found.value > rule.cut * best
-
-    def n_measured(self, choices: Iterable[Choice], rule: RaceRule) -> int:
-        """Return the number of `choices` that need no race."""
-        return sum(self.is_measured(one, rule) for one in choices) if self.ratios else 0

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
 
 from autosparse.tuner.space import families as space
 from autosparse.tuner.space import spaces
 from autosparse.tuner.space.template import Supports
 
+from autosparse.core.composite import Schedule
 from autosparse.core.formats import Format
 from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
@@ -26,42 +27,40 @@ FIELDS: Final = ("unroll", "prefetch", "dense_splits", "loop_order", "format")
 """Fields of enumerated schedules; members of the space that differ in exactly one of them are neighbours."""
 
 
-def neighbours(problem: Problem, one: SuperSchedule, supports: Supports) -> Iterator[SuperSchedule]:
-    """Yield the supported schedules one step away from `one`, alternating between axes."""
+def neighbours(problem: Problem, one: Schedule | None, supports: Supports) -> Iterator[SuperSchedule]:
+    """Yield the supported schedules one step away from `one`, alternating between axes; none unless it has one format.
+
+    The first element of each axis comes first, then the second of each, and so on.
+    """
+    if not isinstance(one, SuperSchedule):
+        return
     if one.is_precompiled:  # a precompiled loop has one axis; its other neighbours are generated kernels
-        axes = [_fetched(one, space.READY_AHEAD), _generated(problem, one, supports)]
+        axes = [_stepped(one, "prefetch", space.READY_AHEAD), _generated(problem, one, supports)]
     elif OPS[problem.operation].tuning.space:
         axes = [_handed_out(one), *_listed(problem, one, supports)]
     else:
         prefetch = space.SLOT_PREFETCH if one.format.is_sliced else space.PREFETCH
-        unroll = [dataclasses.replace(one, unroll=value) for value in _adjacent(space.UNROLL, one.unroll)]
-        axes = [_handed_out(one), unroll, _fetched(one, prefetch), _tiled(problem, one)]
-    for found in _in_turn(axes):
-        if supports(problem.operation, found) is None:
+        axes = [_handed_out(one), _stepped(one, "unroll", space.UNROLL), _stepped(one, "prefetch", prefetch)]
+        if tile := one.dense_split("j"):
+            tiles = _adjacent(tuple(reversed(space.tiles(problem))), tile)
+            axes.append([dataclasses.replace(one, dense_splits=(("j", value),)) for value in tiles])
+    for found in itertools.chain.from_iterable(itertools.zip_longest(*axes)):
+        if found is not None and supports(problem.operation, found) is None:
             yield found
-
-
-def _in_turn(axes: Iterable[Sequence[SuperSchedule]]) -> Iterator[SuperSchedule]:
-    """Yield the first element of each axis, then the second of each, and so on."""
-    for turn in itertools.zip_longest(*axes):
-        yield from (one for one in turn if one is not None)
 
 
 def _handed_out(one: SuperSchedule) -> list[SuperSchedule]:
     """Return schedules that distribute work differently: equal shares of entries, or chunks of adjacent sizes."""
     if one.partition == "nnz":
         return [dataclasses.replace(one, partition="dynamic", chunk=FIRST_CHUNK)]
-    chunks = [dataclasses.replace(one, chunk=value) for value in _adjacent(space.CHUNKS, one.chunk)[::-1]]
+    chunks = _stepped(one, "chunk", space.CHUNKS)[::-1]
     return [*chunks, dataclasses.replace(one, partition="nnz", chunk=FIRST_CHUNK)]
 
 
-def _fetched(one: SuperSchedule, ladder: Sequence[int]) -> list[SuperSchedule]:
-    return [dataclasses.replace(one, prefetch=value) for value in _adjacent(ladder, one.prefetch)]
-
-
-def _tiled(problem: Problem, one: SuperSchedule) -> list[SuperSchedule]:
-    tile, ladder = one.dense_split("j"), tuple(reversed(space.tiles(problem)))
-    return [dataclasses.replace(one, dense_splits=(("j", value),)) for value in _adjacent(ladder, tile)] if tile else []
+def _stepped(one: SuperSchedule, name: str, ladder: Sequence[int]) -> list[SuperSchedule]:
+    """Return `one` with the field `name` changed to the values next to its own on `ladder`."""
+    values: list[dict[str, Any]] = [{name: value} for value in _adjacent(ladder, getattr(one, name))]
+    return [dataclasses.replace(one, **value) for value in values]
 
 
 def _generated(problem: Problem, one: SuperSchedule, supports: Supports) -> list[SuperSchedule]:
@@ -72,7 +71,9 @@ def _generated(problem: Problem, one: SuperSchedule, supports: Supports) -> list
         for other in spaces.candidates(problem, supports)
         if not other.is_precompiled and _any_width(other.format) == levels
     ]
-    return list(_in_turn([found, [handed for other in found for handed in _handed_out(other)]]))
+    others = [handed for other in found for handed in _handed_out(other)]
+    turns = itertools.chain.from_iterable(itertools.zip_longest(found, others))
+    return [one for one in turns if one is not None]
 
 
 def _any_width(fmt: Format) -> Format:

@@ -11,8 +11,8 @@ from autosparse.tuner.search.trial import Trial
 
 from autosparse.config import Effort
 from autosparse.core.composite import Schedule
-from autosparse.core.plan import Candidate, Plan, named
-from autosparse.core.solver import choice_of
+from autosparse.core.plan import Candidate, Plan
+from autosparse.core.solver import Choice, choice_of
 
 N_NAMED: Final = 10
 """Minimum number of candidates, measured or predicted, that a plan lists."""
@@ -20,66 +20,49 @@ N_NAMED: Final = 10
 
 def candidates_of(search: Search) -> tuple[Candidate, ...]:
     """Return all measured candidates, fastest first, then failed ones and the best untried ones by prediction."""
-    found = [_candidate(search, trial) for trial in (search.default, *search.trials)]
-    n_left = max(search.queue.n_proposed, N_NAMED - len(search.trials))
-    untried = itertools.islice((one for one in search.queue if not search.tried(choice_of(one))), n_left)
-    found += _measured_earlier(search)
-    found += [
-        Candidate(schedule=one, predicted_s=_predicted_s(search, one), predicted_ratio=search.predicted_ratio(one))
-        for one in untried
-    ]
-    return tuple(sorted((*found, *search.refused), key=_by_time))
+    trials = {one.choice: one for one in (search.default, *search.trials)}
+    earlier = [one for one in search.earlier.ratios if search.default_s and one not in trials]
+    n_left = max(len(search.queue.proposed), N_NAMED - len(search.trials))
+    untried = (one for one in map(choice_of, search.queue.schedules) if not search.tried(one))
+    choices = (*trials, *earlier, *itertools.islice(untried, n_left))
+    found = [*(_candidate(search, one, trials.get(one)) for one in choices), *search.refused]
+    times_s = [one.measured_s or one.predicted_s or one.predicted_ratio or 0.0 for one in found]
+    # Measured candidates come first, by time, then the others by prediction.
+    order = sorted(range(len(found)), key=lambda at: (found[at].measured_s is None, times_s[at]))
+    return tuple(found[at] for at in order)
 
 
-def _measured_earlier(search: Search) -> list[Candidate]:
-    """Return the candidates that earlier processes measured and this search did not enter."""
-    default_s, entered = search.default_s or 0.0, {one.choice for one in search.trials}
-    return [
-        Candidate(**named(choice), measured_s=found.value * default_s, n_samples=found.n_samples)
-        for choice, found in search.earlier.ratios.items()
-        if default_s and choice not in entered
-    ]
-
-
-def _measured(search: Search, trial: Trial) -> tuple[float | None, int]:
-    """Return (seconds, number of samples) of a candidate, samples of earlier processes included; None if not timed."""
-    measured_s, n_samples = search.measured_s.get(trial.choice), search.n_samples.get(trial.choice, 0)
-    earlier = search.earlier.ratios.get(trial.choice)
-    if earlier is None or not search.default_s:
-        return measured_s, n_samples
-    if measured_s is not None:
-        earlier = earlier.merged(measured_s / search.default_s, n_samples)
-    return earlier.value * search.default_s, earlier.n_samples
-
-
-def _predicted_s(search: Search, schedule: Schedule | None) -> float | None:
-    ratio = search.predicted_ratio(schedule)
-    return ratio * search.default_s if ratio is not None and search.default_s else None
-
-
-def _candidate(search: Search, trial: Trial) -> Candidate:
-    measured_s, n_samples = _measured(search, trial)
-    is_known = trial.choice.is_default or trial.schedule is not None  # to models
-    ratio = search.predicted_ratio(trial.schedule) if is_known and search.queue.best_ratio() is not None else None
+def _candidate(search: Search, choice: Choice, trial: Trial | None) -> Candidate:
+    """Return what is known about `choice`: its prediction, and its times, those by earlier processes included."""
+    default_s, schedule = search.default_s, choice.schedule
+    ratio = search.queue.ratios.get(schedule) if isinstance(schedule, Schedule) else None
+    if choice.is_default and search.queue.ratios:
+        ratio = 1.0
+    measured_s, n_samples = search.measured_s.get(choice), search.n_samples.get(choice, 0)
+    earlier = search.earlier.ratios.get(choice)
+    if earlier is not None and default_s:
+        merged = earlier if measured_s is None else earlier.merged(measured_s / default_s, n_samples)
+        measured_s, n_samples = merged.value * default_s, merged.n_samples
     return Candidate(
-        **named(trial.choice),
-        predicted_s=_predicted_s(search, trial.schedule) if is_known else None,
-        measured_s=search.default_s if trial is search.default else measured_s,
+        choice=choice,
+        predicted_s=ratio * default_s if ratio is not None and default_s else None,
+        measured_s=default_s if choice.is_default else measured_s,
         n_samples=n_samples,
-        build_s=trial.build_s,
-        pack_s=trial.pack_s,
-        packed_bytes=trial.packed_bytes,
-        failed=trial.failed,
+        build_s=trial.build_s if trial is not None else 0.0,
+        pack_s=trial.pack_s if trial is not None else 0.0,
+        packed_bytes=trial.packed_bytes if trial is not None else 0,
+        failed=trial.failed if trial is not None else None,
         predicted_ratio=ratio,
     )
 
 
 def plan_of(search: Search, *, tune_s: float) -> Plan:
     """Return the plan from what is known now, whether the search is finished or not."""
-    best = _candidate(search, search.incumbent)
-    n_raced = sum(1 for trial in search.trials if trial.choice in search.measured_s) + len(_measured_earlier(search))
+    in_place = search.in_place
+    best, candidates = _candidate(search, search.incumbent.choice, search.incumbent), candidates_of(search)
+    n_raced = sum(one.measured_s is not None and not one.choice.is_default for one in candidates)
     return Plan(
-        **named(best.choice),
+        choice=best.choice,
         why=_why(search, best, n_raced),
         effort=_effort_made(search).value,
         predicted_s=best.predicted_s,
@@ -88,8 +71,10 @@ def plan_of(search: Search, *, tune_s: float) -> Plan:
         tune_s=tune_s,
         pack_s=best.pack_s,
         packed_bytes=best.packed_bytes,
-        candidates=candidates_of(search),
+        candidates=candidates,
         predicted_ratio=best.predicted_ratio,
+        in_place=in_place.schedule if in_place is not None else None,
+        in_place_s=search.measured_s.get(in_place.choice) if in_place is not None else None,
         proposed_by=search.queue.proposed_by,
     )
 
@@ -129,9 +114,3 @@ def _why_none_raced(search: Search) -> str:
     if search.effort is Effort.ESTIMATE:
         return "no candidate's predicted gain exceeds the acceptance margin"
     return "no candidate was worth measuring"
-
-
-def _by_time(one: Candidate) -> tuple[bool, float]:
-    """Return the sort key of a candidate: measured ones by time, then the others by prediction."""
-    predicted = one.predicted_s if one.predicted_s is not None else one.predicted_ratio
-    return one.measured_s is None, one.measured_s or predicted or 0.0

@@ -9,9 +9,9 @@ default kernel stays.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Final, TypeAlias
+from typing import Final
 
 from autosparse.core.numbers import median
 from autosparse.core.values import dataclass, field
@@ -34,72 +34,63 @@ class RaceRule:
     cut_short: int = 0
     """Rounds of an interrupted race after which a challenger that won all of them counts as winner; 0: never."""
 
-    def cut_after(self, n_rounds: int) -> float:
-        """Return the ratio to the fastest entrant above which others leave after `n_rounds` (successive halving)."""
-        if n_rounds < self.first_cut:
-            return float("inf")
-        share = min(1.0, (n_rounds - self.first_cut) / max(1, self.min_rounds - self.first_cut))
-        return self.cut + (self.final_cut - self.cut) * share
-
 
 @dataclass(slots=True)
 class Race:
-    """Interleaved comparison of entrant 0 (holder) with others: `next_entrant`, time it, `add`; at last `winner`."""
+    """Interleaved comparison of entrant 0 (holder) with others: ``for turn in race: race.add(turn, seconds)``."""
 
     n_entrants: int
     rule: RaceRule = field(default_factory=RaceRule)
     n_kept: int = 1  # number of first entrants that never leave early: the holder, and an incumbent that won before
     samples_s: list[list[float]] = field(init=False)
     alive: list[int] = field(init=False)  # challengers still in the race
-    _turn: list[int] = field(init=False)  # entrants still to run in this round
     n_rounds: int = field(init=False, default=0)
+    is_over: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
         self.samples_s = [[] for _ in range(self.n_entrants)]
         self.alive = list(range(1, self.n_entrants))
-        self._turn = self._new_round()
 
-    def _new_round(self) -> list[int]:
-        """Return the entrants in the order of the next round, reversed in odd rounds to vary who follows whom."""
-        order = [0, *self.alive]
-        return order if self.n_rounds % 2 == 0 else order[::-1]
+    def __iter__(self) -> Iterator[int]:
+        """Yield the entrant to time next; its seconds must be added before the next one is taken.
 
-    def next_entrant(self) -> int | None:
-        """Return the entrant to time next; None when the race is over."""
-        return self._turn[0] if self._turn else None
-
-    def add(self, seconds: float) -> None:
-        """Record the seconds of the entrant returned by `next_entrant`."""
-        self.samples_s[self._turn.pop(0)].append(max(seconds, 1e-9))
-        if not self._turn:
+        The order is reversed in odd rounds, to vary who follows whom. Every planner times its candidates in this
+        order: `selection.run_race` in a row, `search.Search` between a user's products.
+        """
+        while self.alive and not self.is_over:
+            order = [0, *self.alive]
+            for turn in order if self.n_rounds % 2 == 0 else order[::-1]:
+                if turn == 0 or turn in self.alive:
+                    yield turn
+                if self.is_over or not self.alive:
+                    return
             self.n_rounds += 1
             self._cut()
-            if not self._is_over():
-                self._turn = self._new_round()
 
-    def disqualify(self, entrant: int) -> None:
-        """Remove `entrant`, which failed, from the race."""
-        if entrant in self.alive:
-            self.alive.remove(entrant)
-        self._turn = [one for one in self._turn if one != entrant]
-        if not self.alive:
-            self._turn = []
+    def add(self, turn: int, seconds: float | None) -> None:
+        """Add the seconds of an entrant; None disqualifies one that failed, and ends the race if it was the holder."""
+        if seconds is not None:
+            self.samples_s[turn].append(max(seconds, 1e-9))
+        elif turn == 0:
+            self.is_over = True
+        elif turn in self.alive:
+            self.alive.remove(turn)
 
     def _cut(self) -> None:
+        """Remove entrants that fell behind in the rounds so far (successive halving), and end the race if decided."""
+        rule, n_rounds, limit = self.rule, self.n_rounds, math.inf
+        if n_rounds >= rule.first_cut:
+            share = min(1.0, (n_rounds - rule.first_cut) / max(1, rule.min_rounds - rule.first_cut))
+            limit = rule.cut + (rule.final_cut - rule.cut) * share
         # The minimum of few samples is used, not their median: of two samples an outlier moves the median.
-        limit = self.rule.cut_after(self.n_rounds)
         fastest = {one: min(self.samples_s[one]) for one in (0, *self.alive)}
         best_s = min(fastest.values())
         self.alive = [one for one in self.alive if one < self.n_kept or fastest[one] <= limit * best_s]
-
-    def _is_over(self) -> bool:
-        if not self.alive or self.n_rounds >= self.rule.max_rounds:
-            return True
-        if self.n_rounds < self.rule.min_rounds or len(self.alive) > 1:
-            return False
         # The race ends early only when the last challenger clearly won every round. Testing a weaker criterion
         # repeatedly would select a lucky challenger (7 of 7 by chance: 1 in 128).
-        return self._wins(self.alive[0], n_margins=2.0, majority=1.0)
+        is_last = n_rounds >= rule.min_rounds and len(self.alive) == 1
+        is_decided = is_last and self._wins(self.alive[0], n_margins=2.0, majority=1.0)
+        self.is_over = is_decided or n_rounds >= rule.max_rounds
 
     def ratio(self, entrant: int) -> float:
         """Return the median over rounds of (time of `entrant`) / (time of the holder); below 1: faster."""
@@ -223,23 +214,3 @@ def timed_s(
     for _ in range(n_runs):
         run()
     return (clock() - start) / n_runs
-
-
-Turns: TypeAlias = Generator[int, "float | None", Race]
-
-
-def turns(race: Race) -> Turns:
-    """Yield the number of the entrant to time next, and expect its seconds; return the finished race.
-
-    The answer None disqualifies an entrant that failed; the race ends if it was the holder. Every planner times its
-    candidates by this function: `selection.run_race` in a row, `search.Search` between a user's products.
-    """
-    while (turn := race.next_entrant()) is not None:
-        seconds = yield turn
-        if seconds is not None:
-            race.add(seconds)
-        elif turn == 0:
-            break
-        else:
-            race.disqualify(turn)
-    return race

@@ -39,25 +39,18 @@ def next_best(named: Sequence[Proposal], ratios: Mapping[SuperSchedule, float], 
     """Return the `n` unmeasured schedules of `named` with the shortest expected times, by measured ratios of others."""
     timed = [one for one in named if one.schedule in ratios]
     fresh = [one for one in named if one.schedule not in ratios]
-    costs = np.log([one.ratio for one in fresh]) + _errors(fresh, timed, ratios)
+    costs = np.log([one.ratio for one in fresh])
+    if timed:  # add the expected errors, log(measured / predicted), given those of `timed`
+        seen = np.array([np.log(ratios[one.schedule] / one.ratio) for one in timed])
+        schedules = [one.schedule for one in (*fresh, *timed)]
+        among = np.full((len(schedules), len(timed)), COMMON)
+        for variance, feature in VARIANCES:
+            numbers: dict[Any, int] = {}
+            values = np.array([numbers.setdefault(feature(one), len(numbers)) for one in schedules])
+            among += variance * (values[:, None] == values[None, len(fresh) :])
+        weights = _solved(among[len(fresh) :] + OWN * np.eye(len(timed)), seen)
+        costs = costs + (among[: len(fresh)] * weights).sum(1)
     return [fresh[at].schedule for at in np.argsort(costs, kind="stable")[:n].tolist()]
-
-
-def _errors(
-    fresh: Sequence[Proposal], timed: Sequence[Proposal], ratios: Mapping[SuperSchedule, float]
-) -> NDArray[Real]:
-    """Return the expected error of each prediction in `fresh`: log(measured / predicted), from those of `timed`."""
-    if not timed:
-        return np.zeros(len(fresh))
-    seen = np.array([np.log(ratios[one.schedule] / one.ratio) for one in timed])
-    schedules = [one.schedule for one in (*fresh, *timed)]
-    among = np.full((len(schedules), len(timed)), COMMON)
-    for variance, feature in VARIANCES:
-        numbers: dict[Any, int] = {}
-        values = np.array([numbers.setdefault(feature(one), len(numbers)) for one in schedules])
-        among += variance * (values[:, None] == values[None, len(fresh) :])
-    terms = among[: len(fresh)] * _solved(among[len(fresh) :] + OWN * np.eye(len(timed)), seen)
-    return np.asarray(terms.sum(1))
 
 
 def _solved(matrix: NDArray[Real], right: NDArray[Real]) -> NDArray[Real]:

@@ -8,8 +8,8 @@ serve as the samples. The search itself reads no clock.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from typing import Final
 
 from autosparse.tuner.analytic.matmul import CostModel, Proposer
@@ -18,8 +18,8 @@ from autosparse.tuner.search.candidates import Queue
 from autosparse.tuner.search.cost_estimates import CostEstimates
 from autosparse.tuner.search.earlier import Earlier
 from autosparse.tuner.search.neighbours import neighbours
-from autosparse.tuner.search.race import Race, turns
-from autosparse.tuner.search.second_round import corrected_favourites, runners_up
+from autosparse.tuner.search.race import Race
+from autosparse.tuner.search.residual_model import next_best
 from autosparse.tuner.search.style import BLOCKING, LIVE, SearchStyle
 from autosparse.tuner.search.trial import Divider, Sample, Steps, Trial, TrialFactory, Work, name_of
 from autosparse.tuner.space import spaces
@@ -32,9 +32,12 @@ from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
 from autosparse.core.solver import DEFAULT, Choice, choice_of
 from autosparse.core.values import dataclass, field
+from autosparse.targets.priors import number
 
 __all__ = ["BLOCKING", "LIVE", "Search", "SearchStyle"]
 
+CLOSE: Final = number("candidates", "close")
+"""Maximum time of a candidate, as a multiple of the incumbent's, for which the race is repeated."""
 N_BESIDE_LEARNED: Final = 4
 """Number of the analytic model's best candidates measured besides a learned model's; the two err differently."""
 MAX_TRIED: Final = 2
@@ -80,6 +83,7 @@ class Search:
     finished: bool = field(init=False, default=False)
     untrusted: str | None = field(init=False, default=None)  # reason why an estimate kept the default kernel
     queue: Queue = field(init=False, default_factory=Queue)
+    _entered: set[Choice] = field(init=False, default_factory=set)  # choices of `trials`
     _unbuilt: list[Trial] = field(init=False, default_factory=list)  # candidates added since the last build
 
     def __post_init__(self) -> None:
@@ -90,7 +94,10 @@ class Search:
     def steps(self) -> Steps:
         """Yield all steps of the search, cheapest and most promising first; it may be closed at any yield."""
         price_s = self.cost_estimates.price_s("rank")
-        yield self._work("rank", price_s, self._rank, path_s=price_s + self.first_price_s, in_advance=True)
+        yield Work(
+            kind="rank", price_s=price_s, path_price_s=price_s + self.first_price_s, in_advance=True,
+            do=lambda: self.queue.rank(self.problem, self.model(), self.supports, start=self.start),
+        )  # fmt: skip
         if not self.style.asks_late:
             yield from self._ask_learned()
         if self.is_built is not None:
@@ -118,7 +125,7 @@ class Search:
         if (divide := self.divide) is None:
             return
         found: list[Schedule] = []
-        yield self._work("divide", divide.price_s, lambda: found.extend(divide()), is_optional=True)
+        yield Work(kind="divide", price_s=divide.price_s, do=lambda: found.extend(divide()), is_optional=True)
         for at, one in enumerate(found):
             if at > 1 and not divide.has_time():
                 return
@@ -128,19 +135,6 @@ class Search:
         if not self.tried(choice):
             self._unbuilt = [trial := self._enter(choice)]
             yield from self._run_batch([trial])
-
-    def _work(
-        self, kind: str, price_s: float, do: Callable[[], None], *, path_s: float = 0.0, what: str = "",
-        in_advance: bool = False, is_optional: bool = False,
-    ) -> Work:  # fmt: skip
-        path_s = max(price_s, path_s)
-        return Work(
-            kind=kind, price_s=price_s, path_price_s=path_s, do=do, what=what, in_advance=in_advance,
-            is_optional=is_optional, may_hang=kind == "build",
-        )  # fmt: skip
-
-    def _rank(self) -> None:
-        self.queue.rank(self.problem, self.model(), self.supports, start=self.start)
 
     def _ask_learned(self, *, path_s: float = 0.0) -> Steps:
         """Put the learned model's proposals before the analytic model's; skipped when the model is too expensive.
@@ -159,22 +153,18 @@ class Search:
             return
         yield from self._ask_learned(path_s=self.first_price_s)
         title = self.measured_s.get(self.incumbent.choice, self.default_s or 0.0) / (self.default_s or 1.0)
-        named = [one for one in self.queue if self.queue.is_proposed(one) and not self._is_entered(choice_of(one))]
-        better = [one for one in named if (self.predicted_ratio(one) or 1.0) < min(title, self.style.hopeless)]
+        limit, ratios = min(title, self.style.hopeless), self.queue.ratios
+        better = [one for one in self.queue.schedules if one in self.queue.proposed and ratios.get(one, 1.0) < limit]
         for batch in self._groups(self._fresh(better, self.style.n_late)):
             yield from self._run_batch(batch)
 
-    def predicted_ratio(self, schedule: Schedule | None) -> float | None:
-        """Return the predicted time of `schedule` over the default kernel's; None without a prediction."""
-        return self.queue.ratio_of(schedule)
-
     def _take_estimate(self) -> Steps:
         """Choose the best predicted schedule that fits, unmeasured, if predictions are accepted for the problem."""
-        self.untrusted = self.untrusted_reason(self.queue.n_proposed > 0)
+        self.untrusted = self.untrusted_reason(bool(self.queue.proposed))
         if self.untrusted is not None:
             return
-        for schedule in filter(self._is_accepted, self.queue):
-            refused = {trial.schedule.format for trial in self.trials if trial.schedule is not None}
+        for schedule in filter(self._is_accepted, self.queue.schedules):
+            refused = {trial.schedule.format for trial in self.trials if isinstance(trial.schedule, SuperSchedule)}
             if len(refused) == MAX_REFUSED:
                 return
             if schedule.format in refused:
@@ -187,20 +177,21 @@ class Search:
 
     def _acceptable(self) -> float:
         """Return the largest predicted ratio at which a schedule is accepted unmeasured."""
-        return acceptance_ratio(self.problem, is_learned=self.queue.n_proposed > 0, is_foreign=self.is_foreign())
+        return acceptance_ratio(self.problem, is_learned=bool(self.queue.proposed), is_foreign=self.is_foreign())
 
     def _is_accepted(self, schedule: SuperSchedule) -> bool:
         """Return whether `schedule` may be used unmeasured; after a learned model ran, only its proposals may."""
-        ratio, is_learned = self.predicted_ratio(schedule) or 1.0, self.queue.n_proposed > 0
-        is_open = (not is_learned or self.queue.is_proposed(schedule)) and self.can_make(schedule)
+        ratio, is_learned = self.queue.ratios.get(schedule, 1.0), bool(self.queue.proposed)
+        is_open = (not is_learned or schedule in self.queue.proposed) and self.can_make(schedule)
         return is_open and is_accepted(schedule, ratio, most=self._acceptable(), is_learned=is_learned)
 
     def _batches(self) -> Iterator[list[Trial]]:
         """Yield batches: best predictions, corrected ones, the incumbent's neighbours, close losers, or (full) all."""
-        hopeful = [one for one in self.queue if self._is_hopeful(one)]
+        ratios, hopeless = self.queue.ratios, self.style.hopeless  # a schedule from a record is always worth measuring
+        hopeful = [one for one in self.queue.schedules if one == self.start or ratios.get(one, 1.0) <= hopeless]
         n_taken = self.style.n_candidates
         if self.style.takes_all_proposals:
-            n_taken = max(n_taken, self.queue.n_proposed + N_BESIDE_LEARNED)
+            n_taken = max(n_taken, len(self.queue.proposed) + N_BESIDE_LEARNED)
         waiting = itertools.islice((one for one in hopeful if not self.tried(choice_of(one))), MAX_TRIED * n_taken)
         at, n_taken = len(self.trials), n_taken - self._n_measured_earlier(map(choice_of, hopeful))
         # Each pass replaces candidates that failed: formats that did not hold the operand, kernels that were not made.
@@ -209,53 +200,61 @@ class Search:
         corrected = self._corrected()
         yield from self._groups(iter(corrected))
         # Neighbours differ from the winner in axes that models predict worst: partition, unrolling, prefetching.
-        nearest = [one for one in self._around_incumbent() if not self._is_entered(choice_of(one))]
+        nearest = neighbours(self.problem, self.incumbent.schedule, self.supports)
         yield from self._groups(self._fresh(nearest, self.style.n_neighbours - len(corrected)))
-        title_s, n = self.measured_s.get(self.incumbent.choice, self.default_s or 0.0), self.style.n_reraces
-        yield from ([one] for one in runners_up(self.trials, self.measured_s, self.incumbent, title_s, n=n))
+        title_s = self.measured_s.get(self.incumbent.choice, self.default_s or 0.0)
+        close = [one for one in self.faster(CLOSE * title_s) if one is not self.incumbent]
+        yield from ([one] for one in close[: self.style.n_reraces])
         if self.effort is not Effort.FULL:
             return
-        rest = itertools.chain(self.queue, spaces.everything(self.problem, self.supports))
+        rest = itertools.chain(self.queue.schedules, spaces.everything(self.problem, self.supports))
         while True:
-            fresh = [one for one in self._around_incumbent() if not self.tried(choice_of(one))]
+            around = neighbours(self.problem, self.incumbent.schedule, self.supports)
+            fresh = [one for one in around if not self.tried(choice_of(one))]
             fresh += list(itertools.islice((one for one in rest if not self.tried(choice_of(one))), self.style.batch))
             if not fresh:
                 return
             yield from self._groups(iter(fresh))
 
-    def _is_hopeful(self, schedule: SuperSchedule) -> bool:
-        """Return whether `schedule` is worth measuring: it comes from a record, or its prediction is not too slow."""
-        return schedule == self.start or (self.predicted_ratio(schedule) or 1.0) <= self.style.hopeless
-
     def _corrected(self) -> list[SuperSchedule]:
-        if self.propose is None or not self.queue.n_proposed or not self.default_s or not self.style.n_corrected:
+        """Return the best schedules of the learned model after a correction by the measured errors, if a model ran."""
+        propose, default_s, n = self.propose, self.default_s, self.style.n_corrected
+        if propose is None or not self.queue.proposed or not default_s or not n:
             return []
-        more, note, n = self.propose.more, self.queue.note, self.style.n_corrected
-        found = corrected_favourites(self.trials, self.measured_s, default_s=self.default_s, n=n, more=more, note=note)
-        return list(filter(self.can_make, found))
+        raced = [one for one in self.trials if one.choice in self.measured_s]
+        ratios = {
+            one.schedule: self.measured_s[one.choice] / default_s
+            for one in raced
+            if isinstance(one.schedule, SuperSchedule)
+        }
+        unfit = {one.schedule.format for one in self.trials if isinstance(one.schedule, Schedule) and one.failed}
+        named = [one for one in propose.more(list(ratios)) if one.schedule.format not in unfit]
+        self.queue.ratios |= {one.schedule: one.ratio for one in named if one.schedule not in ratios}
+        return list(filter(self.can_make, next_best(named, ratios, n)))
 
-    def _around_incumbent(self) -> list[SuperSchedule]:
-        one = self.incumbent.schedule
-        return list(neighbours(self.problem, one, self.supports)) if isinstance(one, SuperSchedule) else []
+    def faster(self, limit_s: float, kind: type | None = None) -> list[Trial]:
+        """Return the candidates that take at most `limit_s`, fastest first; only with schedules of the type `kind`."""
+        able = [one for one in self.trials if one.failed is None and (kind is None or isinstance(one.schedule, kind))]
+        able = [one for one in able if self.measured_s.get(one.choice, math.inf) <= limit_s]
+        return sorted(able, key=lambda one: self.measured_s[one.choice])
 
     def tried(self, choice: Choice) -> bool:
         """Return whether `choice` was entered, or measured by an earlier process, or needs a missing compiler."""
-        is_known = self._is_entered(choice) or bool(self._n_measured_earlier([choice]))
-        return is_known or (choice.schedule is not None and not self.can_make(choice.schedule))
-
-    def _is_entered(self, choice: Choice) -> bool:
-        return any(trial.choice == choice for trial in self.trials)
+        is_known = choice in self._entered or bool(self._n_measured_earlier([choice]))
+        return is_known or (isinstance(choice.schedule, Schedule) and not self.can_make(choice.schedule))
 
     def _n_measured_earlier(self, choices: Iterable[Choice]) -> int:
         """Return the number of `choices` that need no race; 0 until the best earlier one has won here too."""
-        if self.start is not None and (self.incumbent is self.default or not self._is_entered(choice_of(self.start))):
+        is_confirmed = self.incumbent is not self.default and self.start and choice_of(self.start) in self._entered
+        if not self.earlier.ratios or (self.start is not None and not is_confirmed):
             return 0
-        return self.earlier.n_measured(choices, self.style.rule)
+        return sum(self.earlier.is_measured(one, self.style.rule) for one in choices)
 
-    def _fresh(self, schedules: Sequence[SuperSchedule], n_wanted: int) -> Iterator[SuperSchedule]:
+    def _fresh(self, schedules: Iterable[SuperSchedule], n_wanted: int) -> Iterator[SuperSchedule]:
         """Yield the untried ones of `schedules`, as many as are left of `n_wanted` after those measured earlier."""
-        fresh = [one for one in schedules if not self.tried(choice_of(one))]
-        return iter(fresh[: max(0, n_wanted - self._n_measured_earlier(map(choice_of, schedules)))])
+        others = [one for one in schedules if choice_of(one) not in self._entered]
+        fresh = [one for one in others if not self.tried(choice_of(one))]
+        return iter(fresh[: max(0, n_wanted - self._n_measured_earlier(map(choice_of, others)))])
 
     def _groups(self, schedules: Iterator[SuperSchedule]) -> Iterator[list[Trial]]:
         """Yield batches of at most `style.batch` trials; a trial that packs runs alone.
@@ -266,7 +265,8 @@ class Search:
         while entered := [self._enter(choice_of(one)) for one in itertools.islice(schedules, self.style.batch)]:
             self._unbuilt += entered
             for trial in entered:
-                if self.problem.transposed or trial.schedule is None or not trial.schedule.format.is_csr:
+                is_csr = isinstance(trial.schedule, SuperSchedule) and trial.schedule.format.is_csr
+                if self.problem.transposed or not is_csr:
                     yield [trial]
                     continue
                 group.append(trial)
@@ -279,6 +279,7 @@ class Search:
     def _enter(self, choice: Choice) -> Trial:
         trial = self.make_trial(choice)
         self.trials.append(trial)
+        self._entered.add(choice)
         return trial
 
     def _run_batch(self, batch: Sequence[Trial]) -> Steps:
@@ -289,7 +290,7 @@ class Search:
             if not self.incumbent.choice.is_default and not self.incumbent.ready:
                 for trial in batch:
                     trial.drop()
-                yield self._work("pack", (one := self.incumbent).pack_price_s(), one.pack, what=name_of(one))
+                yield self._pack(self.incumbent)
         finally:  # also when the caller closes the generator: only the incumbent keeps memory
             for trial in batch:
                 if trial is not self.incumbent:
@@ -300,32 +301,37 @@ class Search:
         build_s = {trial.choice: trial.build_price_s() for trial in (*batch, *self._unbuilt)}
         path_s = sum(build_s[trial.choice] + trial.pack_price_s() for trial in batch)
         wanted, self._unbuilt = self._unbuilt, []
-        if self.build_all is not None and len(wanted) > 1:
-            price_s, together = sum(build_s[trial.choice] for trial in wanted), list(wanted)
-
-            def build_all(build: Callable[[Sequence[Trial]], None] = self.build_all) -> None:
-                wanted.clear()
-                build(together)
-
-            yield self._work(
-                "build", price_s, build_all, path_s=path_s, what=f"{len(wanted)} kernels", is_optional=True
-            )
+        if (build_all := self.build_all) is not None and len(wanted) > 1:
+            price_s, what = sum(build_s[trial.choice] for trial in wanted), f"{len(wanted)} kernels"
+            took_s = yield Work(
+                kind="build", price_s=price_s, path_price_s=max(price_s, path_s), what=what, is_optional=True,
+                may_hang=True, do=lambda: build_all(wanted),
+            )  # fmt: skip
+            if took_s is not None:
+                wanted = []
         if wanted:  # single kernels, or a group that is too expensive to build together: build those of this batch
             now = {trial.choice for trial in batch}
             self._unbuilt = [trial for trial in wanted if trial.choice not in now]
             for trial in batch:
-                what, price_s = name_of(trial), build_s[trial.choice]
-                is_cheap = self.is_built is not None and trial.schedule is not None and self.is_built(trial.schedule)
-                in_advance = is_cheap and self.trials[:1] == [trial]
-                yield self._work("build", price_s, trial.build, path_s=path_s, what=what, in_advance=in_advance)
+                price_s, is_first = build_s[trial.choice], self.trials[:1] == [trial]
+                schedule = trial.schedule
+                is_cheap = self.is_built is not None and isinstance(schedule, Schedule) and self.is_built(schedule)
+                yield Work(
+                    kind="build", price_s=price_s, path_price_s=max(price_s, path_s), what=name_of(trial),
+                    in_advance=is_cheap and is_first, may_hang=True, do=trial.build,
+                )  # fmt: skip
         for trial in batch:
             if trial.failed is None:
-                price_s, in_advance = trial.pack_price_s(), self.trials[:1] == [trial]
-                yield self._work("pack", price_s, trial.pack, what=name_of(trial), in_advance=in_advance)
+                yield self._pack(trial, in_advance=self.trials[:1] == [trial])
             if trial.lacks_memory and self.incumbent.packed_bytes:
                 # The incumbent was measured already. It releases its copy, and is packed again if it stays best.
                 self.incumbent.drop()
-                yield self._work("pack", trial.pack_price_s(), trial.pack, what=name_of(trial))
+                yield self._pack(trial)
+
+    def _pack(self, trial: Trial, *, in_advance: bool = False) -> Work:
+        """Return the step that packs the operand for `trial`."""
+        price_s = trial.pack_price_s()
+        return Work(kind="pack", price_s=price_s, do=trial.pack, what=name_of(trial), in_advance=in_advance)
 
     # -- the race -----------------------------------------------------------------------------------------------
 
@@ -339,11 +345,8 @@ class Search:
         try:
             if self.style.warm_up:
                 yield from self._warm_up(entrants, race)
-            timing = turns(race)
-            with suppress(StopIteration):
-                turn = next(timing)
-                while True:
-                    turn = timing.send((yield self._sample(race, entrants, turn)))
+            for turn in race:
+                race.add(turn, (yield self._sample(race, entrants, turn)))
         finally:
             self._update_incumbent(race, entrants)
 
@@ -351,22 +354,17 @@ class Search:
         for at, trial in enumerate(entrants):
             is_known = trial is self.incumbent or trial is self.default
             if not is_known and (yield self._sample(race, entrants, at)) is None:
-                race.disqualify(at)
+                race.add(at, None)
 
     def _sample(self, race: Race, entrants: Sequence[Trial], turn: int) -> Sample:
+        """Return the step that times entrant `turn`; its price is its expected excess over the fastest known kernel."""
+        times_s = [race.typical_s(at) for at in range(len(entrants))]
+        best_s = min((time_s for time_s in times_s if time_s is not None), default=self.default_s or 0.0)
+        is_known = entrants[turn] is self.default or entrants[turn] is self.incumbent
+        mine_s = times_s[turn] or best_s * (1.0 if is_known else 1.0 + UNKNOWN_EXCESS)
         in_advance = len(entrants) == 2 and self.trials[:1] == [entrants[1]]
-        price_s = self._excess_s(race, entrants, turn)
+        price_s = max(0.0, mine_s - best_s)
         return Sample(trial=entrants[turn], price_s=price_s, turn=race.n_rounds, in_advance=in_advance)
-
-    def _excess_s(self, race: Race, entrants: Sequence[Trial], turn: int) -> float:
-        """Return the expected seconds that a sample of entrant `turn` takes beyond the fastest known kernel's time."""
-        known = [time_s for time_s in (race.typical_s(at) for at in range(len(entrants))) if time_s is not None]
-        best_s = min(known, default=self.default_s or 0.0)
-        mine_s = race.typical_s(turn)
-        if mine_s is None:
-            is_known = entrants[turn] is self.default or entrants[turn] is self.incumbent
-            mine_s = best_s if is_known else best_s * (1.0 + UNKNOWN_EXCESS)
-        return max(0.0, mine_s - best_s)
 
     def _update_incumbent(self, race: Race, entrants: Sequence[Trial]) -> None:
         """Store the times of a race, and make its winner the incumbent; an unfinished race needs enough rounds."""

@@ -1,6 +1,6 @@
 """Select the fastest of ranked candidates in one go: the race of the planners for GPUs and einsum programs.
 
-`search.Search` does the same between a user's products, for kernels on the CPU. Both time by `race.turns`.
+`search.Search` does the same between a user's products, for kernels on the CPU. Both time by `race.Race`.
 """
 
 from __future__ import annotations
@@ -9,11 +9,10 @@ import itertools
 import math
 import time
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final, Generic, TypeVar
 
-from autosparse.tuner.search.race import Race, RaceRule, turns
+from autosparse.tuner.search.race import Race, RaceRule
 
 from autosparse.core.solver import DEFAULT, Choice, Cost
 from autosparse.errors import BuildError, PackError
@@ -127,12 +126,9 @@ def run_race(
     After `limit_s` seconds the race ends, but not before its first round is complete.
     """
     race = Race(n_entrants, rule or RaceRule())
-    steps, end_s = turns(race), clock() + limit_s
-    answer: float | None = None
-    with suppress(StopIteration):
-        while True:
-            turn = steps.send(answer)
-            if race.n_rounds and clock() > end_s:
-                break
-            answer = measure(turn)
+    end_s = clock() + limit_s
+    for turn in race:
+        if race.n_rounds and clock() > end_s:
+            break
+        race.add(turn, measure(turn))
     return race

@@ -20,8 +20,8 @@ class Work:
 
     kind: str  # "hash" | "recall" | "rank" | "build" | "pack" | "save"
     price_s: float  # expected seconds
-    path_price_s: float  # expected seconds of this and all further steps until a product can benefit
     do: Callable[[], None]
+    path_price_s: float = 0.0  # expected seconds of this and all further steps until a product can benefit, if more
     what: str = ""
     is_optional: bool = False  # the search continues without the step when it exceeds the budget
     in_advance: bool = False  # no compilation is needed from here to the first result
@@ -74,6 +74,10 @@ class Trial(Protocol):
     @property
     def ready(self) -> bool:
         """Return whether the trial can run now."""
+
+    @property
+    def reads_live(self) -> bool:
+        """Return whether the kernel reads the user's own arrays, as the default kernel does."""
 
     @property
     def packed_bytes(self) -> int:
@@ -130,4 +134,4 @@ def name_of(trial: Trial) -> str:
     """Return the format of the trial's schedule as text, or the solver's name."""
     if trial.choice.is_default:
         return "default kernel"
-    return str(trial.schedule.format) if trial.schedule is not None else trial.choice.solver
+    return str(trial.schedule.format) if isinstance(trial.schedule, Schedule) else trial.choice.solver

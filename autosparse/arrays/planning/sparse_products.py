@@ -23,7 +23,7 @@ from autosparse._native.kernels.spgemm import multiply as by_runtime
 from autosparse.config import Effort, Options
 from autosparse.containment import contained
 from autosparse.core.pattern import Pattern
-from autosparse.core.plan import Candidate, Plan, named
+from autosparse.core.plan import Candidate, Plan
 from autosparse.core.problem import Problem
 from autosparse.core.solver import DEFAULT, Bound, Choice, Solver, SparseOperand, SparsePair, SparseProductArguments
 from autosparse.errors import PackError, RecordError, StructureError
@@ -115,9 +115,9 @@ def plan_for(problem: Problem, options: Options) -> Plan | None:
     if found is not None:
         return found
     waiting, refused = _candidates(problem, options)
-    listed = [Candidate(**named(one.choice), predicted_s=one.cost.seconds) for one in waiting]
+    listed = [Candidate(choice=one.choice, predicted_s=one.cost.seconds) for one in waiting]
     why = f"the solvers have not raced: {CALLS_BEFORE_RACE} calls, made or announced by the option runs, come first"
-    return Plan(**named(DEFAULT), why=why, candidates=(_default_candidate(problem), *listed, *refused))
+    return Plan(choice=DEFAULT, why=why, candidates=(_default_candidate(problem), *listed, *refused))
 
 
 def key_of(problem: Problem, options: Options) -> cache.PlanKey:
@@ -199,7 +199,7 @@ def _served(product: _Product, problem: Problem, pair: SparsePair, options: Opti
         event("fallback", reason, error=err)
         warn_once(FallbackWarning, "run", f"a solver failed, the default kernel is used: {reason}")
         why = f"the solver {plan.solver} cannot be used: {reason}"
-        product.plan, product.prepared = dataclasses.replace(plan, **named(DEFAULT), why=why), None
+        product.plan, product.prepared = dataclasses.replace(plan, choice=DEFAULT, why=why), None
         return _by_default(pair)
 
 
@@ -290,7 +290,7 @@ def _candidates(problem: Problem, options: Options) -> tuple[list[Considered], t
 
 
 def _default_candidate(problem: Problem) -> Candidate:
-    return Candidate(**named(DEFAULT), predicted_s=ROW_SOLVERS[0].cost(problem, None).seconds)
+    return Candidate(choice=DEFAULT, predicted_s=ROW_SOLVERS[0].cost(problem, None).seconds)
 
 
 def _raced(problem: Problem, pair: SparsePair, options: Options, limit_s: float) -> tuple[Plan, _Prepared | None]:
@@ -330,7 +330,7 @@ def _plan_of(found: Selection[_Prepared], refused: Sequence[Candidate], options:
     """Return the plan of a finished race."""
     listed = [
         Candidate(
-            **named(one.choice), predicted_s=one.cost.seconds, measured_s=one.measured_s, pack_s=one.cost.setup_s,
+            choice=one.choice, predicted_s=one.cost.seconds, measured_s=one.measured_s, pack_s=one.cost.setup_s,
             failed=one.failed,
         )
         for one in found.considered
@@ -338,7 +338,7 @@ def _plan_of(found: Selection[_Prepared], refused: Sequence[Candidate], options:
     best_s = found.measured_s(found.choice)
     name = BY_CLASS if found.choice.is_default else found.choice.solver
     plan = Plan(
-        **named(found.choice), why=f"{name} was the fastest of {len(listed)} solvers that were timed in turn",
+        choice=found.choice, why=f"{name} was the fastest of {len(listed)} solvers that were timed in turn",
         effort=options.effort.value, measured_s=best_s, default_s=found.default_s, tune_s=tune_s,
         candidates=(*listed, *refused),
     )  # fmt: skip

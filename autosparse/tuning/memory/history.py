@@ -21,7 +21,6 @@ from autosparse.core.values import dataclass, field
 from autosparse.errors import RecordError
 from autosparse.targets.priors import number
 from autosparse.tuner.search.cost_estimates import CostEstimates
-from autosparse.tuning.memory.sizes import sized
 
 FLUSH_INTERVAL_S: Final = number("records", "flush interval s")
 """Minimum seconds between writes of prices while the process runs."""
@@ -29,11 +28,6 @@ WORTH_WRITING_S: Final = number("records", "worth writing s")
 """Minimum product seconds of a problem whose history is written; for less, writing would cost more than 3 %."""
 MAX_CALL_COUNTS: Final = 512
 """Maximum number of problems counted per process."""
-
-
-def packing_s(cost_estimates: CostEstimates, n_entries: int) -> float:
-    """Return the expected seconds of packing `n_entries` stored entries, by the machine's price estimates."""
-    return cost_estimates.price_s(sized("pack", n_entries), n_entries)
 
 
 @dataclass(slots=True)

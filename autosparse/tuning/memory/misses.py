@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from autosparse import cache
-from autosparse.core.plan import Plan
 from autosparse.tuning.memory.plan_lookup import key_of
 from autosparse.tuning.trials.context import TuningContext
 
@@ -57,13 +56,6 @@ def why_not_remembered(context: TuningContext) -> str:
         return "no plan of a matrix with this pattern is remembered"
     told = [_told(name, best[1].get(name), getattr(wanted, name)) for name in best[0]]
     return f"the nearest remembered plan differs in {', '.join(told)}"
-
-
-def why_searched(context: TuningContext, known: Plan | None) -> str:
-    """Return a text on why a search ran: `known` had too little effort, or no plan was remembered."""
-    if known is None:
-        return why_not_remembered(context)
-    return f"the remembered plan was found with effort {known.effort} in {known.tune_s:.3g} s, less than requested"
 
 
 def _told(name: str, then: object, now: object) -> str:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
-from pathlib import Path
+from contextlib import suppress
 
 from autosparse import _native
 from autosparse._native.kernels import identity
@@ -32,12 +31,23 @@ def note(context: TuningContext, plan: Plan, *, is_asked: bool = False) -> None:
     stamp = stamps.stamp_of(problem, options)
     if stamp is None or identity.backend_name(options.compiler) != "c":
         return
+    flags = ASKED if is_asked else 0
+    if not isinstance(plan.schedule, SuperSchedule):
+        flags |= NOTHING_FASTER
+    else:
+        with suppress(BuildError):
+            kernel = context.loaded(plan.schedule)
+            flags |= NEEDS_SORTED if isinstance(kernel, _native.CompiledKernel) and kernel.needs_sorted else 0
+    known = ledger.read(place[1], context.account_key)
+    old = known.plan if known is not None else None
     made = PlanNote(
         plan=bytes.fromhex(key_of(context).stable_hash()), stamp=stamp, default_s=plan.default_s or 0.0,
         measured_s=(plan.measured_s or 0.0) if not plan.is_default else 0.0,
-        flags=_flags(context, plan, is_asked=is_asked),
+        flags=flags | ASKED if old is not None and old.is_asked else flags,
     )  # fmt: skip
-    _write(context, place[0], place[1], made)
+    if old != made:
+        row = plan_row(context.account_key, made, process=ledger.token(), now=time.time())
+        ledger.append(place[0], [row])
 
 
 def note_next_step(context: TuningContext, price_s: float) -> None:
@@ -45,24 +55,3 @@ def note_next_step(context: TuningContext, price_s: float) -> None:
     place = accounts.place_of(context.options)
     if context.account_key and place is not None and not context.is_stale:
         ledger.append(place[0], [search_row(context.account_key, price_s, process=ledger.token(), now=time.time())])
-
-
-def _write(context: TuningContext, folder: Path, root: Path, made: PlanNote) -> None:
-    known = ledger.read(root, context.account_key)
-    old = known.plan if known is not None else None
-    if old is not None and old.is_asked:
-        made = dataclasses.replace(made, flags=made.flags | ASKED)
-    if old != made:
-        row = plan_row(context.account_key, made, process=ledger.token(), now=time.time())
-        ledger.append(folder, [row])
-
-
-def _flags(context: TuningContext, plan: Plan, *, is_asked: bool) -> int:
-    flags = ASKED if is_asked else 0
-    if plan.is_default or plan.schedule is None:
-        return flags | NOTHING_FASTER
-    try:
-        kernel = context.loaded(plan.schedule)
-    except BuildError:
-        return flags
-    return flags | (NEEDS_SORTED if isinstance(kernel, _native.CompiledKernel) and kernel.needs_sorted else 0)

@@ -73,8 +73,8 @@ def reason_foreign(problem: Problem, schedule: Schedule | None) -> str | None:
 
     This check needs no backend.
     """
-    if schedule is None:
-        return None
+    if not isinstance(schedule, Schedule):
+        return None  # solvers without schedules are part of the key
     if schedule.operation != problem.operation:
         return f"it computes {schedule.operation}, not {problem.operation}"
     if schedule.format.values not in ("", problem.storage):
@@ -96,7 +96,7 @@ def is_allowed(choice: Choice, options: Options, *, found_under: Options) -> boo
     if (options.threads, options.isa) != (found_under.threads, found_under.isa):
         return False
     schedule = choice.schedule
-    if schedule is None:
+    if not isinstance(schedule, Schedule):
         return choice.is_default or options.vendor or not found_under.vendor
     parts = schedule.schedules if isinstance(schedule, Composite) else (schedule,)
     if options.hybrid is False and isinstance(schedule, Composite):
@@ -133,7 +133,7 @@ def supported(context: TuningContext, known: Plan | None) -> Plan | None:
 def _reason_unavailable(context: TuningContext, choice: Choice) -> str | None:
     """Return why this process has no kernel or solver for `choice`, or None."""
     schedule = choice.schedule
-    if schedule is None:
+    if not isinstance(schedule, Schedule):
         solver = solver_named(choice.solver, context.options)
         return f"no solver {choice.solver} is registered" if solver is None else reason_against(solver, context.problem)
     reason = context.supports(context.problem.operation, schedule)

@@ -31,18 +31,14 @@ def stamp_of(problem: Problem, options: Options) -> bytes | None:
     compiler = c_build.compiler_id(options.compiler)
     if options.compiler == "numba" or compiler == "none" or options.dump_dir is not None:
         return None
+    # The runtime recorded at its build: digest of sources and flags, and the compiler's version.
+    runtime = runtime_api.ffi.string(runtime_api.lib.asp_identity()) if runtime_api.available else b""
     facts = (
         VERSION, __version__, problem.operation, problem.mode, problem.transposed, problem.dtype,
         problem.pattern.index_dtype, problem.threads, problem.deterministic, problem.storage, problem.target.key(),
-        options.hybrid, options.vendor, compiler, _runtime_digest(), _sources(),
+        options.hybrid, options.vendor, compiler, runtime, _sources(),
     )  # fmt: skip
     return hashlib.blake2b(repr(facts).encode(), digest_size=16).digest()
-
-
-def _runtime_digest() -> bytes:
-    """Return what the runtime recorded at its build: digest of sources and flags, and the compiler's version."""
-    noted: bytes = runtime_api.ffi.string(runtime_api.lib.asp_identity()) if runtime_api.available else b""
-    return noted
 
 
 @functools.cache

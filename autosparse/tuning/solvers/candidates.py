@@ -20,7 +20,6 @@ from autosparse.tuner.search.earlier import Earlier
 from autosparse.tuner.search.style import BLOCKING, live_style
 from autosparse.tuner.space import families, spaces
 from autosparse.tuning.learned import proposer_of, training_domain_of
-from autosparse.tuning.memory.history import packing_s
 from autosparse.tuning.rates.steps import model_rates_of
 from autosparse.tuning.solvers import dense_rows
 from autosparse.tuning.solvers.offered import offer_of
@@ -66,9 +65,11 @@ def search_for(
 
     It continues the search that left the plan `unfinished`.
     """
-    style, earlier = live_style(context.problem) if live else BLOCKING, Earlier.of(unfinished)
-    best, offer = earlier.best(style.rule), offer_of(context.problem, context.options)
-    start = best.schedule if best is not None else start
+    style = live_style(context.problem) if live else BLOCKING
+    offer, earlier = offer_of(context.problem, context.options), Earlier()
+    if unfinished is not None:
+        earlier = Earlier.of(unfinished)
+        start = best.schedule if (best := earlier.best(style.rule)) is not None else start
     composites, refused = dense_rows.offered(context.problem, context.options)
     return Search(
         problem=context.problem,
@@ -80,12 +81,12 @@ def search_for(
         style=style,
         propose=proposer_of(context, live=live),
         is_built=context.is_built,
-        can_make=_existing(context) if context.compiler_id() == "none" else _anything,
+        can_make=_existing(context) if context.compiler_id() == "none" else lambda _: True,
         untrusted_reason=lambda is_learned: training_domain_of(context, is_learned=is_learned).untrusted_reason(
             context.problem
         ),
         is_foreign=lambda: training_domain_of(context, is_learned=True).is_foreign(context.problem),
-        first_price_s=packing_s(context.stats.cost_estimates, context.problem.pattern.nnz) + context.compare_price_s(),
+        first_price_s=context.packing_s() + context.compare_price_s(),
         start=start if isinstance(start, SuperSchedule) else None,
         earlier=earlier,
         build_all=None if live else context.build,
@@ -94,10 +95,6 @@ def search_for(
         others=offer.choices,
         refused=(*refused, *offer.refused),
     )
-
-
-def _anything(schedule: Schedule) -> bool:
-    return True
 
 
 def _existing(context: TuningContext) -> Callable[[Schedule], bool]:
@@ -126,7 +123,8 @@ def _in_place(context: TuningContext, *, live: bool) -> list[SuperSchedule]:
     for.
     """
     problem = context.problem
-    if problem.transposed or problem.storage or not is_read_in_place(context):
+    can_read = context.adapter.pack_live is not None and not problem.transposed and not problem.storage
+    if not can_read or problem.pattern.nnz < MIN_ORDERED:
         return []
     found = [one for one in spaces.candidates(problem, context.supports) if one.format.is_csr]
     is_exposed = expected_look_s(context.operand()) > 0.0
@@ -142,11 +140,6 @@ def _shipped(context: TuningContext) -> list[SuperSchedule]:
         return []
     is_there = context.supports(problem.operation, HIGH_SLICES) is None and context.is_built(HIGH_SLICES)
     return [HIGH_SLICES] if is_there else []
-
-
-def is_read_in_place(context: TuningContext) -> bool:
-    """Return whether kernels of the operation can read the user's arrays and the matrix is large enough to profit."""
-    return context.adapter.pack_live is not None and context.problem.pattern.nnz >= MIN_ORDERED
 
 
 def _always(context: TuningContext) -> list[SuperSchedule]:

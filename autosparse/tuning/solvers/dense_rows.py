@@ -19,7 +19,7 @@ from autosparse.config import Options
 from autosparse.core.composite import REST, Composite, Part, Rows
 from autosparse.core.plan import Candidate
 from autosparse.core.problem import Problem
-from autosparse.core.solver import Cost
+from autosparse.core.solver import Choice, Cost
 from autosparse.ops import names
 from autosparse.scalar import NARROW_INDEX, REAL
 from autosparse.targets.priors import number
@@ -104,7 +104,7 @@ def offered(problem: Problem, options: Options) -> tuple[tuple[Composite, ...], 
         return (), ()
     reason = "the option hybrid is false" if options.hybrid is False else DENSE_ROWS.applicable(problem)
     if reason is not None:
-        return (), (Candidate(schedule=None, solver=NAME, failed=reason),)
+        return (), (Candidate(choice=Choice(NAME), failed=reason),)
     return tuple(DENSE_ROWS.knobs(problem)), ()
 
 

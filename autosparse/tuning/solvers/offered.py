@@ -63,7 +63,7 @@ def offer_of(problem: Problem, options: Options) -> Offer:
         if reason is None:
             choices += _choices(solver, problem)
         else:
-            refused.append(Candidate(schedule=None, solver=solver.name, failed=reason))
+            refused.append(Candidate(choice=Choice(solver.name), failed=reason))
     return Offer(tuple(choices), tuple(refused))
 
 

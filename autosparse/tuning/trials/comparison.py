@@ -40,7 +40,7 @@ FIXED_UNITS: Final = 1 << 17
 
 def columns_compared(problem: Problem, schedule: Schedule | None) -> int:
     """Return the number of columns of a product that runs all code of the kernel: one whole tile and a remainder."""
-    n, tile = problem.n_dense_cols, 0 if schedule is None else schedule.dense_split("j")
+    n, tile = problem.n_dense_cols, schedule.dense_split("j") if schedule else 0
     if n == 1 or not tile or tile > n:
         return min(n, MAX_COLUMNS)
     return tile + min(tile - 1, BESIDE_TILE)
@@ -80,7 +80,7 @@ def difference(
         if not compute(default.anew(found)):
             is_finite = bool(np.isfinite(default.result).all())
             return "it reports a non-finite result where the default kernel's is finite" if is_finite else UNKNOWABLE
-        rounding = STORAGE_ROUNDING["" if schedule is None else schedule.format.values]
+        rounding = STORAGE_ROUNDING[schedule.format.values if schedule else ""]
         return _compare(found, default, rounding)
 
 

@@ -31,6 +31,7 @@ from autosparse.operands.unfolding import AnyOperand
 from autosparse.targets.priors import number
 from autosparse.tuner.search.trial import Trial
 from autosparse.tuning.memory.history import TuningStats, tuning_stats_of
+from autosparse.tuning.memory.sizes import sized
 from autosparse.tuning.trials import comparison
 from autosparse.tuning.trials.kernel_trial import KernelTrial
 from autosparse.tuning.trials.operand_adapter import LINE_BYTES, OperandAdapter, adapter_of, rows_of
@@ -86,7 +87,7 @@ class TuningContext:
         """Return a trial of `choice`."""
         if choice.is_default:
             return DefaultTrial()
-        return SolverTrial(choice, self) if choice.schedule is None else KernelTrial(choice, self)
+        return KernelTrial(choice, self) if isinstance(choice.schedule, Schedule) else SolverTrial(choice, self)
 
     @property
     def adapter(self) -> OperandAdapter:
@@ -215,6 +216,11 @@ class TuningContext:
         failure = cache.Failure(reason=reason, compiler=self.compiler_id(), failed_at=time.time())
         self.store.save("failure", key, failure.to_record())
         event("fallback", reason, key=key)
+
+    def packing_s(self) -> float:
+        """Return the expected seconds of packing the operand in any format."""
+        n_entries = self.problem.pattern.nnz
+        return self.stats.cost_estimates.price_s(sized("pack", n_entries), n_entries)
 
     def compare_price_s(self, schedule: Schedule | None = None) -> float:
         """Return the expected seconds of comparing a kernel's result with the default kernel's."""

@@ -37,7 +37,7 @@ class Session:
         self.clock, self.prices_s, self.in_advance, self.gain = clock, prices_s, in_advance, gain
         self.total_runs: float | None = None
         self.context = self.search = self.incumbent = self.in_place = self.recalled = None
-        self.tuning_s = 0.0
+        self.tuning_s = self.incumbent_s = 0.0
         self.plan = planner.default_plan("fake")
 
     def keep_private(self, options: asp.Options) -> None:

@@ -33,6 +33,7 @@ from autosparse import _native
 from autosparse.config import get_options, options
 from autosparse.core.pattern import TensorPattern
 from autosparse.core.plan import Plan
+from autosparse.core.solver import DEFAULT
 from autosparse.errors import RecordError
 from autosparse.tuning.learned import find_model
 from autosparse.tuning.problems import target_of
@@ -150,7 +151,7 @@ def test_mttkrp_with_the_best_of_the_graph(tmp_path):
 
 
 def test_a_remembered_plan_says_who_proposed():
-    plan = Plan(schedule=None, why="none", proposed_by="WACO's network and graph: 10 of 60 programs")
+    plan = Plan(choice=DEFAULT, why="none", proposed_by="WACO's network and graph: 10 of 60 programs")
     assert plan_from_record(plan_to_record(plan)).proposed_by == plan.proposed_by
     old = {name: value for name, value in plan_to_record(plan).items() if name != "proposed_by"}
     assert plan_from_record(old).proposed_by == ""

@@ -156,16 +156,13 @@ class Batches:
             return None
         entrants = [default, *able]
         race = Race(len(entrants), self._rule(timed_s(run, clock=self.clock) * len(entrants)))
-        while (at := race.next_entrant()) is not None:
+        for at in race:
             # A new closure each time, since an old one continues with other addresses than entrants that ran less
             # often.
             run = self.context.runner(entrants[at], race.n_rounds)
-            if run is not None:
-                race.add(timed_s(run, clock=self.clock))
-            elif at == 0:
+            if run is None and at == 0:
                 return None
-            else:
-                race.disqualify(at)
+            race.add(at, None if run is None else timed_s(run, clock=self.clock))
         return race, able
 
     def _rule(self, round_s: float) -> RaceRule:
