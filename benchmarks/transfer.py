@@ -2,6 +2,7 @@
 
     python benchmarks/transfer.py --matrices DIR           # or: make transfer
     python benchmarks/transfer.py --gpu [--quick]          # measured kernels of two GPUs; no matrices, no GPU
+    python benchmarks/transfer.py --quick --json FILE --kept FOLDER   # a few of the matrices, to try the script out
 
 The script simulates times that `data/transfer` lacks, trains models that `build/transfer` lacks, and appends a line per
 method, k and draw to `results/transfer.jsonl`. An interrupted run continues where it stopped. `results/transfer.md` is
@@ -54,6 +55,9 @@ QUESTIONS: Final = (
     Question("wide", "small", "spmm", (5,)),
     Question("spade", "small", "sddmm", (5,)),
 )
+QUICK: Final = (Question("spade", "small", "spmm", (1,), networks=True),)
+QUICK_MATRICES: Final = 16
+"""Number of matrices with --quick, of the pool and of the test set together."""
 
 
 def main() -> int:
@@ -70,7 +74,7 @@ def main() -> int:
     parser.add_argument("--gpu", action="store_true", help="the measured kernels of two GPUs, not the simulator")
     parser.add_argument("--samples", type=Path, help="with --gpu: a file of gpu.py --collect instead of the archive's")
     parser.add_argument("--ship", action="store_true", help="with --gpu: only fit the correction that products use")
-    parser.add_argument("--quick", action="store_true", help="with --gpu: one draw, a source of few patterns")
+    parser.add_argument("--quick", action="store_true", help="one draw, a source of few patterns, few matrices")
     parser.add_argument("--report", action="store_true", help="only write the tables of existing results")
     parser.add_argument(
         "--validate", action="store_true", help="only compare the candidates for shipping, on the pool alone"
@@ -84,7 +88,7 @@ def main() -> int:
             parser.error("no folder of matrices: give --matrices DIR or set AUTOSPARSE_MATRICES")
         if arguments.validate:
             return _validate(arguments)
-        for question in QUESTIONS:
+        for question in QUICK if arguments.quick else QUESTIONS:
             if arguments.only in (None, f"{question.target}-{question.operation}"):
                 _answer(question, arguments)
     _write_page(arguments.json, arguments.json.with_name(OF_GPUS))
@@ -144,7 +148,8 @@ def _say(text: str) -> None:
 
 
 def _answer(question: Question, arguments: argparse.Namespace) -> None:
-    matrices = chosen(arguments.matrices)
+    matrices = chosen(arguments.matrices)[: QUICK_MATRICES if arguments.quick else None]
+    arguments.draws = 1 if arguments.quick else arguments.draws
     world = _world(question.target, question.operation, matrices, arguments)
     source = _world(question.source, question.operation, matrices, arguments)
     lines = Lines(arguments.json, dataclasses.asdict(question))

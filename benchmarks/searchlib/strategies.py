@@ -38,10 +38,14 @@ def random(objective: Objective, encoding: Encoding, n_trials: int) -> None:
 
 
 def tpe(objective: Objective, encoding: Encoding, n_trials: int) -> None:
-    """Search by Optuna's tree-structured Parzen estimator; a permutation has a sort key per item."""
+    """Search by Optuna's tree-structured Parzen estimator over all parameters jointly; it has sort keys of permutations.
+
+    Every trial has the parameters of all spaces, of which it reads one: estimators of one parameter each would take
+    nine minutes for 3,000 trials.
+    """
     optuna = importlib.import_module("optuna")
     optuna.logging.set_verbosity(logging.ERROR)
-    study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=0))
+    study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=0, multivariate=True))
     for _ in range(n_trials):
         trial = study.ask()
         ratio = objective(encoding.schedule(_asked(trial, encoding)))
@@ -50,14 +54,15 @@ def tpe(objective: Objective, encoding: Encoding, n_trials: int) -> None:
 
 def _asked(trial: Any, encoding: Encoding) -> Point:  # Any: optuna's trial
     which = trial.suggest_categorical("space", list(range(len(encoding.spaces))))
-    space, values = encoding.spaces[which], {}
-    for one in space.parameters:
-        name = f"{space.name}.{one.name}"
-        if isinstance(one, Categorical):
-            values[one.name] = trial.suggest_categorical(name, list(range(one.size)))
-        else:
-            values[one.name] = [trial.suggest_float(f"{name}.{n}", 0.0, 1.0) for n in range(len(one.items))]
-    return encoding.point(which, values)
+    values: list[dict[str, Any]] = [{} for _ in encoding.spaces]
+    for space, mine in zip(encoding.spaces, values, strict=True):
+        for one in space.parameters:
+            name = f"{space.name}.{one.name}"
+            if isinstance(one, Categorical):
+                mine[one.name] = trial.suggest_categorical(name, list(range(one.size)))
+            else:
+                mine[one.name] = [trial.suggest_float(f"{name}.{n}", 0.0, 1.0) for n in range(len(one.items))]
+    return encoding.point(which, values[which])
 
 
 def bandit(objective: Objective, encoding: Encoding, n_trials: int) -> None:
