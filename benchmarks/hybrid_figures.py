@@ -27,14 +27,20 @@ from peerlib.table import markdown
 
 DTYPE: Final = "float16"
 ITEM, INDEX = 2, 4  # bytes of a value and of an index
-PAPER_7: Final = {"LogSparse": 2.3, "Strided": 3.8, "unstructured": 3.1, "structured": 7.6, "cora": 2.4, "citeseer": 3.3,
-                  "pubmed": 2.5, "NotreDame_www": 4.5}  # fmt: skip
+PAPER_7: Final = {
+    "LogSparse": 2.3, "Strided": 3.8, "unstructured": 3.1, "structured": 7.6, "cora": 2.4, "citeseer": 3.3,
+    "pubmed": 2.5, "NotreDame_www": 4.5,
+}  # fmt: skip
 """Figure 7: speedups of SpMM over cuSPARSE."""
-PAPER_8: Final = {"LogSparse": 0.9, "Strided": 1.5, "unstructured": 0.8, "structured": 0.7, "cora": 0.8, "citeseer": 0.8,
-                  "pubmed": 0.7, "NotreDame_www": 0.7}  # fmt: skip
+PAPER_8: Final = {
+    "LogSparse": 0.9, "Strided": 1.5, "unstructured": 0.8, "structured": 0.7, "cora": 0.8, "citeseer": 0.8,
+    "pubmed": 0.7, "NotreDame_www": 0.7,
+}  # fmt: skip
 """Figure 8: memory of SpMM over cuSPARSE's."""
-PAPER_9: Final = {"LogSparse": 3.3, "Strided": 7.5, "unstructured": 2.4, "structured": 4.3, "cora": 1.5, "citeseer": 1.5,
-                  "pubmed": 2.6, "NotreDame_www": 4.7}  # fmt: skip
+PAPER_9: Final = {
+    "LogSparse": 3.3, "Strided": 7.5, "unstructured": 2.4, "structured": 4.3, "cora": 1.5, "citeseer": 1.5,
+    "pubmed": 2.6, "NotreDame_www": 4.7,
+}  # fmt: skip
 """Figure 9: speedups of SDDMM over DGL."""
 PAPER_10: Final = {"unstructured": 0.9, "structured": 0.6, "Strided": 0.6}
 """Figure 10: memory of SDDMM over DGL's; 1.0 for the other matrices."""
@@ -143,7 +149,9 @@ def alone() -> list[list[str]]:
             cells = []
             for device in DEVICES:
                 one = lines(device)[operation, name, columns]
-                cells += [f"{one['seconds'][kind] / best(one)[1]:.1f}" if kind in one["seconds"] else "-" for kind in ALONE]
+                cells += [
+                    f"{one['seconds'][kind] / best(one)[1]:.1f}" if kind in one["seconds"] else "-" for kind in ALONE
+                ]
             rows.append([name, f"{operation}, {columns}", *cells, PAPER_ALONE.get((name, operation), "-")])
     return rows
 
@@ -171,7 +179,9 @@ def depths(matrices: Mapping[str, Any]) -> list[list[str]]:
         default = plan(A, 64)
         made_of = {depth: plan(A, 64, levels=depth) for depth in DEPTHS}
         ratios = " ".join(f"{one.cost / default.cost:.2f}" for one in made_of.values())
-        shares = [sum(share for op, share in one.shares().items() if op.family == "block") for one in (default, made_of[1])]
+        shares = [
+            sum(share for op, share in one.shares().items() if op.family == "block") for one in (default, made_of[1])
+        ]
         rows.append([
             name, ratios, PAPER_DEPTHS.get(name, "-"), f"{shares[0]:.0%}, {shares[1]:.0%}",
             f"{default.n_tiles:,}, {made_of[1].n_tiles:,}", f"{default.n_iterations}, {made_of[1].n_iterations}",
@@ -219,8 +229,11 @@ def all_matrices(*, quick: bool) -> dict[str, Any]:
 def page(matrices: Mapping[str, Any]) -> Iterator[str]:
     """Yield the parts of the page."""
     yield "# STile's Table 7 and Figures 7 to 14 on committed measurements"
-    yield __doc__.strip().partition("\n\n    ")[0].replace("Put", "Written by `python benchmarks/hybrid_figures.py`: puts")
-    yield "The paper has an A100, cuSPARSE and DGL; here torch is the other side. New times: `python benchmarks/gpu.py --hybrid`."
+    yield (
+        "Written by `python benchmarks/hybrid_figures.py`, whose docstring explains the tables, from the committed\n"
+        "tables of an H100 and an H200. The paper has an A100, and compares with cuSPARSE and DGL; this page compares\n"
+        "with torch. New times need a GPU: `python benchmarks/gpu.py --hybrid`."
+    )
     for title, rows in sections(matrices):
         yield f"## {title}"
         yield markdown(rows).strip()
@@ -228,12 +241,16 @@ def page(matrices: Mapping[str, Any]) -> Iterator[str]:
 
 def sections(matrices: Mapping[str, Any]) -> Sequence[tuple[str, list[list[str]]]]:
     """Return titles and tables."""
+    published = {name: A for name, A in matrices.items() if name in PAPER_7 or name == "case study"}
     return (
         ("Figure 7: SpMM, speedup, geometric mean of four widths", speedups("spmm", PAPER_7)),
         ("Figure 9: SDDMM, speedup; torch computes float16 in float32", speedups("sddmm", PAPER_9)),
-        ("Figures 8 and 10: bytes of the fastest schedule over CSR (SpMM) and over coordinates (SDDMM)", memory(matrices)),
+        (
+            "Figures 8 and 10: bytes of the fastest schedule over CSR (SpMM) and over coordinates (SDDMM)",
+            memory(matrices),
+        ),
         ("Table 7, basic formats: time of one kind of tiles over the best schedule's", alone()),
-        ("Table 7, depths, and Figures 11 to 13: planned cost over the default's, SpMM, 64 columns", depths(matrices)),
+        ("Table 7, depths, and Figures 11 to 13: planned cost over the default's, SpMM, 64 columns", depths(published)),
         ("Figure 14: planned and measured seconds of whole products", correlation(matrices)),
     )
 

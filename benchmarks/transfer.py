@@ -165,9 +165,10 @@ def _answer(question: Question, arguments: argparse.Namespace) -> None:
             if at % 20 == 0:
                 _say(f"{question.target} {question.operation}: {at} of {len(wanted)} fits")
     if question.networks:
-        from transferlib.dash_runs import run_networks
+        from transferlib.dash_runs import SOURCE_PATTERNS, run_networks
 
-        run_networks(world, matrices, arguments, lines, _say)
+        networks = Lines(arguments.json, dataclasses.asdict(question), patterns=SOURCE_PATTERNS)
+        run_networks(world, matrices, arguments, networks, _say)
 
 
 def _wanted(question: Question, world: World, every: Sequence[Draw], lines: Lines) -> Iterator[tuple[str, int, Draw]]:
@@ -192,12 +193,13 @@ def _world(name: str, operation: str, matrices: Sequence[Named], arguments: argp
 class Lines:
     """The file of results, with a line per method, k and draw of one question."""
 
-    def __init__(self, path: Path, question: dict[str, Any]) -> None:
-        self._path = path
+    def __init__(self, path: Path, question: dict[str, Any], **more: Any) -> None:
+        self._path, self._more = path, more
         self._facts = {name: question[name] for name in ("target", "source", "operation")}
         self._known: set[tuple[str, int, int]] = set()
         for one in ResultFile(path).lines():
-            if all(one[name] == value for name, value in self._facts.items()):
+            facts = {**self._facts, **more}
+            if all(one.get(name) == value for name, value in facts.items()):
                 self._known.add((one["method"], one["k"], one["draw"]))
 
     def has(self, method: str, k: int, draw: int) -> bool:
@@ -207,7 +209,7 @@ class Lines:
     def add(self, method: str, k: int, draw: Draw, found: Any) -> None:
         """Append one line."""
         values = {name: round(value, 5) for name, value in dataclasses.asdict(found).items()}
-        line = {**self._facts, "method": method, "k": k, "draw": draw.seed, **values}
+        line = {**self._facts, **self._more, "method": method, "k": k, "draw": draw.seed, **values}
         ResultFile(self._path).append(line)
         self._known.add((method, k, draw.seed))
 

@@ -22,7 +22,9 @@ from typing import Final
 
 SOURCES: Final = {"spmm": "SpMM_KNL/SpMM_ASpT_SP.cc", "sddmm": "SDDMM_CPU/SDDMM_ASpT_SP.cc"}
 """Operation -> file of the version in float32."""
-FLAGS: Final = ("-O3", "-march=native", "-mprefer-vector-width=512", "-ffast-math", "-fopenmp", "-w", "-shared", "-fPIC")
+FLAGS: Final = (
+    "-O3", "-march=native", "-mprefer-vector-width=512", "-ffast-math", "-fopenmp", "-w", "-shared", "-fPIC"
+)  # fmt: skip
 HEADERS: Final = """#include <cstdint>
 #include <cstring>
 #include <cstdlib>
@@ -93,7 +95,7 @@ def adapter(text: str, operation: str) -> str:
     text = re.sub(r"(mcsr_e = \(int \*\)malloc\(sizeof\(int\)\*)ne\)", r"\1((size_t)2 * ne + 4 * nr + 1024))", text)
     text = re.sub(r"(memset\(mcsr_e, 0, sizeof\(int\)\*)ne\)", r"\1((size_t)2 * ne + 4 * nr + 1024))", text)
     text = text.replace("temp_r[128]", "temp_r[1024]")
-    text = re.sub(r'fprintf\(stdout, "%f,%f,", elapsed0', '//', text)
+    text = re.sub(r'fprintf\(stdout, "%f,%f,", elapsed0', "//", text)
     head, rest = text.split("void mprocess()", 1)
     body = rest[rest.index("if(vari <") : rest.index("} // end loop")] + "} }"
     body = re.sub(r"gettimeofday\([^;]*;", "", body.replace("#define ITER (128*1/128)", ""))

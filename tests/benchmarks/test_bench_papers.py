@@ -15,7 +15,7 @@ from peerlib.environment import matrices_folder
 SCRIPTS: Final = Path(__file__).parents[2] / "benchmarks"
 QUICK: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
     "ablation.py": (("--report", "--json", "{out}/none.jsonl"),),
-    "einsum.py": (("--help",),),
+    "einsum.py": (("figure7", "--only", "SpMV"),),
     "gpu.py": (("--help",),),
     "hybrid.py": (("--report", "--json", "{results}/hybrid.jsonl"),),
     "hybrid_costs.py": (("--report", "--json", "{results}/hybrid_costs.jsonl"),),
