@@ -189,6 +189,22 @@ def depths(matrices: Mapping[str, Any]) -> list[list[str]]:
     return rows
 
 
+def slots() -> list[list[str]]:
+    """Return the stored values per entry of the formats that the primitives make (Table 2), on small matrices."""
+    from autosparse.tuner.research.hybrid.primitives import FORMATS, apply
+
+    from autosparse.core.pattern import Pattern
+
+    sizes = {"block": (16, 16), "ell": (0, 32), "hyb": (128, 32), "1d": (0, 32)}
+    rows = [["matrix", "entries", *(f"{name} {sizes[name]}" for name in FORMATS)]]
+    small = {"LogSparse": made.log_sparse(512), "Strided": made.strided(512, 16), "power law": made.power_law(n=2000)}
+    for name, A in small.items():
+        pattern = Pattern(*A.shape, A.indptr, A.indices)
+        pieces = [apply(pattern, *make(*sizes[kind])) for kind, make in FORMATS.items()]
+        rows.append([name, f"{A.nnz:,}", *(f"{sum(one.slots for one in some) / A.nnz:.2f}" for some in pieces)])
+    return rows
+
+
 def correlation(matrices: Mapping[str, Any]) -> list[list[str]]:
     """Return the table of Pearson correlations of planned and measured seconds (Figure 14)."""
     from autosparse.tuner.research.hybrid.gpu_costs import FITTED
@@ -243,6 +259,7 @@ def sections(matrices: Mapping[str, Any]) -> Sequence[tuple[str, list[list[str]]
     """Return titles and tables."""
     published = {name: A for name, A in matrices.items() if name in PAPER_7 or name == "case study"}
     return (
+        ("Table 2: stored values per entry of the formats that the six primitives make", slots()),
         ("Figure 7: SpMM, speedup, geometric mean of four widths", speedups("spmm", PAPER_7)),
         ("Figure 9: SDDMM, speedup; torch computes float16 in float32", speedups("sddmm", PAPER_9)),
         (
