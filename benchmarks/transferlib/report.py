@@ -42,6 +42,8 @@ seen; the featurizer is frozen on the target but for "all layers", which has the
 the whole network's featurizer. Rows "(60)": 60 patterns for 30 epochs, 1,024 entries seen; "the paper's settings (60)":
 rate 1e-4, batches of 32, all layers for 100 epochs on the target, 50 epochs on the source.
 """
+OLD: Final = " (60)"
+"""Suffix of networks that were trained on the older, smaller source."""
 SCRATCH: Final = "DASH, no transfer"
 """Row of the network that is trained on the target alone."""
 
@@ -50,7 +52,7 @@ def labelled(lines: Sequence[Line]) -> list[Line]:
     """Return the lines with "(60)" behind the names of networks that were trained on the older, smaller source."""
     networks = ("DASH", "WACO")
     is_old = [one["method"].startswith(networks) and "patterns" not in one for one in lines]
-    return [{**one, "method": f"{one['method']} (60)"} if old else one for one, old in zip(lines, is_old, strict=True)]
+    return [{**one, "method": one["method"] + OLD} if old else one for one, old in zip(lines, is_old, strict=True)]
 
 
 def report(lines: Sequence[Line]) -> str:
@@ -77,7 +79,7 @@ def _table(lines: Sequence[Line]) -> str:
             f"| {name} | {k if needs else '-'} | {len(some)} | {_spread(some, 'top1')} | {_spread(some, 'top5')} "
             f"| {share[0]:.3f} / {share[1]:.3f} | {np.median([one['ape'] for one in some]):.1f} "
             f"| {np.median([one['tau'] for one in some]):.2f} | {price:.2f} | {108 * 5 * PRICE / 1e6:.2f} "
-            f"| {JUDGED_BY_PAPER.get((name, k), '')} |"
+            f"| {JUDGED_BY_PAPER.get((name.removesuffix(OLD), k), '')} |"
         )
     return "\n".join(rows) + "\n"
 
