@@ -2,7 +2,7 @@
 #   make demo [MATRIX=path]   plans and times on a real matrix      make test        the tests
 #   make test-full            also the slow ones and sanitizers     make bench       the benchmarks (asv)
 #   make chaos                tests of decisions on other machines, with random times
-#   make dev                  compiles the C that was changed       make test-wheel  the tests against a built wheel
+#   make dev                  compiles changed C, unoptimised       make test-wheel  the tests against a built wheel
 #   make lint                 ruff, mypy --strict, language, workflows, large files
 #   make docs                 the site in build/docs/html
 #   make wheels               dist/: source distribution and manylinux wheel, tried where there is no compiler
@@ -15,6 +15,9 @@ VENV ?= .venv
 BUILD ?= build
 PROCESSES ?= 2
 PYTEST_ARGS ?=
+# Flags of `make dev` in place of -O3. The second makes fused multiply-adds of the same sums, so results have the same
+# bits. ASP_SHARED_TILES: one function for all widths of a tile (_native/runtime/common.h).
+DEV_FLAGS ?= -O1 -fexpensive-optimizations -DASP_SHARED_TILES -Wno-maybe-uninitialized
 # Files that may be larger than 500 kB: weights of cost models, and archives of measurements.
 LARGE := tuner/weights benchmarks/data
 # Test folders whose results must not depend on the machine or on measured times.
@@ -53,12 +56,15 @@ $(VENV)/.test: $(PROJECT) $(VENV)/.made tools/install_tests.sh
 	@sh tools/install_tests.sh $(PY) . $(PINS)
 	@touch $(VENV)/.base $@
 
-# Compiles what was changed, or includes what was changed, and the C++ module for the PyTorch of this environment. An installation that found no compiler, or no headers of
-# Python, is repeated: there may be some now.
+# Compile what was changed, or includes what was changed, and the C++ module for the PyTorch of this environment. An
+# installation that found no compiler, or no headers of Python, is repeated: there may be some now.
+define build_runtime
+if [ -e _native/_runtime_fault.txt ] || [ -e _native/_runtime.py ]; then $(PIP) install --no-deps -e .; \
+  else $(PY) _native/runtime/build_runtime.py $(1); fi && { $(PY) _native/torch_extension/build_extension.py >/dev/null || true; }
+endef
+
 $(VENV)/.runtime: $(RUNTIME) $(VENV)/.test
-	@if [ -e _native/_runtime_fault.txt ] || [ -e _native/_runtime.py ]; then $(PIP) install --no-deps -e .; \
-	  else $(PY) _native/runtime/build_runtime.py; fi
-	@$(PY) _native/torch_extension/build_extension.py >/dev/null || true
+	@$(call build_runtime)
 	@touch $(VENV)/.base $@
 
 $(VENV)/.lint: $(VENV)/.test Makefile
@@ -94,7 +100,10 @@ export KEPT_OBJECTS=$$(mktemp -d) && trap 'rm -rf "$$KEPT_OBJECTS"' EXIT && \
 ($(run_tests)) && ($(run_tests) --chaos 5 $(DECISIONS))
 endef
 
-dev: $(VENV)/.runtime
+# Every other target builds with full optimisation, also after `make dev`.
+dev: $(VENV)/.test
+	@rm -f $(VENV)/.runtime $(VENV)/.base
+	@$(call build_runtime,--dev="$(DEV_FLAGS)")
 
 test: $(VENV)/.runtime
 	@$(if $(PYTEST_ARGS),$(run_tests) $(PYTEST_ARGS),$(run_tests_twice))

@@ -35,11 +35,6 @@ OPEN_LIBRARY = f"""
 import os.path as _path
 lib = ffi.dlopen(_path.join(_path.dirname(__file__), "{LIBRARY}"))
 """
-# Files with the longest compilation, in descending order of time.
-SLOWEST = (
-    "kernels_isa2.c", "attention.c", "kernels_isa1.c", "dots_rows.c", "csf.c",
-    "kernels_isa0.c", "dots_any.c", "basis.c", "dots.c",
-)  # fmt: skip
 FAILURES = (BaseError, CCompilerError, OSError, SubprocessError)
 
 if {"editable_wheel", "develop", "--inplace"} & set(sys.argv):
@@ -86,7 +81,7 @@ class OptionalBuildExt(build_ext):
         _compile_in_parallel(self.compiler)
         try:
             if self.editable_mode:  # as `make dev`: what has not changed since is not compiled again
-                runpy.run_path(str(HERE / RUNTIME))["build_into"](HERE / "_native", first=SLOWEST)
+                runpy.run_path(str(HERE / RUNTIME))["build_into"](HERE / "_native")
             else:
                 super().build_extension(ext)
             return
@@ -129,7 +124,7 @@ def _compile_in_parallel(compiler: Any) -> None:
     compile_all = compiler.compile
 
     def compile_each(sources: Sequence[str], **how: Any) -> list[str]:
-        slowest = {name: place for place, name in enumerate(SLOWEST)}
+        slowest = {name: place for place, name in enumerate(runpy.run_path(str(HERE / RUNTIME))["SLOWEST"])}
         ordered = sorted(sources, key=lambda source: slowest.get(Path(source).name, len(slowest)))
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             return [item for made in pool.map(lambda source: compile_all([source], **how), ordered) for item in made]

@@ -120,6 +120,12 @@ def gathers() -> bool:
     return not available or bool(lib.asp_gathers())
 
 
+def dev_sources() -> tuple[str, ...]:
+    """Return the names of the sources that `make dev` compiled with less optimisation than the others."""
+    names: bytes = ffi.string(lib.asp_dev_sources()) if hasattr(lib, "asp_dev_sources") else b""
+    return tuple(names.decode().split())
+
+
 def path() -> str:
     """Return the path of autosparse's compiled extension `_runtime`, the C runtime, which must be `available`."""
     return str(sys.modules["autosparse._native._runtime"].__file__)

@@ -35,7 +35,7 @@ _HOMES = {
     "autosparse.arrays.sparse_tensor": ("mttkrp", "tensor"),
     "autosparse.contraction.surface": ("einsum", "einsum_path"),
     "autosparse.cache": ("wisdom_export", "wisdom_forget", "wisdom_import"),
-    "autosparse.core.registry": ("register_solver", "unregister_solver"),
+    "autosparse.ops.registry": ("register_solver", "unregister_solver"),
     "autosparse.config": ("Effort", "Options", "get_options", "options", "set_options"),
     "autosparse.errors": ("AutosparseError",),
     "autosparse.interop.installing": ("install", "uninstall"),

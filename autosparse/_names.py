@@ -22,11 +22,11 @@ from autosparse.config import options as options
 from autosparse.config import set_options as set_options
 from autosparse.contraction.surface import einsum as einsum
 from autosparse.contraction.surface import einsum_path as einsum_path
-from autosparse.core.registry import register_solver as register_solver
-from autosparse.core.registry import unregister_solver as unregister_solver
 from autosparse.errors import AutosparseError as AutosparseError
 from autosparse.interop.installing import install as install
 from autosparse.interop.installing import uninstall as uninstall
 from autosparse.notices import CacheWarning as CacheWarning
 from autosparse.notices import FallbackWarning as FallbackWarning
 from autosparse.notices import SnapshotWarning as SnapshotWarning
+from autosparse.ops.registry import register_solver as register_solver
+from autosparse.ops.registry import unregister_solver as unregister_solver

@@ -2,7 +2,7 @@
 
     python benchmarks/figures.py                          # every page and plot
     python benchmarks/figures.py --check                  # nothing is written; names what differs
-    python benchmarks/figures.py programs zen4/totals     # some of them
+    python benchmarks/figures.py programs xeon480/totals  # some of them
     python benchmarks/figures.py --summarise programs     # the summary anew, from the raw file or its archive
 
 `NAME.summary.json` holds the fields of the raw file `NAME.jsonl` that the page and the plot read, rounded to as many
@@ -160,13 +160,8 @@ FIGURES: Final[Mapping[str, Figure]] = {
     "totals": Figure(totals, is_cut=True),
     "totals_open": Figure(totals, is_cut=True),
     "transfer": Figure(transfer, is_raw=True),
-    "xeon300/programs": Figure(programs),
-    "xeon300/small": Figure(small, is_raw=True),
-    "xeon300/totals_open": Figure(totals, is_cut=True),
     "xeon480/totals": Figure(totals, totals_plot, is_cut=True),
     "xeon480/totals-open": Figure(totals, is_cut=True),
-    "zen4/gnn": Figure(plot=gnn_plot),
-    "zen4/totals": Figure(totals, totals_plot, is_cut=True),
 }
 """Name of raw file, summary, page and plot, without suffix, relative to `benchmarks/results` -> how to make them."""
 

@@ -1,11 +1,15 @@
 """Compare two versions of autosparse: products of each in fresh processes, in alternation.
 
-    python benchmarks/two_versions.py OLD NEW --matrices FOLDER [--count 24] [--json FILE]
+    python benchmarks/two_versions.py OLD NEW --matrices FOLDER [--count 24] [--json FILE] [--per-matrix]
     python benchmarks/two_versions.py OLD NEW --matrices FOLDER --only tuned --cache FOLDER [--warm]
+    python benchmarks/two_versions.py OLD NEW --matrices FOLDER --operations all --dtypes float32 float64 --isa avx2
 
 OLD and NEW are folders that hold a package `autosparse` with its compiled runtime. The script prints one line per kind
-of measurement: the geometric mean over matrices of old time / new time, so that more than 1 is faster. Kinds are in
-three groups: `small` (costs of a call and a process), `untuned`, and `tuned` (by measuring, with 1 and 32 columns).
+of measurement: the geometric mean over matrices of old time / new time, so that more than 1 is faster. Beside it stands
+the same of a second run of OLD in place of NEW, which shows how far times scatter. `--per-matrix` adds a line for each
+matrix with a 90 % interval (bootstrap over rounds), and marks those whose interval lies below .97. Kinds are in
+three groups: `small` (costs of a call and a process), `untuned`, and `tuned` (by measuring). `--operations` and
+`--dtypes` select the products of the last two; `--isa` sets AUTOSPARSE_ISA for all.
 `--warm` compiles the kernels of tuned products beforehand and reports nothing, so that it can run on a busy machine;
 plans are always searched anew. Dense operands begin 16 bytes after a cache line in both versions, because the alignment
 of a small operand changes the time of a product with 32 columns by about a third.
@@ -17,16 +21,30 @@ import argparse
 import json
 import math
 import os
+import random
 import statistics
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 MAX_BYTES: Final = 8 << 20
 """Maximum size of a file; every n-th of the smaller ones is taken, by size."""
 ROUNDS: Final = {"small": 9, "untuned": 3, "tuned": 1}
 """Number of processes of each version; tuned ones alternate for every matrix."""
+OPERATIONS: Final = {
+    "spmv": ("product", 1), "spmm8": ("product", 8), "spmm32": ("product", 32), "spmm256": ("product", 256),
+    "spmv_t": ("transposed", 1), "spmm32_t": ("transposed", 32), "sddmm32": ("sampled", 32),
+    "sddmm256": ("sampled", 256), "mttkrp32": ("fibers", 32), "spgemm": ("sparse", 0), "einsum": ("contraction", 0),
+}  # fmt: skip
+"""Operation -> function of `BEGIN` that makes the product, and its number of dense columns."""
+ENOUGH: Final = 0.97
+"""Ratio of times below which a new version counts as slower."""
+N_DRAWS: Final = 1000
+"""Number of bootstrap draws of rounds for a 90 % interval."""
+SIDES: Final = ("old", "new", "again")
+"""Names of the measured sides; the last one is the old version once more."""
 BEGIN: Final = """
 import json, sys, time
 import numpy as np, scipy.io, scipy.sparse as sps
@@ -35,6 +53,7 @@ import autosparse as asp
 asp.csr(sps.eye_array(3, format="csr")) @ np.ones(3)
 first_s = time.perf_counter() - start
 out = {}
+given = json.loads(sys.argv[1])
 def median(run, least=9, seconds=0.03):
     run(); times = []
     end = time.perf_counter() + seconds
@@ -46,14 +65,45 @@ def many(run, n=2000):
     def some():
         for _ in range(n): run()
     return median(some, least=9, seconds=0.0) / n
-def matrix(path):
+def matrix(path, dtype):
     m = sps.load_npz(path) if path.endswith(".npz") else scipy.io.mmread(path)
-    return sps.csr_array(m).astype(np.float32)
-def operand(m, n):
-    room = np.ones(m.shape[1] * n + 32, np.float32)
-    late = -(room.ctypes.data - 16) % 64 // 4  # 16 bytes behind a cache line, where NumPy's large arrays begin
-    flat = room[late:late + m.shape[1] * n]
-    return flat.reshape(m.shape[1], n) if n > 1 else flat
+    return sps.csr_array(m).astype(dtype)
+def operand(n_rows, n, dtype):
+    room = np.ones(n_rows * n + 32, dtype)
+    late = -(room.ctypes.data - 16) % 64 // room.itemsize  # 16 bytes behind a cache line, where NumPy's arrays begin
+    flat = room[late:late + n_rows * n]
+    return flat.reshape(n_rows, n) if n > 1 else flat
+def product(m, n):
+    A, B = asp.csr(m, copy=True), operand(m.shape[1], n, m.dtype)
+    return (lambda: A @ B), (lambda: A.tune(columns=n, effort="measure"))
+def transposed(m, n):
+    A, B = asp.csr(m, copy=True), operand(m.shape[0], n, m.dtype)
+    return (lambda: A.T @ B), (lambda: A.tune(columns=n, effort="measure", transposed=True))
+def sampled(m, n):
+    A, X, Y = asp.csr(m, copy=True), operand(m.shape[0], n, m.dtype), operand(m.shape[1], n, m.dtype).T
+    return (lambda: asp.sddmm(A, X, Y)), (lambda: A.tune("sddmm", columns=n, effort="measure"))
+def fibers(m, n):  # the entries as a tensor whose third index is a sum of the others, modulo 64
+    coo = m.tocoo()
+    coords, shape = np.stack([coo.row, coo.col, (coo.row + coo.col) % 64]), (*m.shape, 64)
+    T = asp.tensor(coords, coo.data, shape)
+    factors = [None] + [operand(k, n, m.dtype) for k in shape[1:]]
+    return (lambda: asp.mttkrp(T, factors, 0)), (lambda: T.tune(columns=n, effort="measure"))
+def sparse(m, n):
+    A, B = asp.csr(m, copy=True), asp.csr(m.T.tocsr(), copy=True)
+    return (lambda: A @ B), (lambda: None)
+def contraction(m, n):
+    A, x = asp.csr(m, copy=True), operand(m.shape[1], 1, m.dtype)
+    run = lambda: asp.einsum("ij,ij,j->i", A, A, x)
+    def tune():
+        for _ in range(20): run()
+    return run, tune
+def products():
+    for path in given["paths"]:
+        for dtype in given["dtypes"]:
+            m = matrix(path, dtype)
+            for name, (make, n) in given["operations"].items():
+                run, tune = globals()[make](m, n)
+                yield path, f"{name}, {dtype}", run, tune
 """
 CHILDREN: Final = {
     "small": """
@@ -72,76 +122,92 @@ for name, width in (("A @ x", 1), ("A.T @ x", 1), ("A @ B, 4 columns", 4)):
 """,
     "untuned": """
 asp.set_options(effort="off")
-for path in sys.argv[1:]:
-    m = matrix(path)
-    for n in (1, 32):
-        A, B = asp.csr(m, copy=True), operand(m, n)
-        out.setdefault(f"untuned, {n} columns", {})[path] = median(lambda: A @ B)
+for path, name, run, _ in products():
+    out.setdefault(f"untuned {name}", {})[path] = median(run)
 """,
     "tuned": """
 from autosparse import cache
 cache.open_store().forget(["plan", "history"])
-for path in sys.argv[1:]:
-    m = matrix(path)
-    for n in (1, 32):
-        A, B = asp.csr(m, copy=True), operand(m, n)
-        A.tune(columns=n, effort="measure")
-        for _ in range(5): A @ B
-        out.setdefault(f"tuned, {n} columns", {})[path] = median(lambda: A @ B)
+asp.set_options(effort="measure", runs=100_000)
+for path, name, run, tune in products():
+    tune()
+    for _ in range(5): run()
+    out.setdefault(f"tuned {name}", {})[path] = median(run)
 """,
 }
 
+Times = dict[str, dict[str, float]]
+"""Type of seconds by kind of measurement and path of the matrix."""
 
-def measured(kind: str, folder: str, paths: list[str], cache: str | None) -> dict[str, dict[str, float]]:
+
+def measured(kind: str, folder: str, request: dict[str, Any], environment: dict[str, str]) -> Times:
     """Return the medians of one fresh process, in seconds."""
-    environment = {**os.environ, "PYTHONPATH": folder}
-    if cache is not None:
-        environment["AUTOSPARSE_CACHE_DIR"] = cache
     done = subprocess.run(
-        [sys.executable, "-c", BEGIN + CHILDREN[kind] + "print(json.dumps(out))", *paths],
-        env=environment, stdout=subprocess.PIPE, text=True, check=True,
+        [sys.executable, "-c", BEGIN + CHILDREN[kind] + "print(json.dumps(out))", json.dumps(request)],
+        env={**os.environ, **environment, "PYTHONPATH": folder}, stdout=subprocess.PIPE, text=True, check=True,
     )  # fmt: skip
-    found: dict[str, dict[str, float]] = json.loads(done.stdout)
+    found: Times = json.loads(done.stdout)
     return found
 
 
-Round = tuple[dict[str, dict[str, float]], dict[str, dict[str, float]]]
-
-
-def rounds_of(kind: str, arguments: argparse.Namespace, paths: list[str]) -> list[Round]:
-    """Return the measurements of both versions, which alternate."""
-    caches = [None, None] if arguments.cache is None else [f"{arguments.cache}/{one}" for one in ("old", "new")]
-    folders = list(zip((arguments.old, arguments.new), caches, strict=True))
+def rounds_of(kind: str, arguments: argparse.Namespace, paths: list[str], caches: str) -> list[dict[str, Times]]:
+    """Return the measurements of each side by its name, a dictionary per round; the sides take turns to go first."""
+    folders = {"old": arguments.old, "new": arguments.new, "again": arguments.old}
     groups = [[path] for path in paths] if kind == "tuned" else [paths]
-    found: list[Round] = []
-    for n in range(ROUNDS[kind]):
-        old: dict[str, dict[str, float]] = {}
-        new: dict[str, dict[str, float]] = {}
+    chosen = {name: OPERATIONS[name] for name in arguments.operations}
+    isa = {} if arguments.isa is None else {"AUTOSPARSE_ISA": arguments.isa}
+    found: list[dict[str, Times]] = []
+    for n in range(arguments.rounds or ROUNDS[kind]):
+        sides: dict[str, Times] = {name: {} for name in SIDES}
         for group in groups:
-            sides = [(old, folders[0]), (new, folders[1])]
-            for kept, (folder, cache) in sides[:: 1 if n % 2 == 0 else -1]:
-                for name, times in measured(kind, folder, group, cache).items():
-                    kept.setdefault(name, {}).update(times)
-        found.append((old, new))
+            request = {"paths": group, "dtypes": arguments.dtypes, "operations": chosen}
+            for name in [*SIDES[n % 3 :], *SIDES[: n % 3]]:
+                environment = isa | {"AUTOSPARSE_CACHE_DIR": f"{caches}/{name}"}
+                for row, times in measured(kind, folders[name], request, environment).items():
+                    sides[name].setdefault(row, {}).update(times)
+        found.append(sides)
     return found
 
 
-def lines_of(rounds: list[Round]) -> list[dict[str, object]]:
-    """Return old time over new time of each kind of measurement: geometric mean, minimum and maximum over matrices."""
-    lines: list[dict[str, object]] = []
-    for kind in rounds[0][0]:
-        ratios = {
-            path: statistics.median(old[kind][path] for old, _ in rounds)
-            / statistics.median(new[kind][path] for _, new in rounds)
-            for path in rounds[0][0][kind]
-        }
-        geomean = math.exp(statistics.fmean(map(math.log, ratios.values())))
+def ratio_of(rounds: list[dict[str, Times]], kind: str, path: str, side: str) -> float:
+    """Return the old version's time over that of `side`, from medians over rounds."""
+    old, other = ([one[name][kind][path] for one in rounds] for name in ("old", side))
+    return statistics.median(old) / statistics.median(other)
+
+
+def interval_of(rounds: list[dict[str, Times]], kind: str, path: str) -> tuple[float, float]:
+    """Return the 5th and 95th percentile of old time over new time over bootstrap draws of the rounds."""
+    rng, n = random.Random(0), len(rounds)
+    old, new = ([one[name][kind][path] for one in rounds] for name in ("old", "new"))
+    ratios = sorted(
+        statistics.median(rng.choices(old, k=n)) / statistics.median(rng.choices(new, k=n)) for _ in range(N_DRAWS)
+    )
+    return ratios[N_DRAWS // 20], ratios[-N_DRAWS // 20]
+
+
+def lines_of(rounds: list[dict[str, Times]]) -> list[dict[str, Any]]:
+    """Return old time over new time of each kind of measurement: geometric mean, minimum and maximum over matrices.
+
+    `again` is the geometric mean of the old version's times over those of its second run.
+    """
+    lines: list[dict[str, Any]] = []
+    for kind, times in rounds[0]["old"].items():
+        ratios, again = ({path: ratio_of(rounds, kind, path, side) for path in times} for side in ("new", "again"))
         least, most = min(ratios, key=ratios.__getitem__), max(ratios, key=ratios.__getitem__)
         lines.append({
-            "kind": kind, "n": len(ratios), "geomean": geomean, "least": ratios[least], "most": ratios[most],
-            "least_of": Path(least).name, "most_of": Path(most).name,
+            "kind": kind, "n": len(ratios), "geomean": geomean(ratios.values()), "again": geomean(again.values()),
+            "least": ratios[least], "most": ratios[most], "least_of": Path(least).name, "most_of": Path(most).name,
+            "matrices": [
+                {"name": Path(path).name, "ratio": ratios[path], "again": again[path],
+                 "interval": interval_of(rounds, kind, path)} for path in times
+            ],
         })  # fmt: skip
     return lines
+
+
+def geomean(values: Any) -> float:
+    """Return the geometric mean."""
+    return math.exp(statistics.fmean(map(math.log, values)))
 
 
 def chosen(folder: Path, count: int) -> list[str]:
@@ -151,29 +217,57 @@ def chosen(folder: Path, count: int) -> list[str]:
     return [str(path) for path in files[:: max(1, len(files) // count)]][:count]
 
 
-def main() -> None:
+def shown(line: dict[str, Any], *, per_matrix: bool) -> str:
+    """Return a line of measurements as text, and one for each of its matrices where that is wanted."""
+    text = "{kind:44s} {n:3d}  old/new {geomean:.3f}  old/old {again:.3f}  "
+    text += "({least:.3f} {least_of} to {most:.3f} {most_of})"
+    lines = [text.format(**line)]
+    for one in line["matrices"] if per_matrix and line["matrices"][0]["name"] else ():
+        low, high = one["interval"]
+        mark = f"  below {ENOUGH}" if high < ENOUGH else ""
+        lines.append(
+            f"    {one['name']:40s} {one['ratio']:.3f}  ({low:.3f} to {high:.3f})  old/old {one['again']:.3f}{mark}"
+        )
+    return "\n".join(lines)
+
+
+def arguments_of(texts: list[str] | None) -> argparse.Namespace:
+    """Return the arguments of the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add = parser.add_argument
+    add("old")
+    add("new")
+    add("--matrices", type=Path, required=True)
+    add("--count", type=int, default=24)
+    add("--only", choices=list(CHILDREN), nargs="+", default=["small", "untuned"])
+    add("--operations", choices=[*OPERATIONS, "all"], nargs="+", default=["spmv", "spmm32"])
+    add("--dtypes", choices=["float32", "float64"], nargs="+", default=["float32"])
+    add("--isa", help="value of AUTOSPARSE_ISA, such as avx2")
+    add("--rounds", type=int, help="number of processes of each side (default: 9 small, 3 untuned, 1 tuned)")
+    add("--per-matrix", action="store_true", help="print a line for each matrix")
+    add("--cache", help="persistent folder of kernels and plans; needed for `--warm`")
+    add("--warm", action="store_true", help="compile the kernels of tuned products, and print nothing")
+    add("--json", type=Path, help="append the lines to this file")
+    found = parser.parse_args(texts)
+    if "all" in found.operations:
+        found.operations = list(OPERATIONS)
+    return found
+
+
+def main(texts: list[str] | None = None) -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("old")
-    parser.add_argument("new")
-    parser.add_argument("--matrices", type=Path, required=True)
-    parser.add_argument("--count", type=int, default=24)
-    parser.add_argument("--only", choices=list(CHILDREN), nargs="+", default=["small", "untuned"])
-    parser.add_argument("--cache", help="persistent folder of kernels and plans; needed for `--warm`")
-    parser.add_argument("--warm", action="store_true", help="compile the kernels of tuned products, and print nothing")
-    parser.add_argument("--json", type=Path, help="append the lines to this file")
-    arguments = parser.parse_args()
+    arguments = arguments_of(texts)
     paths = chosen(arguments.matrices, arguments.count)
-    for kind in arguments.only:
-        lines = lines_of(rounds_of(kind, arguments, paths))
-        if arguments.warm:
-            continue
-        for line in lines:
-            text = "{kind:44s} {n:3d}  old/new {geomean:.3f}  ({least:.3f} {least_of} to {most:.3f} {most_of})"
-            print(text.format(**line), flush=True)
-        if arguments.json:
-            with arguments.json.open("a", encoding="utf-8") as file:
-                file.writelines(json.dumps(line) + "\n" for line in lines)
+    with tempfile.TemporaryDirectory() as own:
+        for kind in arguments.only:
+            lines = lines_of(rounds_of(kind, arguments, paths, arguments.cache or own))
+            if arguments.warm:
+                continue
+            for line in lines:
+                print(shown(line, per_matrix=arguments.per_matrix), flush=True)
+            if arguments.json:
+                with arguments.json.open("a", encoding="utf-8") as file:
+                    file.writelines(json.dumps({**line, "isa": arguments.isa}) + "\n" for line in lines)
 
 
 if __name__ == "__main__":

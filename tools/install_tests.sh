@@ -16,12 +16,19 @@ pip() { "$python" -m pip --quiet --disable-pip-version-check "$@"; }
 install() { pip install --no-compile "$@"; } # the tests import, and so compile, a fourth of the modules
 has() { "$python" -c "import $1" 2>/dev/null; }
 # hnswlib's own build uses -O3. Tests check its results and not its speed, so it is compiled with -O1 in half the time,
-# into a wheel that stays out of pip's cache. A wheel that pip has cached is used.
+# into a wheel that stays out of pip's cache and is kept beside it for other clones. A wheel that pip has cached is used.
 wheel_of_hnswlib() { pip wheel --no-deps --wheel-dir "$work" "$@" 'hnswlib>=0.8'; }
-kept_hnswlib() { pip cache list hnswlib | grep -q hnswlib- && wheel_of_hnswlib; }
+kept_wheels() {
+    printf '%s/../autosparse-tests/%s-' "$(pip cache dir)" "$(uname -n)"
+    "$python" -c 'import sys; print(sys.implementation.cache_tag)'
+}
+kept_hnswlib() {
+    cp "$(kept_wheels)"/hnswlib-*.whl "$work" || { pip cache list hnswlib | grep -q hnswlib- && wheel_of_hnswlib; }
+}
 quick_hnswlib() {
     printf '#!/bin/sh\nexec %s "$@" -O1 -g0\n' "${CXX:-g++}" >"$work/c++" && chmod +x "$work/c++"
-    CC="$work/c++" CXX="$work/c++" wheel_of_hnswlib --no-cache-dir
+    CC="$work/c++" CXX="$work/c++" wheel_of_hnswlib --no-cache-dir &&
+        { mkdir -p "$(kept_wheels)" && cp "$work"/hnswlib-*.whl "$(kept_wheels)" || true; } # no cache: compile next time
 }
 from_folder() { install --no-index --no-deps torch==2.13.0; }
 from_index() { install --index-url "$cpu" --retries 1 --timeout 30 --no-deps torch==2.13.0; }

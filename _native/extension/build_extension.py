@@ -13,6 +13,7 @@ import hashlib
 import os  # build time: nothing of autosparse can be imported yet
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -21,6 +22,7 @@ from pathlib import Path
 FOLDER = Path(__file__).resolve().parent
 RUNTIME = FOLDER.parent / "runtime"
 MODULE = "autosparse._native._extension"
+BUILD = FOLDER.parent.parent / "build" / "extension"
 FLAGS = ["-std=gnu11", "-Wall", "-Wextra", "-fvisibility=hidden"]
 
 
@@ -71,17 +73,39 @@ def compile_flags() -> list[str]:
     return [*FLAGS, f'-DASP_HEADERS="{headers_digest()}"']
 
 
-def build_into(destination: Path) -> Path:
-    """Compile the module into a folder and return its path."""
+def _command() -> list[str]:
+    """Return the command that compiles the module, but for its output."""
     compiler = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")
     sanitizers = os.environ.get("AUTOSPARSE_SANITIZE", "")
     checked = [f"-fsanitize={sanitizers}", "-fno-sanitize-recover=all", "-g1"] if sanitizers else []
     shared = ["-bundle", "-undefined", "dynamic_lookup"] if sys.platform == "darwin" else ["-shared"]
     folders = [f"-I{folder}" for folder in (*include_dirs(), sysconfig.get_path("include"))]
+    flags = ["-O1" if sanitizers else "-O2", *compile_flags(), *checked, "-fPIC", *folders, *shared]
+    return [*compiler, *flags, *map(str, sources())]
+
+
+def _state() -> str:
+    """Return 16 hex digits over the command, the versions of Python and NumPy, and the files that are compiled."""
+    import numpy as np
+
+    digest = hashlib.blake2b(repr([_command(), sys.version, np.__version__]).encode(), digest_size=8)
+    for path in (*sources(), *depends()):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def build_into(destination: Path) -> Path:
+    """Compile the module into a folder and return its path. The last build is kept in `build/extension`."""
     target = destination / f"_extension{sysconfig.get_config_var('EXT_SUFFIX')}"
     staged = target.with_suffix(f".{os.getpid()}.new")
-    flags = ["-O1" if sanitizers else "-O2", *compile_flags(), *checked, "-fPIC", *folders, *shared]
-    subprocess.run([*compiler, *flags, *map(str, sources()), "-o", str(staged)], check=True)
+    kept = BUILD / f"{_state()}.so"
+    if not kept.exists():
+        shutil.rmtree(BUILD, ignore_errors=True)
+        BUILD.mkdir(parents=True)
+        made = kept.with_suffix(f".{os.getpid()}.new")
+        subprocess.run([*_command(), "-o", str(made)], check=True)
+        made.replace(kept)
+    shutil.copyfile(kept, staged)
     staged.replace(target)  # a process that has mapped the old file keeps it
     return target
 

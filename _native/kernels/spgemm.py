@@ -8,6 +8,7 @@ touched last comes first, zero sums are not stored, and duplicates of the operan
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Iterable
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -15,6 +16,8 @@ from autosparse._native import memory, runtime_api
 from numpy.typing import NDArray
 
 from autosparse.core.dtypes import NarrowIndex, WideIndex
+from autosparse.core.problem import Problem
+from autosparse.core.solver import Bound, Cost, SparseOperand, SparsePair, SparseProductArguments
 from autosparse.scalar import DOUBLE, WIDE_INDEX
 
 _DTYPE_CODES: Final = {np.dtype(name): code for name, code in runtime_api.DTYPE_CODES.items()}
@@ -124,3 +127,64 @@ def _multiply(A: CompressedRows, B: CompressedRows, *, n_cols: int, threads: int
         raise
     runtime_api.raise_for(lib.asp_spgemm_finish(job, int(wide), *map(pointer, result)))
     return result
+
+
+class RowSolver:
+    """Solver of products of two sparse matrices by one kind of accumulator, or by the cheapest one for each row."""
+
+    reads_live = True
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def applicable(self, problem: Problem) -> str | None:
+        """Return why the runtime has no kernel for `problem`, or None."""
+        is_known = problem.dtype in runtime_api.DTYPE_CODES and problem.other is not None
+        return None if is_known else f"no kernel multiplies sparse matrices of {problem.dtype}"
+
+    def knobs(self, problem: Problem) -> Iterable[Hashable]:
+        """Return one choice without knobs."""
+        return (None,)
+
+    def cost(self, problem: Problem, knobs: Hashable) -> Cost:
+        """Return the seconds on one thread that counts of both patterns predict; nothing is prepared."""
+        return Cost(seconds=self.share(problem).alone_s)
+
+    def share(self, problem: Problem) -> SolverCost:
+        """Return the expected seconds, and the rows that the solver takes if the cheapest one serves each row."""
+        A, B = problem.matrix, problem.other
+        assert B is not None
+        key = "spgemm costs", B.sparsity_hash, problem.dtype
+        if key not in A.counts:
+            none = np.empty(0, problem.dtype)
+            left, right = (CompressedRows(one.indptr, one.indices, none) for one in (A, B))
+            A.counts[key] = costs(left, right, n_cols=B.n_cols)
+        found: SolverCost = A.counts[key][SOLVERS.index(self.name)]
+        return found
+
+    def prepare(self, operand: SparsePair, knobs: Hashable) -> Bound:
+        """Return the runtime's loops, which read the user's arrays."""
+        return _Loops(self.name)
+
+
+class _Loops:
+    """The runtime's loops of one solver."""
+
+    def __init__(self, solver: str) -> None:
+        self.solver = solver
+
+    def run(self, arguments: SparseProductArguments) -> bool:
+        """Set C to the rows of the product."""
+        left, right = (rows_of(one) for one in (arguments.left, arguments.right))
+        n_cols, threads = arguments.right.shape[1], arguments.n_threads
+        arguments.C = multiply(left, right, n_cols=n_cols, threads=threads, solver=self.solver)
+        return True
+
+
+def rows_of(operand: SparseOperand) -> CompressedRows:
+    """Return the arrays of an operand."""
+    return CompressedRows(operand.indptr, operand.indices, operand.data)
+
+
+ROW_SOLVERS: Final = tuple(map(RowSolver, SOLVERS))
+"""Solvers in the order of their codes in the runtime; the first one, by class, is the default."""

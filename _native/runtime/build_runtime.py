@@ -6,9 +6,12 @@ preprocessor) into a header named `*_api.h`. Both are found by name, and a heade
 `write_shipped.py` generates further sources, into `build/runtime/generated`.
 Without a working `-fopenmp` the runtime is built without OpenMP.
 
-`make dev` compiles what has changed, into the source tree, and the extension module (../extension/build_extension.py).
+`make test` compiles what has changed, into the source tree, and the extension module (../extension/build_extension.py).
 By hand, also into another folder:
-  python _native/runtime/build_runtime.py [FOLDER]
+  python _native/runtime/build_runtime.py [--dev=FLAGS] [FOLDER]
+
+With --dev, which `make dev` gives, sources that have changed are compiled with FLAGS in place of -O3. These objects lie
+in a folder of their own: builds without --dev compile the sources again.
 
 With sanitizers:  AUTOSPARSE_SANITIZE=address,undefined python _native/runtime/build_runtime.py (or thread; then run
 Python with LD_PRELOAD="$(cc -print-file-name=libasan.so)" and ASAN_OPTIONS=detect_leaks=0; the test
@@ -20,6 +23,7 @@ sets for development installs) or AUTOSPARSE_SANITIZE is set.
 
 from __future__ import annotations
 
+import argparse
 import atexit
 import contextlib
 import functools
@@ -44,8 +48,16 @@ FOLDER = Path(__file__).resolve().parent
 INCLUDED = [FOLDER, *sorted(path for path in FOLDER.iterdir() if path.is_dir() and any(path.glob("*.h")))]
 MODULE = "autosparse._native._runtime"
 BUILD = FOLDER.parent.parent / "build" / "runtime"
+# Sources with the longest compilation, in descending order of time. Builds begin with them.
+SLOWEST = (
+    "spmm_isa2.c", "spmm_isa1.c", "dots_rows.c", "kernels_isa2.c", "spmm_isa0.c", "attention.c", "kernels_isa1.c",
+    "csf_isa2.c", "csf_isa1.c", "dots_any.c", "kernels_isa0.c", "basis.c", "csf_isa0.c", "solve.c",
+)  # fmt: skip
 EXTENSION = runpy.run_path(str(FOLDER.parent / "extension" / "build_extension.py"))
 HOOKED = __name__ == "__main__" or any(map(os.environ.get, ("AUTOSPARSE_HOOKS", "AUTOSPARSE_SANITIZE")))
+
+
+OPTIMIZE = "-O3"
 
 
 def _compiler() -> list[str]:
@@ -75,7 +87,7 @@ def _links(flag: str, program: str) -> bool:
 def _flags() -> tuple[list[str], list[str]]:
     """Return the flags for compiling and for linking."""
     sanitizers = os.environ.get("AUTOSPARSE_SANITIZE", "")
-    optimize = "-O1" if sanitizers else "-O3"  # -O3 with checks takes minutes to compile
+    optimize = "-O1" if sanitizers else OPTIMIZE  # -O3 with checks takes minutes to compile
     compile_flags = [optimize, "-std=gnu11", "-Wall", "-Wextra", "-fno-math-errno", "-fvisibility=hidden"]
     link_flags: list[str] = []
     for flag, program in OPTIONAL.items():
@@ -85,7 +97,7 @@ def _flags() -> tuple[list[str], list[str]]:
     if sanitizers:
         checked = f"-fsanitize={sanitizers}"
         # -g1 gives line numbers in reports; tracking variables would take 20 % of the time.
-        compile_flags += [checked, "-fno-sanitize-recover=all", "-fno-omit-frame-pointer", "-g1", "-DASP_CHECKED"]
+        compile_flags += [checked, "-fno-sanitize-recover=all", "-fno-omit-frame-pointer", "-g1", "-DASP_SHARED_TILES"]
         link_flags += [checked]
     if HOOKED:
         compile_flags.append("-DASP_HOOKS")
@@ -99,7 +111,9 @@ def _found(pattern: str) -> list[Path]:
 
 @functools.cache
 def generated() -> Path:
-    """Write the generated sources (.4 s) and return their folder: a temporary one where `build` cannot be written."""
+    """Write the generated sources, unless they are there, and return their folder: a temporary one where `build` cannot
+    be written.
+    """
     folder = BUILD / "generated"
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -109,8 +123,23 @@ def generated() -> Path:
     if not writable:
         folder = Path(tempfile.mkdtemp(prefix="autosparse-generated-"))
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    subprocess.run([sys.executable, "-I", "-S", str(FOLDER / "write_shipped.py"), str(folder)], check=True)
+    state = folder.with_name("generated.state")
+    if writable and _is_written(folder, state):
+        return folder
+    command = [sys.executable, "-I", "-S", str(FOLDER / "write_shipped.py"), str(folder)]
+    written = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    if writable:
+        read = written.stdout.split("\n")
+        state.write_text("\n".join([_state_of([*map(Path, read), *sorted(folder.iterdir())]), *read]), encoding="utf-8")
     return folder
+
+
+def _is_written(folder: Path, state: Path) -> bool:
+    """Return whether the generated sources were written by the modules as they are now."""
+    if not state.exists():
+        return False
+    digest, *read = state.read_text(encoding="utf-8").split("\n")
+    return digest == _state_of([*map(Path, read), *sorted(folder.iterdir())])
 
 
 def generated_sources() -> list[Path]:
@@ -141,6 +170,7 @@ IDENTITY = """
 #endif
 const char *asp_identity(void) { return "DIGEST " __VERSION__; }
 const char *asp_headers(void) { return "HEADERS"; }
+const char *asp_dev_sources(void) { return "DEV_SOURCES"; }
 """
 
 
@@ -168,11 +198,15 @@ def _make_builder(identity: str) -> FFI:
     return builder
 
 
-def _identity() -> str:
-    return IDENTITY.replace("DIGEST", _digest(_flags()[0])).replace("HEADERS", EXTENSION["headers_digest"]())
+def _identity(dev_flags: Sequence[str] = (), dev_sources: Sequence[str] = ()) -> str:
+    digest = _digest([*_flags()[0], *dev_flags, *dev_sources] if dev_sources else _flags()[0])
+    text = IDENTITY.replace("DIGEST", digest).replace("HEADERS", EXTENSION["headers_digest"]())
+    return text.replace("DEV_SOURCES", " ".join(dev_sources))
 
 
-ffibuilder = _make_builder(_identity())
+def ffibuilder() -> FFI:
+    """Return the builder of the module, for setuptools."""
+    return _make_builder(_identity())
 
 
 def _inputs(record: Path) -> list[Path]:
@@ -181,20 +215,40 @@ def _inputs(record: Path) -> list[Path]:
     return [Path(name.replace("\\ ", " ")) for name in re.split(r"(?<!\\)\s+", rule.strip())]
 
 
-def _state(record: Path) -> str:
-    """Return a digest of the contents of an object's inputs: fresh clones and other branches have other times."""
+@functools.cache
+def _contents(path: Path, version: tuple[int, int]) -> bytes:
+    """Return a digest of a file; `version` is its time and size. Most sources include the same system headers."""
+    return hashlib.blake2b(path.read_bytes(), digest_size=16).digest()
+
+
+def _state_of(paths: Sequence[Path]) -> str:
+    """Return a digest of names and contents of files: fresh clones and other branches have other times."""
     digest = hashlib.blake2b(digest_size=16)
-    for path in _inputs(record):
-        digest.update(b"\0" + str(path).encode() + b"\0" + (path.read_bytes() if path.exists() else b""))
+    for path in paths:
+        digest.update(str(path).encode())
+        with contextlib.suppress(OSError):  # a file that is gone
+            known = path.stat()
+            digest.update(_contents(path, (known.st_mtime_ns, known.st_size)))
     return digest.hexdigest()
+
+
+def _state(record: Path) -> str:
+    """Return a digest of the inputs of an object."""
+    return _state_of(_inputs(record))
+
+
+def _is_current(target: Path) -> bool:
+    """Return whether an object was made from the present contents of its inputs."""
+    record, state = target.with_suffix(".d"), target.with_suffix(".state")
+    return target.exists() and record.exists() and state.exists() and state.read_text() == _state(record)
 
 
 def _object(source: Path, folder: Path, flags: list[str]) -> Path:
     """Compile `source` into `folder`, unless its object was made from the same contents of the same files."""
     target = folder / f"{source.stem}.o"
-    record, state = target.with_suffix(".d"), target.with_suffix(".state")
-    if target.exists() and record.exists() and state.exists() and state.read_text() == _state(record):
+    if _is_current(target):
         return target
+    record, state = target.with_suffix(".d"), target.with_suffix(".state")
     staged = target.with_suffix(f".{os.getpid()}.o")
     started = time.time()
     subprocess.run([*_compiler(), *flags, "-MMD", "-c", str(source), "-o", str(staged)], check=True)
@@ -214,28 +268,52 @@ def _suffix() -> str:
     return ".abi3.so" if is_abi3 else str(sysconfig.get_config_var("EXT_SUFFIX"))
 
 
-def build_into(destination: Path, first: Sequence[str] = ()) -> Path:
-    """Compile the extension into a folder, starting with the sources named in `first`.
+def _kept(flags: list[str]) -> Path:
+    """Return the folder of the objects that are compiled with these flags."""
+    key = hashlib.blake2b(repr([_compiler(), flags]).encode(), digest_size=6).hexdigest()
+    folder = BUILD / key
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _objects(sources: list[Path], flags: list[str], dev_flags: Sequence[str]) -> tuple[list[Path], list[str]]:
+    """Compile sources with `flags`, or with `dev_flags` in place of -O3 where these are given and the object is not
+    current. Return the objects, and the names of sources that were compiled with `dev_flags`.
+    """
+    folder = _kept(flags)
+    quick = [one for flag in flags for one in (dev_flags if flag == OPTIMIZE else [flag])]
+    quick_folder = _kept(quick) if dev_flags else folder
+    place = {name: number for number, name in enumerate(SLOWEST)}
+    sources.sort(key=lambda source: place.get(source.name, len(place)))
+
+    def one(source: Path) -> Path:
+        if dev_flags and not _is_current(folder / f"{source.stem}.o"):
+            return _object(source, quick_folder, quick)
+        return _object(source, folder, flags)
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        objects = list(pool.map(one, sources))
+    return objects, [
+        source.name for source, made in zip(sources, objects, strict=True) if made.parent == quick_folder != folder
+    ]
+
+
+def build_into(destination: Path, dev_flags: Sequence[str] = ()) -> Path:
+    """Compile the extension into a folder.
 
     Objects are kept in `build/runtime`, a folder for each compiler and set of flags. An object is compiled again when
-    its source or a header that the source includes has changed.
+    its source or a header that the source includes has changed, then with `dev_flags` in place of -O3 if there are any.
     """
     compile_flags, link_flags = _flags()
     places = [f"-I{place}" for place in (*include_folders(), sysconfig.get_path("include"))]
     wraps = [] if os.environ.get("AUTOSPARSE_SANITIZE") else ["-fwrapv"]  # as Python's own flags, which wheels have
     flags = [*compile_flags, *wraps, "-fPIC", "-DNDEBUG", "-Wno-psabi", *places]  # psabi: notes on GCC before 4.6
-    key = hashlib.blake2b(repr([_compiler(), flags]).encode(), digest_size=6).hexdigest()
-    folder = BUILD / key
-    folder.mkdir(parents=True, exist_ok=True)
-    glue, identity = folder / "_runtime_glue.c", folder / "_identity.c"
+    glue, identity = _kept(flags) / "_runtime_glue.c", _kept([*flags, *dev_flags]) / "_identity.c"
     with contextlib.redirect_stdout(None):
         _make_builder("").emit_c_code(str(glue))  # leaves the file alone where it would be the same
-    identity.write_text(_identity(), encoding="utf-8")
-    place = {name: number for number, name in enumerate(first)}
-    sources = [*_found("*.c"), *generated_sources(), glue, identity]
-    sources.sort(key=lambda source: place.get(source.name, len(place)))
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        objects = list(pool.map(lambda source: _object(source, folder, flags), sources))
+    objects, dev_sources = _objects([*_found("*.c"), *generated_sources(), glue], flags, dev_flags)
+    identity.write_text(_identity(dev_flags, dev_sources), encoding="utf-8")
+    objects.append(_object(identity, identity.parent, flags))
     target = destination / f"_runtime{_suffix()}"
     staged = target.with_suffix(f".{os.getpid()}.new")
     shared = ["-bundle", "-undefined", "dynamic_lookup"] if sys.platform == "darwin" else ["-shared"]
@@ -244,7 +322,17 @@ def build_into(destination: Path, first: Sequence[str] = ()) -> Path:
     return target
 
 
+def main() -> None:
+    """Build the extension and the extension module."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--dev", default="", metavar="FLAGS", help="flags for what has changed, in place of -O3")
+    parser.add_argument("folder", nargs="?", type=Path, default=FOLDER.parent)
+    args = parser.parse_args()
+    with ThreadPoolExecutor(1) as pool:
+        beside = pool.submit(lambda: EXTENSION["unavailable"]() or EXTENSION["build_into"](args.folder))
+        sys.stdout.write(f"{build_into(args.folder, shlex.split(args.dev))}\n")
+        sys.stdout.write(f"{beside.result()}\n")
+
+
 if __name__ == "__main__":
-    destination = Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER.parent
-    sys.stdout.write(f"{build_into(destination)}\n")
-    sys.stdout.write(f"{EXTENSION['unavailable']() or EXTENSION['build_into'](destination)}\n")
+    main()

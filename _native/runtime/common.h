@@ -31,10 +31,10 @@
 #define ASP_INLINE static inline __attribute__((always_inline, unused))
 #define ASP_NOINLINE __attribute__((noinline))
 
-/* Linkage of SpMM tile functions. They are inlined once per number of vectors, which is then a compile-time constant.
- * Builds that check every access (build_runtime.py) would emit millions of checks that way, so there one function
- * serves all vector counts and its loops stay loops. */
-#ifdef ASP_CHECKED
+/* Linkage of tile functions. They are inlined once per number of vectors, which is then a compile-time constant.
+ * With ASP_SHARED_TILES one function serves all vector counts and its loops stay loops: builds that check every access
+ * would emit millions of checks otherwise, and `make dev` would compile for a minute (build_runtime.py). */
+#ifdef ASP_SHARED_TILES
 #define ASP_TILE static __attribute__((noinline, unused))
 #else
 #define ASP_TILE ASP_INLINE
@@ -42,7 +42,7 @@
 
 /* Unroll the following loop, whose trip count is a compile-time constant, completely. Without full unrolling the
  * accumulators of the loop are kept in memory instead of registers. */
-#if defined(ASP_CHECKED)
+#if defined(ASP_SHARED_TILES)
 #define ASP_UNROLL
 #elif defined(__clang__)
 #define ASP_UNROLL _Pragma("clang loop unroll(full)")

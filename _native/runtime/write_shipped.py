@@ -2,7 +2,7 @@
 
 The build runs this script in a Python of its own, without site packages: the emitter needs the standard library alone,
 also where autosparse is not installed yet. A file that would stay the same is not written; files that an
-earlier version wrote are removed.
+earlier version wrote are removed. The script prints the names of the modules that it read, one a line.
 """
 
 from __future__ import annotations
@@ -53,3 +53,5 @@ def write(folder: Path) -> None:
 if __name__ == "__main__":
     sys.dont_write_bytecode = True
     write(Path(sys.argv[1]))
+    files = {getattr(module, "__file__", None) or "" for module in [*sys.modules.values()]} - {""}
+    sys.stdout.write("\n".join(sorted(str(Path(name).resolve()) for name in files)))

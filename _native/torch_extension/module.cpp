@@ -16,6 +16,7 @@
 
 #include "sampled.h"
 #include "scope.h"
+#include "typed.h"
 
 #define EXPORT extern "C" __attribute__((visibility("default")))
 
@@ -58,9 +59,11 @@ class Kernel final : public c10::OperatorKernel {
     {
     }
 
+    static bool is_asked() { return is_on() && !n_in_pytorch; }
+
     void operator()(const c10::OperatorHandle &op, c10::DispatchKeySet keys, Stack *stack)
     {
-        if (stock_ && (n_in_pytorch || !is_on())) return stock_->callBoxed(op, keys, stack);
+        if (stock_ && !is_asked()) return stock_->callBoxed(op, keys, stack);
         known = 0;
         if (signature_ && computes.load(std::memory_order_relaxed)) {
             if (signature_->n_dims ? multiplies(op, keys, stack) : samples(stack)) return;
@@ -117,6 +120,7 @@ class Kernel final : public c10::OperatorKernel {
         if (signature_->scalars >= 0 && !(read_number(stack[first + signature_->scalars], &task->beta) &&
                                           read_number(stack[first + signature_->scalars + 1], &task->alpha)))
             return false;
+        if (!task->A.starts && !std::isfinite(task->alpha)) return false; /* PyTorch scales each entry: see `_addmm` */
         const auto *base = signature_->base < 0 ? nullptr : &argument(stack, signature_->base);
         const auto *out = signature_->out < 0 ? nullptr : &argument(stack, signature_->out);
         return read_operands(B, base, out, signature_->n_dims, task);
@@ -158,9 +162,11 @@ class GradientKernel final : public c10::OperatorKernel {
     {
     }
 
+    static bool is_asked() { return has_sparse_gradients(); }
+
     void operator()(const c10::OperatorHandle &op, c10::DispatchKeySet keys, Stack *stack)
     {
-        if (has_sparse_gradients()) {
+        if (is_asked()) {
             const at::Tensor &A = (*stack)[stack->size() - 2].toTensor();
             if (A.layout() == c10::kSparseCsr && A.requires_grad() && c10::GradMode::is_enabled())
                 return python_.callBoxed(op, keys, stack);
@@ -255,12 +261,11 @@ EXPORT int asp_torch_register(const char *name, const char *key)
         auto python = op.getComputedKernelForDispatchKey(dispatch_key);
         c10::KernelFunction kernel;
         if (std::string(key).rfind("Autograd", 0) == 0) {
-            kernel = c10::KernelFunction::makeFromBoxedFunctor(
-                std::make_unique<GradientKernel>(place.stock.value(), std::move(python)));
+            kernel = typed(op, place.stock, std::make_unique<GradientKernel>(place.stock.value(), std::move(python)));
         } else {
             const bool on_cpu = std::string(key).find("CPU") != std::string::npos;
             const auto signature = SIGNATURES.find(name);
-            kernel = c10::KernelFunction::makeFromBoxedFunctor(std::make_unique<Kernel>(
+            kernel = typed(op, place.stock, std::make_unique<Kernel>(
                 place.stock, std::move(python),
                 on_cpu && signature != SIGNATURES.end() ? &signature->second : nullptr));
         }

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+import sys
+import time
+from typing import Any, Final
 
 import numpy as np
 from scipy.sparse._sputils import upcast
 
 from autosparse._native import runtime_api
 from autosparse._native.kernels import spgemm
-from autosparse._native.kernels.spgemm import CompressedRows, SolverCost
-from autosparse.config import get_options
+from autosparse._native.kernels.spgemm import CompressedRows
+from autosparse.config import Effort, get_options
+from autosparse.core.problem import Problem
 from autosparse.operands.csr import DATA, INDICES, INDPTR, Operand
 from autosparse.operands.native_rows import check_bounds, plain_codes
+from autosparse.ops import names
+
+LONG_S: Final = 0.1
+"""Minimum seconds of a product after which solvers of other packages are loaded; the look takes milliseconds."""
+_long: Final[list[bool]] = []  # holds an element once a product took so long
 
 
 def multiply(left: Any, right: Any) -> Any:  # Any: an autosparse csr or csc object, and any SciPy sparse object
@@ -28,10 +36,14 @@ def multiply(left: Any, right: Any) -> Any:  # Any: an autosparse csr or csc obj
     return _multiplied(left, operands, (left._shape[0], right.shape[1]), n_cols=n_cols)
 
 
-def costs(left: Any, right: Any) -> tuple[SolverCost, ...] | None:
-    """Return the estimated costs of the solvers of ``left @ right``, or None when SciPy computes the product."""
+def problem(left: Any, right: Any) -> Problem | None:
+    """Return the problem ``left @ right``, or None when SciPy computes the product."""
     found = _operands(left, right)
-    return None if found is None else spgemm.costs(*found[0], n_cols=found[1])
+    if found is None:
+        return None
+    from autosparse.arrays.planning.sparse_products import problem_of
+
+    return problem_of(*found[0], n_cols=found[1], options=get_options())
 
 
 def _operands(left: Any, right: Any) -> tuple[tuple[CompressedRows, CompressedRows], int] | None:
@@ -79,8 +91,31 @@ def _multiplied(
     made: Any, operands: tuple[CompressedRows, CompressedRows], shape: tuple[int, int], *, n_cols: int
 ) -> Any:
     """Return the product in the class of `made` (object or class); None without entries: SciPy sets dtypes then."""
-    rows = spgemm.multiply(*operands, n_cols=n_cols, threads=get_options().threads or 0)
+    rows = _product(*operands, n_cols=n_cols)
     return made._of_rows(shape, rows) if rows.indices.size else None
+
+
+def _product(A: CompressedRows, B: CompressedRows, *, n_cols: int) -> CompressedRows:
+    """Return the rows of A @ B, by the default solver unless registered solvers compete."""
+    registry, options = sys.modules.get("autosparse.ops.registry"), get_options()
+    may_tune = options.effort is not Effort.OFF and not options.deterministic
+    if may_tune and registry is not None and registry.has_solvers(names.SPGEMM):
+        from autosparse.arrays.planning.sparse_products import multiply as by_plan
+
+        return by_plan(A, B, n_cols=n_cols, options=options)
+    start_s = time.perf_counter()
+    rows = spgemm.multiply(A, B, n_cols=n_cols, threads=options.threads or 0)
+    if may_tune and time.perf_counter() - start_s > LONG_S and not _long:
+        _long.append(True)
+        _load_solvers()
+    return rows
+
+
+def _load_solvers() -> None:
+    """Load the solvers that other packages register, for later products."""
+    from autosparse.ops.registry import registered_solvers
+
+    registered_solvers()
 
 
 def _is_ours(dtype: np.dtype[Any]) -> bool:

@@ -115,7 +115,9 @@ def _runtime() -> Iterator[Finding]:
     from autosparse._native import reinstalling, runtime_api
 
     if runtime_api.available:
-        yield Finding("C runtime", "built")
+        slow = runtime_api.dev_sources()
+        named = ", ".join(slow) if len(slow) < 8 else f"{len(slow)} sources"
+        yield Finding("C runtime", f"built by make dev, without optimisation of {named}" if slow else "built")
         yield _extension_module()
         yield Finding("threads", str(get_options().threads or runtime_api.max_threads()))
         yield Finding("entries of x", "gathered" if runtime_api.gathers() else "loaded one by one (faster here)")

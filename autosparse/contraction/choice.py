@@ -16,14 +16,15 @@ from autosparse.contraction.lower.plan import MAX_DENSE_PLACES, EinsumPlan
 from autosparse.contraction.operands import Operand, Sparse
 from autosparse.contraction.subscripts import Subscripts
 from autosparse.errors import BuildError
+from autosparse.targets.priors import number
 
-TRANSPOSED: Final = 8.0
+TRANSPOSED: Final = number("programs", "reordered entry")
 """Cost of reordering one entry, in tasks (loop iterations)."""
 MOVED: Final = 1.0
 """Cost of reordering one entry's value, in tasks, when the reordered pattern is kept. Kept tensors cost nothing."""
-ADDED_AFTERWARDS: Final = 20.0
+ADDED_AFTERWARDS: Final = number("programs", "added afterwards")
 """Cost of sorting one output entry, in tasks, when no loop order produces the output sorted."""
-SEARCHED: Final = 4.0
+SEARCHED: Final = number("programs", "searched")
 """Cost of one search in a compressed level, in tasks."""
 MAX_DENSE_LEVEL: Final = 8
 """Maximum ratio of extent to entries at which a located first level is stored dense."""

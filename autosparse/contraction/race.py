@@ -14,18 +14,21 @@ from autosparse.contraction.lower.kernel import NS_PER_TASK, CompiledProgram, co
 from autosparse.contraction.lower.plan import EinsumPlan
 from autosparse.contraction.operands import Operand, Sparse
 from autosparse.core.solver import Choice, Cost
+from autosparse.targets.priors import number
 from autosparse.tuner.search.race import RaceRule
 from autosparse.tuner.search.selection import Considered, Selector
 
 PROGRAM: Final = "program"
 """Name of the solver of generated programs; its knobs are the program's text."""
-WORTH_TIMING: Final = 4.0
+WORTH_TIMING: Final = number("programs", "worth timing")
 """Maximum ratio of a program's estimated cost to the lowest one at which the program is timed."""
 MAX_PRICES: Final = {Effort.MEASURE: 4, Effort.FULL: 64}
 """Maximum number of distinct costs timed. Programs of equal cost differ only in how an outer loop finds its rows."""
 MAX_VARIANTS: Final = {Effort.MEASURE: 4, Effort.FULL: 64}
 """Maximum number of programs timed that have the winner's cost, the winner included."""
-RULE: Final = RaceRule(min_rounds=5, max_rounds=15, first_cut=1, cut=WORTH_TIMING, final_cut=1.5, cut_short=1)
+RULE: Final = RaceRule(
+    min_rounds=5, max_rounds=15, first_cut=1, cut=WORTH_TIMING, final_cut=number("programs", "last cut"), cut_short=1
+)
 """Rule of the races: a program leaves when its fastest run takes 4 times the best one, later 1.5 times."""
 LIMIT_S: Final = 0.5
 """Seconds after which a race ends."""

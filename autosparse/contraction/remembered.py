@@ -29,6 +29,7 @@ from autosparse.contraction.subscripts import Subscripts
 from autosparse.core.solver import satisfies
 from autosparse.core.target import Target
 from autosparse.ops import EINSUM
+from autosparse.targets.priors import number
 from autosparse.tuner.search.selection import Considered
 
 MAX_CHOICES: Final = 256
@@ -37,11 +38,11 @@ MAX_BOUND: Final = 32
 """Maximum number of choices for which reordered copies of patterns are kept as well."""
 CALLS_BEFORE_TIMING: Final = 8
 """Number of calls with one pattern, made or announced by the option `runs`, after which programs may be timed."""
-RACE_S: Final = 0.8
+RACE_S: Final = number("programs", "race s")
 """Approximate duration of the timing, mostly compilation, in seconds. Calls must take as long before it starts."""
-MAX_TASKS: Final = 1e15
+MAX_TASKS: Final = number("programs", "maximum tasks")
 """Maximum number of tasks accepted from a stored record."""
-NUMBA_S: Final = 4.0
+NUMBA_S: Final = number("programs", "numba s")
 """Approximate time that numba takes to compile a kernel, in seconds."""
 
 

@@ -19,7 +19,8 @@ class Problem:
     """Operation on one pattern, for a number of dense columns, a dtype, a number of threads and a target.
 
     `matmul`: ``C = op(A) @ B`` with op(A) = A or its transpose; `sddmm`: values of ``A ∘ (X @ Yᵀ)``; `mttkrp`: the
-    product of a tensor with factors, `mode` as rows. `n_dense_cols` is the number of columns of the dense operands, 1
+    product of a tensor with factors, `mode` as rows; `spgemm`: the product of two sparse matrices, `other` the second
+    one's pattern. `n_dense_cols` is the number of columns of the dense operands, 1
     for a vector. `dtype` is the dtype of the computation, the upcast of all operands. `threads` is the maximum number
     of threads of a kernel. Results differ from SciPy's by a rounding of A's values only where `storage` allows it.
     """
@@ -33,6 +34,7 @@ class Problem:
     deterministic: bool
     target: Target
     mode: int = 0
+    other: Pattern | None = None  # pattern of a second sparse operand
     storage: str = ""  # type that A's values may be rounded to (setting `storage`), or DICTIONARY: few distinct values
 
     @property

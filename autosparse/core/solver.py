@@ -90,11 +90,12 @@ class Cost:
 
 @dataclass(slots=True, kw_only=True)
 class SparseOperand:
-    """Compressed rows of A as a registered solver prepares them; the arrays are the user's own, to be read only.
+    """Compressed rows of a matrix as a registered solver prepares them; the arrays are the user's own, to be read only.
 
     `transposed`: products are ``A.T @ B``, and ``A.T`` is not stored.
     """
 
+    operation: str
     indptr: Any  # Any: NumPy arrays, here and below; loading NumPy's types would cost each process a millisecond
     indices: Any
     data: Any
@@ -114,21 +115,71 @@ class ProductArguments(SparseOperand):
     C: Any
 
 
+@dataclass(slots=True, kw_only=True)
+class SampledArguments(SparseOperand):
+    """Arguments of one sampled product: X (m, k) and Y (n, k) by rows, and S, which is overwritten.
+
+    S holds ``A[i, j] * (X[i] @ Y[j])`` for each stored entry of A (m, n), in A's order.
+    """
+
+    X: Any
+    Y: Any
+    S: Any
+
+
+@dataclass(slots=True, kw_only=True)
+class TensorOperand:
+    """Entries of a tensor as a registered solver prepares them, to be read only: entry e is at ``coords[:, e]``."""
+
+    operation: str
+    coords: Any
+    data: Any
+    shape: tuple[int, ...]
+    mode: int
+    n_threads: int
+
+
+@dataclass(slots=True, kw_only=True)
+class TensorArguments(TensorOperand):
+    """Arguments of one MTTKRP: a factor (extent, R) for each mode but `mode`, in order, and M, which is overwritten."""
+
+    factors: tuple[Any, ...]
+    M: Any
+
+
+@dataclass(slots=True, kw_only=True)
+class SparsePair:
+    """Both operands of a product of two sparse matrices, ``left @ right``, of one dtype and one index type."""
+
+    operation: str
+    left: SparseOperand
+    right: SparseOperand
+    n_threads: int
+
+
+@dataclass(slots=True, kw_only=True)
+class SparseProductArguments(SparsePair):
+    """Arguments of one product of two sparse matrices; `Bound.run` sets C to new arrays (indptr, indices, data)."""
+
+    C: tuple[Any, Any, Any] | None = None
+
+
 class Bound(Protocol):
     """Protocol of a choice that was prepared for one operand and can run."""
 
     def run(self, arguments: Any) -> bool:
         """Compute one result from `arguments`, the pointer structure of the operation; False: it must be recomputed.
 
-        Registered solvers get `ProductArguments`.
+        Registered solvers get `ProductArguments`, `SampledArguments`, `TensorArguments` or `SparseProductArguments`.
         """
 
 
 class Solver(Protocol):
     """Protocol of solvers. Problems and operands are those of the surface that plans: CPU, GPU or einsum.
 
-    Two more attributes are optional. ``version``, a text, is part of the plans' keys. ``reads_live`` is true if `Bound`
-    reads A's arrays in each run; otherwise the operand is prepared again when values of A have changed.
+    Three more attributes are optional. ``operations`` names the operations that a registered solver computes, by
+    default products ``A @ B`` and ``A.T @ B`` alone. ``version``, a text, is part of the plans' keys. ``reads_live`` is
+    true if `Bound` reads A's arrays in each run; otherwise the operand is prepared again when values of A have changed.
     """
 
     name: str
@@ -143,7 +194,10 @@ class Solver(Protocol):
         """Return the expected cost of `problem` with `knobs`."""
 
     def prepare(self, operand: Any, knobs: Hashable) -> Bound:
-        """Pack, compile or load, and raise an exception if that fails. Registered solvers get a `SparseOperand`."""
+        """Pack, compile or load, and raise an exception if that fails.
+
+        Registered solvers get a `SparseOperand`, a `TensorOperand` or a `SparsePair`.
+        """
 
 
 def satisfies(found: Effort, wanted: Effort, *, tune_s: float = 0.0, budget_s: float = 0.0) -> bool:

@@ -33,14 +33,15 @@ from autosparse.log import event
 from autosparse.notices import FallbackWarning, warn_once
 from autosparse.scalar import SCALARS
 from autosparse.scalar.tensors import wide_real
+from autosparse.targets.priors import number
 from autosparse.tuner.gpu import model
 from autosparse.tuner.search.race import RaceRule
 from autosparse.tuner.search.selection import Considered, Selection, Selector
 from autosparse.tuning import amortization
 
-EXPECTED_GAIN: Final = 0.2
+EXPECTED_GAIN: Final = number("gpu", "expected gain")
 """Fraction of torch's time that a search is expected to save; decides when a search pays."""
-ACCEPTED: Final = 0.97
+ACCEPTED: Final = number("gpu", "accepted")
 """Maximum fraction of torch's time that a kernel may take to be chosen; smaller gains are within measurement noise.
 
 The same fraction of the best single layout's time holds for a composite.
@@ -49,7 +50,7 @@ ROUNDS: Final = 20
 """Products per measurement of a candidate."""
 RULE: Final = RaceRule(margin=1.0 - ACCEPTED, min_rounds=2, max_rounds=3, first_cut=1)
 """Rule of the races: each round has `ROUNDS` products, timed on the device, which scatter little."""
-HANDLED_S: Final = 2e-6
+HANDLED_S: Final = number("gpu", "host s")
 """Seconds of host time that a product by an autosparse kernel adds to its launch: the lookup of the plan."""
 TOLERANCE: Final = {name: SCALARS[name].tolerance for name in model.ITEM_BYTES}
 """Tolerance of a candidate's result against torch's, relative to the largest element, by dtype."""

@@ -22,10 +22,11 @@ from autosparse.errors import BuildError, PackError
 from autosparse.gpu.schedule import DeviceSchedule
 from autosparse.gpu.target import DeviceTarget
 from autosparse.scalar import INDICES
+from autosparse.targets.priors import number
 from autosparse.tuner.gpu import correction, model, space
 from autosparse.tuner.search.selection import Considered
 
-PREPARE_S: Final = 1.5
+PREPARE_S: Final = number("gpu", "prepare s")
 """Estimated seconds to prepare one candidate: compilation and packing, on an H100's host."""
 MAX_TRIED: Final = {config.Effort.ESTIMATE: 1, config.Effort.MEASURE: 5, config.Effort.FULL: 1000}
 """Maximum number of single layouts that are measured, by effort."""

@@ -26,10 +26,20 @@ class Expected:
 
     n_calls: float  # likely number, by this solve and later ones: decides whether a tuning step pays
     n_certain: float  # minimum number, by this solve: decides how much may be spent
+    other_s: float = 0.0  # seconds that the solve takes beside each product: vectors, preconditioner
+
+    def certain_s(self, product_s: float) -> float:
+        """Return the estimated seconds of the solve for all certain products of `product_s` each."""
+        return self.n_certain * (product_s + self.other_s)
 
     def certain_ns(self, n_calls: int, product_ns: int) -> float:
-        """Return the estimated time in ns of all certain products, given that `n_calls` of them took `product_ns`."""
-        return max(1.0, self.n_certain / n_calls) * product_ns if n_calls else 0.0
+        """Return the estimated time in ns of all certain products and of the solve beside them.
+
+        `product_ns` is the time that `n_calls` of them took.
+        """
+        if not n_calls:
+            return 0.0
+        return max(1.0, self.n_certain / n_calls) * product_ns + self.n_certain * self.other_s * 1e9
 
 
 class Expecting(Protocol):

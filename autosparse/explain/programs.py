@@ -28,7 +28,7 @@ from autosparse.core.solver import Choice
 from autosparse.explain.candidates import candidates_section
 from autosparse.explain.program_explanation import ProgramExplanation
 from autosparse.explain.section import Section
-from autosparse.explain.sparse_products import solvers_of
+from autosparse.explain.sparse_products import sections_of_operands
 from autosparse.explain.units import seconds
 from autosparse.ops import EINSUM
 from autosparse.tuner.search.selection import Considered
@@ -98,11 +98,8 @@ def _of_product(request: EinsumRequest) -> ProgramExplanation:
 
 
 def _solvers(route: Route, given: Sequence[Any]) -> list[Section]:
-    """Return the section on the solvers of a product of two sparse matrices."""
-    if route is not PRODUCT or not all(map(issparse, given)):
-        return []
-    solvers = solvers_of(*map(ours, given))
-    return [] if solvers is None else [solvers]
+    """Return the sections on the solvers of a product of two sparse matrices."""
+    return sections_of_operands(*map(ours, given)) if route is PRODUCT and all(map(issparse, given)) else []
 
 
 def _calls(route: Route, account: ExpressionCalls) -> list[tuple[str, str]]:

@@ -6,13 +6,24 @@ from typing import Any, Final
 
 import numpy as np
 
+from autosparse._native.kernels.spgemm import BY_CLASS, ROW_SOLVERS
 from autosparse.arrays import sparse_product
+from autosparse.arrays.planning import sparse_products
+from autosparse.config import get_options
+from autosparse.core.plan import Plan
+from autosparse.core.problem import Problem
+from autosparse.core.solver import Choice, Cost
 from autosparse.errors import ShapeError
+from autosparse.explain.candidates import candidates_section
+from autosparse.explain.loop_nest import choice_name
 from autosparse.explain.program_explanation import ProgramExplanation
 from autosparse.explain.section import Section
 from autosparse.explain.units import seconds
 from autosparse.ops import SPGEMM
+from autosparse.tuner.search.selection import Considered
 
+RUNTIME: Final = "runtime (compiled at installation): entries, their order and sums are SciPy's to the last bit"
+"""Description of the default solver."""
 WAYS: Final = {
     "by class": "the cheapest solver for each row",
     "dense": "an accumulator per column (Gustavson)",
@@ -29,24 +40,44 @@ def explain_sparse_product(left: Any, right: Any) -> ProgramExplanation:
     shapes = " times ".join(f"{' x '.join(map(str, one.shape))}, {one.nnz:,} entries" for one in (left, right))
     title = f"{SPGEMM.name}: A @ B, both sparse"
     facts = [("computes", SPGEMM.formula), ("operands", f"{shapes}, {np.result_type(left.dtype, right.dtype)}")]
-    solvers = solvers_of(left, right)
-    if solvers is None:
+    problem = sparse_product.problem(left, right)
+    if problem is None:
         why = f"{SPGEMM.library}: this package has no kernel for these dtypes or dimensions"
         return ProgramExplanation(title, (Section(title=title, facts=(*facts, ("served by", why))),))
-    facts.append(
-        ("served by", "runtime (compiled at installation): entries, their order and sums are SciPy's to the last bit")
-    )
-    return ProgramExplanation(title, (Section(title=title, facts=tuple(facts)), solvers))
+    plan = sparse_products.plan_for(problem, get_options())
+    registered = "" if plan is None or plan.is_default or plan.solver in WAYS else plan.solver
+    facts.append(("served by", f"solver {registered}" if registered else RUNTIME))
+    facts += [] if plan is None else [("because", plan.why)]
+    return ProgramExplanation(title, (Section(title=title, facts=tuple(facts)), *sections_of(problem, plan)))
 
 
-def solvers_of(left: Any, right: Any) -> Section | None:
-    """Return the section that lists the solvers of ``left @ right``, or None when SciPy computes the product."""
-    costs = sparse_product.costs(left, right)
-    if costs is None:
-        return None
+def sections_of_operands(left: Any, right: Any) -> list[Section]:
+    """Return the sections on the solvers of ``left @ right``; none when SciPy computes the product."""
+    problem = sparse_product.problem(left, right)
+    return [] if problem is None else sections_of(problem, sparse_products.plan_for(problem, get_options()))
+
+
+def _name(choice: Choice) -> str:
+    """Return the name of a candidate: that of a built-in solver, or a registered solver with its knobs."""
+    return BY_CLASS if choice.is_default else choice.solver if choice.solver in WAYS else choice_name(choice)
+
+
+def sections_of(problem: Problem, plan: Plan | None) -> list[Section]:
+    """Return the section that lists the built-in solvers, and one of candidates if registered solvers compete."""
+    shares = [one.share(problem) for one in ROW_SOLVERS]
     rows = [("solver", "rows", "multiplications", "alone, one thread", "")]
     rows += [
         (one.solver, f"{one.n_rows:,}", f"{one.n_products:,}", f"~{seconds(one.alone_s)}", WAYS[one.solver])
-        for one in costs
+        for one in shares
     ]
-    return Section(title="Solvers", table=tuple(rows), lines=("Costs are estimated from counts of the patterns.",))
+    solvers = Section(title="Solvers", table=tuple(rows), lines=("Costs are estimated from counts of the patterns.",))
+    if plan is None:
+        return [solvers]
+    considered = [
+        Considered(
+            choice=one.choice, name=_name(one.choice), measured_s=one.measured_s,
+            cost=Cost(seconds=one.predicted_s, setup_s=one.pack_s), failed=one.failed,
+        )
+        for one in plan.candidates
+    ]  # fmt: skip
+    return [solvers, candidates_section(considered, plan.choice)]

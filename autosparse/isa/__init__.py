@@ -4,7 +4,7 @@ A row here, a row in `_native/runtime/isa/isa.h` and a header `isa_<name>.h` bes
 about an instruction set. The module imports nothing of the package, so that build scripts can run it.
 """
 
-from __future__ import annotations
+# No `from __future__ import annotations`: a NamedTuple compiles each string annotation while the module is loaded.
 
 from collections.abc import Iterable, Mapping
 from typing import Final, Literal, NamedTuple

@@ -17,6 +17,8 @@ from typing import Any, Final
 
 import scipy.sparse.linalg as _scipy
 
+from autosparse import _without_garbage
+
 _HOMES: Final = {
     "autosparse.linalg.biconjugate": ("bicgstab",),
     "autosparse.linalg.block_eigenvalues": ("lobpcg",),
@@ -65,3 +67,4 @@ def __dir__() -> list[str]:
 
 
 _adopt_submodules()
+_without_garbage("autosparse.linalg.arguments")  # like SciPy's package, so that the first solve imports little

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import scipy.sparse.linalg
@@ -14,8 +14,6 @@ from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
 from autosparse._native import runtime_api
 from autosparse.arrays.family import AutoSparseMatrix
-from autosparse.core.dtypes import NarrowReal
-from autosparse.core.values import dataclass
 from autosparse.linalg.operators import Product, preconditioner_of, product_of
 from autosparse.linalg.solves import Solve
 from autosparse.linalg.sweeps import Dot, Scale, Step, Sweep
@@ -27,15 +25,17 @@ Scalar = complex  # a Python float; complex for complex systems
 _CODES: Final = "fdFD"
 
 
-@dataclass(slots=True)
 class System:
-    """The system A x = b with a preconditioner M that approximates the inverse of A, all of one dtype."""
+    """The system A x = b with a preconditioner M that approximates the inverse of A, all of one dtype.
 
-    A: Any  # the user's object, or its LinearOperator
-    M: Any  # likewise; None: the identity
-    x: Vector  # the initial guess, which the solver overwrites and returns
-    b: Vector  # possibly the user's own array
-    is_x_zero: bool
+    `A` and `M` are the user's objects or their LinearOperators (`M` None: the identity), `x` the initial guess, which
+    the solver overwrites and returns, `b` possibly the user's own array.
+    """
+
+    __slots__ = ("A", "M", "b", "is_x_zero", "x")
+
+    def __init__(self, A: Any, M: Any, x: Vector, b: Vector, *, is_x_zero: bool) -> None:  # Any: as solvers take them
+        self.A, self.M, self.x, self.b, self.is_x_zero = A, M, x, b, is_x_zero
 
     @property
     def n(self) -> int:
@@ -154,8 +154,8 @@ def root(square: Scalar, dtype: np.dtype[Any]) -> float:
 
 _SHORT: Final = 4096
 """Maximum number of elements for which BLAS computes a dot product, on one thread."""
-_MIN_SQUARE: Final = float(np.finfo(NarrowReal).smallest_subnormal) / 2
-"""Sum of squares below which float32 rounds to 0."""
+_MIN_SQUARE: Final = 2.0**-150
+"""Sum of squares below which float32 rounds to 0: half of its smallest number."""
 
 
 def divided(dividend: Scalar, divisor: Scalar) -> Scalar:
@@ -236,3 +236,20 @@ def solved(
     most = system.n * 10 if maxiter is None else maxiter
     with Solve(name, A, target=limit, limit=most, progress=progress) as solve:
         return solve.answer(method(system, solve, limit, most, callback), system.b)
+
+
+Solver = TypeVar("Solver", bound=Callable[..., Any])
+
+
+def takes_columns(solver: Solver) -> Solver:
+    """Add the keyword `columns` to a solver; True solves for each column of b (n, k) by `columns.solve`."""
+
+    @functools.wraps(solver)
+    def call(A: Any, b: Any, *guess: Any, columns: bool = False, **how: Any) -> Any:
+        if not columns:
+            return solver(A, b, *guess, **how)
+        from autosparse.linalg.columns import solve  # imported here because few solves have several right sides
+
+        return solve(solver.__name__, A, b, guess[0] if guess else how.pop("x0", None), **how)
+
+    return call  # type: ignore[return-value]

@@ -16,8 +16,8 @@ from autosparse.linalg.arguments import (
     residual,
     root,
     solved,
+    takes_columns,
 )
-from autosparse.linalg.columns import takes_columns
 from autosparse.linalg.solves import Solve
 from autosparse.linalg.sweeps import Combine, Dot, Sweep
 

@@ -25,8 +25,8 @@ from autosparse.linalg.arguments import (
     root,
     scipys,
     tolerance,
+    takes_columns,
 )
-from autosparse.linalg.columns import takes_columns
 from autosparse.linalg.operators import Product
 from autosparse.linalg.solves import Solve
 from autosparse.linalg.solves.tracing import timed_method

@@ -19,8 +19,8 @@ from autosparse.linalg.arguments import (
     norm,
     residual,
     scipys,
+    takes_columns,
 )
-from autosparse.linalg.columns import takes_columns
 from autosparse.linalg.solves import CRITERION, Solve
 from autosparse.linalg.sweeps import Combine, Dot, Sweep
 

@@ -14,7 +14,6 @@ from scipy.sparse.linalg import aslinearoperator
 from autosparse.arrays import construct
 from autosparse.arrays.family import AutoSparseMatrix
 from autosparse.arrays.functions import matmul
-from autosparse.linalg.solves.conversions import converted
 from autosparse.linalg.solves.tracing import PRECONDITIONER, PRODUCTS, timed
 
 Vector = NDArray[Any]
@@ -57,7 +56,11 @@ def adjoint_of(A: Any, dtype: np.dtype[Any]) -> Product:  # Any: as `product_of`
     matrix = matrix_of(A)
     if sps.issparse(matrix) and matrix.format in ("csr", "csc"):
         if isinstance(matrix, AutoSparseMatrix) and matrix.dtype == dtype:
-            return product_of(converted(matrix, dtype, is_conjugated=True).T, dtype)
+            if dtype.kind == "c":
+                from autosparse.linalg.solves.conversions import converted
+
+                matrix = converted(matrix, dtype, is_conjugated=True)
+            return product_of(matrix.T, dtype)
         transposed = matrix.T
         return product_of(transposed.conj() if matrix.dtype.kind == "c" else transposed, dtype)
     if type(matrix) is np.ndarray and matrix.ndim == 2 and matrix.dtype == dtype:
@@ -91,6 +94,8 @@ def _product_of_ours(A: Any, dtype: np.dtype[Any]) -> Product:  # Any: a matrix 
     if A.dtype != dtype:
         if np.result_type(A.dtype, dtype) != dtype and A.dtype.kind not in "biu":
             return copied(lambda x: A @ x)  # x: a vector or a block
+        from autosparse.linalg.solves.conversions import converted
+
         A = converted(A, dtype)
     return lambda x, out: matmul(A, x, out=out)
 

@@ -11,7 +11,8 @@ Only one thread at a time may call a sweep. The runtime must be available.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, NamedTuple
+from operator import itemgetter
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,34 +31,53 @@ _COMBINE, _SCALE, _DOT = 1, 2, 3
 _MAX_TERMS: Final = 4
 """Maximum number of terms of a `Combine`."""
 _compile: Final = python_objects.compile_sweep
+_step: Final[Callable[..., Any]] = tuple.__new__
 
 
-class Combine(NamedTuple):
+class _Step(tuple[Any, ...]):
+    """Step of a sweep: a tuple with named items, without the methods that a NamedTuple compiles at each import."""
+
+    __slots__ = ()
+
+
+class Combine(_Step):
     """Step out = sum_i c_i * terms[i] with 1 to 4 terms.
 
     Each call supplies the coefficients c_i. `out` may be a term.
     """
 
-    out: Vector
-    terms: tuple[Vector, ...]
+    __slots__ = ()
+    out: Vector = property(itemgetter(0))  # type: ignore[assignment]
+    terms: tuple[Vector, ...] = property(itemgetter(1))  # type: ignore[assignment]
+
+    def __new__(cls, out: Vector, terms: tuple[Vector, ...]) -> Combine:
+        return _step(cls, (out, terms))
 
 
-class Scale(NamedTuple):
+class Scale(_Step):
     """Step out = d * v, elementwise; `d` has the dtype of `v`, or the real dtype of the same precision.
 
     In a `ColumnSweep`, `d` has one element per row.
     """
 
-    out: Vector
-    d: Vector
-    v: Vector
+    __slots__ = ()
+    out: Vector = property(itemgetter(0))  # type: ignore[assignment]
+    d: Vector = property(itemgetter(1))  # type: ignore[assignment]
+    v: Vector = property(itemgetter(2))  # type: ignore[assignment]
+
+    def __new__(cls, out: Vector, d: Vector, v: Vector) -> Scale:
+        return _step(cls, (out, d, v))
 
 
-class Dot(NamedTuple):
+class Dot(_Step):
     """Step that returns sum_i conj(u_i) * v_i: a float, or a complex for complex vectors."""
 
-    u: Vector
-    v: Vector
+    __slots__ = ()
+    u: Vector = property(itemgetter(0))  # type: ignore[assignment]
+    v: Vector = property(itemgetter(1))  # type: ignore[assignment]
+
+    def __new__(cls, u: Vector, v: Vector) -> Dot:
+        return _step(cls, (u, v))
 
 
 Step = Combine | Scale | Dot

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
-import scipy.sparse as sps
 from numpy.typing import NDArray
 
 from autosparse._native import memory
@@ -114,7 +113,9 @@ class Given:
     def __init__(self, obj: Any) -> None:  # Any: an object that `csr` takes
         self._arrays: list[AnyArray] = []
         self._is_known = True
-        if sps.issparse(obj):
+        from scipy.sparse import issparse  # products of torch tensors, which import this module, do without
+
+        if issparse(obj):
             self._is_known = type(obj).__module__.startswith(("scipy.sparse.", "autosparse"))
             self._note(_parts(obj))
         elif isinstance(obj, tuple):

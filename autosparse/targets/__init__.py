@@ -1,1 +1,1 @@
-"""Values of decisions that no machine measures, as data: `priors.json`, which `priors` reads."""
+"""Values of decisions as data: `priors.json` and `policy.json`, which the module `priors` reads."""

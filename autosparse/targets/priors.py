@@ -1,7 +1,7 @@
 """Values of decisions that no machine measures before the first use: expected gains and margins of acceptance.
 
-The values are data: `priors.json` holds each with its source, machine and date. Plans are chosen differently after an
-edit; compiled kernels stay valid.
+The values are data: `priors.json` holds each with its source, machine and date, and `policy.json` likewise the shares,
+margins and limits of tuning. Plans are chosen differently after an edit; compiled kernels stay valid.
 """
 
 from __future__ import annotations
@@ -13,12 +13,16 @@ from pathlib import Path
 from typing import Any, Final
 
 PRIORS: Final = Path(__file__).parent / "priors.json"
-"""File of the values: name of a set -> row -> value with its source."""
+"""File of the values that describe kernels: name of a set -> row -> value with its source."""
+POLICY: Final = Path(__file__).parent / "policy.json"
+"""File of the shares, margins and limits of tuning, of the same form, with other names of sets."""
 
 
 @functools.cache
 def _sets() -> Mapping[str, Mapping[str, Any]]:
-    found: Mapping[str, Mapping[str, Any]] = json.loads(PRIORS.read_text(encoding="utf-8"))["values"]
+    found: dict[str, Mapping[str, Any]] = {}
+    for file in (PRIORS, POLICY):
+        found |= json.loads(file.read_text(encoding="utf-8"))["values"]
     return found
 
 

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
 from typing import Any, Final
 
 import torch
 
 from autosparse.errors import DtypeError, InputError, InputTypeError, ShapeError, StructureError
-from autosparse.scalar.tensors import COMPUTED, REAL_TYPES
+from autosparse.scalar.tensors import COMPUTED, REAL_TYPES, narrow_real
 from autosparse.torch.structure import VALUE_CODES
 
 HALF: Final = tuple(COMPUTED)
 """Half-precision dtypes, which are computed in float32."""
+AUTOCAST: Final = {narrow_real, *HALF}
+"""Dtypes that ``torch.autocast`` converts into each other."""
 REAL: Final = (*REAL_TYPES, *HALF)
 """Dtypes of functions that need an order or a softmax."""
 NUMBERS: Final = (*VALUE_CODES, *HALF)
 """Dtypes of products."""
+is_transformed: Final[Callable[[torch.Tensor], bool]] = torch._C._functorch.is_functorch_wrapped_tensor
+"""Return whether a transform of torch.func has wrapped the tensor."""
 MAX_ROWS: Final = 2**62  # rows or columns of a matrix; lengths of arrays are 64-bit integers
 
 
@@ -58,6 +63,8 @@ def common(what: str, *tensors: torch.Tensor, known: tuple[torch.dtype, ...] = N
         if tensor(what, t).dtype is not dtype or dtype not in known:
             raise DtypeError.unserved(what, dtypes=[tensor(what, t).dtype for t in tensors], known=known)
         in_memory(what, t)
+        if is_transformed(t):
+            continue  # torch.func's wrapper of a tensor has no memory of its own
         if t.data_ptr() == 0 and t.numel() and not t._is_zerotensor():  # a subclass around other tensors
             raise InputError.refused(
                 f"{what} works on tensors in this computer's memory",
@@ -65,6 +72,18 @@ def common(what: str, *tensors: torch.Tensor, known: tuple[torch.dtype, ...] = N
                 hint="the plain tensor inside",
             )
     return COMPUTED.get(dtype, dtype)
+
+
+def autocast(*tensors: torch.Tensor) -> tuple[tuple[torch.Tensor, ...], torch.dtype]:
+    """Return the tensors to compute with, and the dtype of the result: that of the last one.
+
+    Under ``torch.autocast`` tensors that mix float32 with half precision are computed in float32, and the result has
+    autocast's dtype, as results of torch.mm have.
+    """
+    dtypes = [one.dtype for one in tensors]
+    if len(set(dtypes)) == 1 or not torch.is_autocast_enabled("cpu") or not set(dtypes) <= AUTOCAST:
+        return tensors, dtypes[-1]
+    return tuple([one.to(narrow_real) for one in tensors]), torch.get_autocast_dtype("cpu")
 
 
 def matrix_shape(shape: Any) -> tuple[int, int]:
@@ -93,6 +112,20 @@ def check_ids(indices: torch.Tensor, shape: tuple[int, ...]) -> None:
     for id_, extent in zip(most, shape, strict=True):
         if id_ >= extent:
             raise StructureError.index_too_large(id_, extent=extent)
+
+
+def check_blocks(A: torch.Tensor) -> None:
+    """Raise InputError unless the blocks of a BSR or BSC tensor are valid."""
+    by_rows = A.layout == torch.sparse_bsr
+    starts, indices = (A.crow_indices(), A.col_indices()) if by_rows else (A.ccol_indices(), A.row_indices())
+    try:
+        torch._validate_sparse_compressed_tensor_args(starts, indices, A.values(), A.shape, A.layout)
+    except RuntimeError as error:
+        raise InputError.refused(
+            f"the blocks of a sparse tensor are not valid: {error}",
+            given=f"layout {A.layout}",
+            hint="a tensor made with check_invariants=True",
+        ) from None
 
 
 def ranks(what: str, *, wanted: str, dims: tuple[int, ...], **tensors: torch.Tensor) -> None:

@@ -13,12 +13,11 @@ import torch
 
 from autosparse.errors import ShapeError
 from autosparse.ops import SDDMM
-from autosparse.torch import native
 from autosparse.torch.autograd import functions
-from autosparse.torch.autograd.attention import Additive, DotAttention
-from autosparse.torch.checks import REAL, common, ranks
-from autosparse.torch.compiled import run_as_is
-from autosparse.torch.matrix import Csr, Sparse, csr, upright
+from autosparse.torch.autograd.attention import Additive, DotAttention, additive_scores, weighted_sum
+from autosparse.torch.autograd.compiled import run_as_is
+from autosparse.torch.checks import REAL, autocast, common, ranks, tensor
+from autosparse.torch.matrix import Csr, Sparse, as_csr, upright
 from autosparse.torch.matrix import spmm as spmm  # noqa: PLC0414  re-exported: users look for it here
 
 
@@ -32,16 +31,17 @@ def sddmm(A: Sparse, X: torch.Tensor, Y: torch.Tensor) -> Csr:
     >>> asp.torch.sddmm(A, torch.ones(2, 3), torch.ones(3, 2)) @ torch.ones(2)
     tensor([3., 3.])
     """
-    A = csr(A)
-    dtype = common(SDDMM.name, A.rows.fit(A.values), X, Y)
+    A = as_csr(A)
+    (own, X, Y), result = autocast(A.rows.fit(A.values), tensor(SDDMM.name, X), tensor(SDDMM.name, Y))
+    dtype = common(SDDMM.name, own, X, Y)
     if X.dim() != 2 or Y.dim() != 2 or X.shape[1] != Y.shape[0] or (X.shape[0], Y.shape[1]) != tuple(A.shape):
         raise ShapeError.unfit(SDDMM.name, wanted="A (n, m), X (n, K), Y (K, m)", A=A.shape, X=X.shape, Y=Y.shape)
     sides = (Y.t().to(dtype), X.to(dtype)) if A.is_transposed else (X.to(dtype), Y.t().to(dtype))
     dots = functions.sampled(A.rows, *sides)
-    values = A.values.to(dtype)
+    values = own.to(dtype)
     if values.is_complex() and dots.requires_grad and values._is_view():
         values = values.clone()  # PyTorch cannot conjugate a view of a sparse tensor's values
-    return A.with_values((values * dots).to(X.dtype))
+    return A.with_values((values * dots).to(result))
 
 
 @run_as_is
@@ -54,18 +54,13 @@ def edge_softmax(A: Sparse, scores: torch.Tensor) -> torch.Tensor:
     >>> asp.torch.edge_softmax(A, torch.zeros(4))
     tensor([0.5000, 0.5000, 0.5000, 0.5000])
     """
-    A = csr(A)
+    A = as_csr(A)
     rows = upright(A, "edge_softmax")
     dtype = common("edge_softmax", scores, known=REAL)
     if scores.dim() not in (1, 2) or scores.shape[0] != A.nnz:
         wanted = f"scores of shape ({A.nnz},) or ({A.nnz}, heads): one for each entry of A"
         raise ShapeError.unfit("edge_softmax", wanted=wanted, A=A.shape, scores=scores.shape)
-    given = scores.to(dtype)
-    if functions.wants_grad(given):
-        result: torch.Tensor = functions.EdgeSoftmax.apply(rows, given)
-    else:
-        result = native.row_softmax(rows.structure, given)
-    return result.to(scores.dtype)
+    return functions.row_softmax(rows, scores.to(dtype)).to(scores.dtype)
 
 
 @run_as_is
@@ -82,8 +77,9 @@ def attention(
     tensor([[1.],
             [2.]])
     """
-    A = csr(A)
+    A = as_csr(A)
     rows = upright(A, "attention")
+    (Q, K, V), result = autocast(*(tensor("attention", one) for one in (Q, K, V)))
     dtype = common("attention", Q, K, V, known=REAL)
     wanted = "A (n, m), Q (n, H, D), K (m, H, D), V (m, H, F), all with or all without H, D of 1 or more"
     ranks("attention", wanted=wanted, dims=(2, 3), Q=Q, K=K, V=V)
@@ -92,8 +88,12 @@ def attention(
     if q.shape != (n, *k.shape[1:]) or k.shape[0] != m or v.shape[:2] != k.shape[:2] or not q.shape[2]:
         raise ShapeError.unfit("attention", wanted=wanted, A=A.shape, Q=Q.shape, K=K.shape, V=V.shape)
     scale = q.shape[2] ** -0.5 if scale is None else scale
-    out: torch.Tensor = DotAttention.apply(rows, q.to(dtype), k.to(dtype), v.to(dtype), float(scale))
-    return (out.squeeze(1) if V.dim() == 2 else out).to(V.dtype)
+    q, k, v = (one.to(dtype) for one in (q, k, v))
+    if functions.is_transformed():
+        out = weighted_sum(rows, scale * functions.sampled(rows, q, k), v)
+    else:
+        out = DotAttention.apply(rows, q, k, v, float(scale))
+    return (out.squeeze(1) if V.dim() == 2 else out).to(result)
 
 
 @run_as_is
@@ -110,8 +110,9 @@ def gat(
     tensor([[1.5000],
             [1.5000]])
     """
-    A = csr(A)
+    A = as_csr(A)
     rows = upright(A, "gat")
+    (target, source, V), result = autocast(*(tensor("gat", one) for one in (target, source, V)))
     dtype = common("gat", target, source, V, known=REAL)
     wanted = "A (n, m), target (n, H), source (m, H), V (m, H, F), all with or all without H"
     ranks("gat", wanted=wanted, dims=(2, 3), V=V)
@@ -121,5 +122,9 @@ def gat(
     heads = v.shape[1]
     if q.shape != (n, heads) or k.shape != (m, heads) or v.shape[0] != m:
         raise ShapeError.unfit("gat", wanted=wanted, A=A.shape, target=target.shape, source=source.shape, V=V.shape)
-    out: torch.Tensor = Additive.apply(rows, q.to(dtype), k.to(dtype), v.to(dtype), float(negative_slope))
-    return (out.squeeze(1) if single else out).to(V.dtype)
+    q, k, v = (one.to(dtype) for one in (q, k, v))
+    if functions.is_transformed():
+        out = weighted_sum(rows, additive_scores(rows, q, k, negative_slope), v)
+    else:
+        out = Additive.apply(rows, q, k, v, float(negative_slope))
+    return (out.squeeze(1) if single else out).to(result)

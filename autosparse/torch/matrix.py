@@ -17,10 +17,21 @@ from autosparse.dispatch import executor
 from autosparse.errors import InputError, InputTypeError, OptionError, ShapeError
 from autosparse.operands.csr import Operand
 from autosparse.scalar.tensors import narrow_index
-from autosparse.torch import coordinates, native, operand
-from autosparse.torch.autograd import functions
-from autosparse.torch.checks import NUMBERS, REAL, check_ids, common, in_memory, matrix_shape, tensor
-from autosparse.torch.compiled import run_as_is
+from autosparse.torch import buffers, coordinates, native, operand
+from autosparse.torch.autograd import functions, in_graph
+from autosparse.torch.autograd.compiled import run_as_is
+from autosparse.torch.autograd.derivatives import has_tangent
+from autosparse.torch.checks import (
+    NUMBERS,
+    REAL,
+    autocast,
+    check_blocks,
+    check_ids,
+    common,
+    in_memory,
+    matrix_shape,
+    tensor,
+)
 from autosparse.torch.structure import INDEX_CODES, IndexArrays
 
 if TYPE_CHECKING:
@@ -33,23 +44,25 @@ ORDERED: Final = ("max", "min")
 REDUCTIONS: Final = ("sum", "mean", *ORDERED)
 
 
-class Csr:
+class Csr(buffers.Buffer):
     """Sparse ``n × m`` matrix by compressed rows on the CPU; values (nnz,) have a real or complex floating dtype.
 
     Each product reads the current values, which may require gradients. `with_values` replaces the values and shares the
     structure. The transpose shares structure and values. Create it with `autosparse.torch.csr`. A `Csr` can be pickled
-    and copied like the tensors in it, and ``torch.load`` accepts it.
+    and copied like the tensors in it, ``torch.load`` accepts it, and it can be a buffer of a ``torch.nn.Module``.
 
     >>> A = asp.torch.csr(torch.eye(2).to_sparse_csr())
     >>> A.with_values(torch.tensor([2.0, 3.0])) @ torch.ones(2)
     tensor([2., 3.])
     """
 
-    __slots__ = ("_transposed", "rows", "values")
+    __slots__ = ("__weakref__", "_transposed", "is_traceable", "rows", "values")
     __array_ufunc__ = None  # NumPy then calls __rmatmul__ for ``array @ A``
 
     def __init__(self, rows: IndexArrays, values: torch.Tensor, *, transposed: bool = False) -> None:
         self.rows, self.values, self._transposed = rows, in_memory("Csr", rows.fit(values)), transposed
+        base = None if torch.compiler.is_compiling() else values._base  # torch.compile reads no view of a sparse tensor
+        self.is_traceable = base is None or base.layout is torch.strided
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _made_again, (self.rows, self.values, self._transposed)
@@ -91,7 +104,7 @@ class Csr:
     @property
     def T(self) -> Csr:
         """Transposed matrix, a view that copies nothing."""
-        return Csr(self.rows, self.values, transposed=not self._transposed)
+        return _turned(self) if self.is_traceable else _turned_as_is(self)
 
     def t(self) -> Csr:
         """Return the transpose, a view that copies nothing."""
@@ -101,9 +114,10 @@ class Csr:
         """Return a matrix with this structure and other values, (nnz,)."""
         return Csr(self.rows, values, transposed=self._transposed)
 
-    def to(self, dtype: torch.dtype) -> Csr:
-        """Return a matrix with this structure and the values converted to `dtype`."""
-        return self.with_values(self.values.to(dtype))
+    def has_entries_of(self, other: Any) -> bool:
+        """Return whether `other` is a `Csr` with the same entries."""
+        same = isinstance(other, Csr) and self.shape == other.shape and self._transposed == other._transposed
+        return same and all(map(torch.equal, self.rows.arrays, other.rows.arrays))
 
     def to_torch(self) -> torch.Tensor:
         """Return a torch tensor of layout sparse_csr (sparse_csc for a transpose) that shares indices and values."""
@@ -117,11 +131,9 @@ class Csr:
         """Return A X for X (m,) or (m, k)."""
         return spmm(self, X)
 
-    @run_as_is
     def __matmul__(self, X: torch.Tensor) -> torch.Tensor:
         return spmm(self, X)
 
-    @run_as_is
     def __rmatmul__(self, X: torch.Tensor) -> torch.Tensor:
         two = isinstance(X, torch.Tensor) and X.dim() == 2
         return spmm(self.T, X.T).T if two else spmm(self.T, X)
@@ -157,13 +169,22 @@ class Csr:
         return f"autosparse.torch.Csr({n} x {m}, nnz={self.nnz}, {self.dtype}, {self.rows.col.dtype} indices{grad})"
 
     @classmethod
-    @run_as_is
+    @run_as_is  # torch.compile passes the operands of ``A @ X`` in the order of ``X @ A``
     def __torch_function__(
         cls, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         # Any: torch's protocol. SERVED lists the torch functions that accept a Csr.
         served = SERVED.get(function)
         return NotImplemented if served is None else served(*args, **(kwargs or {}))
+
+
+def _turned(A: Csr) -> Csr:
+    return Csr(A.rows, A.values, transposed=not A.is_transposed)
+
+
+@run_as_is
+def _turned_as_is(A: Csr) -> Csr:
+    return _turned(A)
 
 
 def upright(A: Csr, what: str) -> IndexArrays:
@@ -177,7 +198,6 @@ def upright(A: Csr, what: str) -> IndexArrays:
     return A.rows
 
 
-@run_as_is
 def spmm(A: Sparse, X: torch.Tensor, reduce: str = "sum") -> torch.Tensor:
     """Reduce A[i, j] · X[j] over the entries (i, j) of each row i; A (n, m), X (m,) or (m, k) → (n,) or (n, k).
 
@@ -188,24 +208,27 @@ def spmm(A: Sparse, X: torch.Tensor, reduce: str = "sum") -> torch.Tensor:
     >>> asp.torch.spmm(A, torch.tensor([2.0, 4.0]), reduce="mean")
     tensor([ 3., 16.])
     """
-    A = csr(A)
+    if torch.compiler.is_compiling() and isinstance(A, Csr) and A.is_traceable and in_graph.takes(A, X, reduce):
+        return in_graph.spmm(A, X, reduce)
+    return _spmm(A, X, reduce)
+
+
+@run_as_is
+def _spmm(A: Sparse, X: torch.Tensor, reduce: str) -> torch.Tensor:
+    A = as_csr(A)
     if reduce not in REDUCTIONS:
         raise OptionError.bad_value("reduce", reduce, domain=f"one of {', '.join(REDUCTIONS)}", source="argument")
-    dtype = common("spmm", A.rows.fit(A.values), X, known=REAL if reduce in ORDERED else NUMBERS)
+    (values, dense), result = autocast(A.rows.fit(A.values), tensor("spmm", X))
+    dtype = common("spmm", values, dense, known=REAL if reduce in ORDERED else NUMBERS)
     if X.dim() not in (1, 2) or X.shape[0] != A.shape[1]:
         raise ShapeError.matmul(tuple(A.shape), tuple(X.shape))
-    values, dense = A.values.to(dtype), X.to(dtype)
+    values, dense = values.to(dtype), dense.to(dtype)
     if reduce == "sum":
-        return functions.product(A.rows, values, dense, transposed=A.is_transposed).to(X.dtype)
+        return functions.product(A.rows, values, dense, transposed=A.is_transposed).to(result)
     rows = upright(A, f"spmm(reduce={reduce!r})")
     flat = dense.unsqueeze(1) if X.dim() == 1 else dense
-    if reduce == "mean":
-        result: torch.Tensor = functions.MeanAggregation.apply(rows, values, flat)
-    elif functions.wants_grad(values, flat):
-        result = functions.Extreme.apply(rows, values, flat, reduce == "min")
-    else:
-        result, _ = native.extreme(rows.structure, native.whole(values), flat, least=reduce == "min", with_arg=False)
-    return (result.squeeze(1) if X.dim() == 1 else result).to(X.dtype)
+    found = functions.reduction(rows, values, flat, reduce)
+    return (found.squeeze(1) if X.dim() == 1 else found).to(result)
 
 
 def _torch_matmul(A: Any, X: Any) -> torch.Tensor:
@@ -259,6 +282,14 @@ def csr(obj: Any, values: torch.Tensor | None = None, shape: tuple[int, int] | N
     >>> A @ torch.ones(2)
     tensor([1., 2.])
     """
+    A = as_csr(obj, values, shape)
+    if not A.is_traceable and not A.values.requires_grad and not has_tangent(A.values):
+        A = A.with_values(A.values.detach())  # shares memory and is no view
+    return A
+
+
+def as_csr(obj: Any, values: torch.Tensor | None = None, shape: tuple[int, int] | None = None) -> Csr:
+    """Do what `csr` does, for one product."""
     if type(obj) is not torch.Tensor and hasattr(obj, "as_tensor"):  # torch_geometric.EdgeIndex
         obj = obj.as_tensor()
     if isinstance(obj, torch.Tensor):
@@ -301,21 +332,8 @@ def _from_other(A: torch.Tensor) -> Csr:
     if A.layout == torch.strided:
         return _from_compressed_rows(A.to_sparse_csr())
     if A.layout in (torch.sparse_bsr, torch.sparse_bsc):
-        _check_blocks(A)
+        check_blocks(A)
     return _from_compressed_rows(A.to_sparse_coo().to_sparse_csr())
-
-
-def _check_blocks(A: torch.Tensor) -> None:
-    by_rows = A.layout == torch.sparse_bsr
-    starts, indices = (A.crow_indices(), A.col_indices()) if by_rows else (A.ccol_indices(), A.row_indices())
-    try:
-        torch._validate_sparse_compressed_tensor_args(starts, indices, A.values(), A.shape, A.layout)
-    except RuntimeError as error:
-        raise InputError.refused(
-            f"the blocks of a sparse tensor are not valid: {error}",
-            given=f"layout {A.layout}",
-            hint="a tensor made with check_invariants=True",
-        ) from None
 
 
 def _from_coo(A: torch.Tensor) -> Csr:

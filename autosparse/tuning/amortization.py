@@ -10,8 +10,9 @@ of products run so far, and rho the option `overhead`. Tuning between products i
   a result soon (loading modules, hashing the matrix, ranking, packing for a kernel that is built). The total stays
   <= (1 + (1 + MAX_ADVANCE) * rho) * N * d, which is 1.20 times the untuned total with the default overhead.
 
-A solver that runs products states a lower bound on their number (`Expected`). The overhead share is then rho times the
-time of that many products, and there is no advance: the total stays <= (1 + rho) * N * d if the bound holds.
+A solver that runs products states a lower bound on their number (`Expected`) and its time beside them, v for each
+product. The overhead share is then rho times the solve's time with that many products, and there is no advance: the
+total stays <= (1 + rho) * N * (d + v) if the bound holds.
 
 A step runs when its budget covers its price. docs/design/tuning-policy.md gives the competitive argument. Where the
 number of products is known, `pick` returns the tuning tier that minimizes the total.
@@ -24,17 +25,19 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from autosparse.config import Options
 from autosparse.core.values import dataclass
+from autosparse.targets.priors import number
 
 if TYPE_CHECKING:
     from autosparse.dispatch.accounts import ProblemAccount
     from autosparse.dispatch.expectations import Expected
 
-SAVING_SHARE: Final = 0.3
+SAVING_SHARE: Final = number("amortisation", "share of an expected saving")
 """Fraction of an expected saving that may be spent to obtain it; both run count and expected gain can be wrong."""
 REINVEST_SHARE: Final = 0.5
 """Fraction of the time already saved that may be spent on further tuning."""
-ADVANCE: Final = 13.0
+ADVANCE: Final = number("amortisation", "advance")
 """Advance on cheap steps, as a multiple of the overhead share, before any saving is measured.
 
 It is multiplied by the expected gain. With the default overhead (0.04) it allows 0.52 times what tuning would have
@@ -45,12 +48,14 @@ MAX_ADVANCE: Final = 4
 
 It bounds the total time of any number of products by 1.20 times the untuned total with the default overhead (0.04).
 """
-ADVANCE_RUNS: Final = 3.0
+ADVANCE_RUNS: Final = number("amortisation", "runs to come")
 """Expected number of future products for each product run so far, for steps that lead to a result soon.
 
 It is the median under a prior with tail 1 / sqrt(N). If fewer products follow, the loss is bounded by the advance.
 """
-NO_PRICE_S: Final = 1e-6
+UNKNOWN_GAIN: Final = number("amortisation", "unknown gain")
+"""Fraction of the default time that tuning is expected to save where no gain is known."""
+NO_PRICE_S: Final = number("amortisation", "no price s")
 """Price in seconds below which a step always runs."""
 
 
@@ -74,10 +79,10 @@ class TuningAccount:
 class Outlook:
     """Facts by which tuning is decided: expected products, gain and default time, and the option `overhead`."""
 
-    overhead: float = 0.04
+    overhead: float = Options._field_defaults["overhead"]
     # expected products of this problem in this process, from a hint or the history; None: unknown
     total_runs: float | None = None
-    gain: float = 0.1  # expected fraction of the default time saved, in [0, 1)
+    gain: float = UNKNOWN_GAIN  # expected fraction of the default time saved, in [0, 1)
     default_s: float = 0.0  # seconds of one product by the default kernel
     expected: Expected | None = None  # bound given by the solver that runs the products; None: no solver runs
 
@@ -103,7 +108,7 @@ def saved_s(served_s: float, *, looked_s: float, tuned_s: float, default_s: floa
 
 def overhead_budget_s(account: TuningAccount, outlook: Outlook) -> float:
     """Return the seconds that the overhead share allows for tuning in total, including those already spent."""
-    certain_s = outlook.expected.n_certain * outlook.default_s if outlook.expected is not None else 0.0
+    certain_s = outlook.expected.certain_s(outlook.default_s) if outlook.expected is not None else 0.0
     return outlook.overhead * max(account.product_s, certain_s) + REINVEST_SHARE * max(0.0, account.saved_s)
 
 

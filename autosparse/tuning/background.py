@@ -11,10 +11,11 @@ from collections.abc import Callable
 from typing import Final
 
 from autosparse import forking
+from autosparse.targets.priors import number
 
 EXIT_WAIT_S: Final = 0.5
 """Seconds that exit waits for the running step, before its compiler is ended."""
-END_WAIT_S: Final = 5.0
+END_WAIT_S: Final = number("background", "wait at exit s")
 """Seconds that exit waits after that for steps that are no compilation, such as packing or writing a file."""
 
 _jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()

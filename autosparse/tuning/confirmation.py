@@ -17,6 +17,7 @@ from autosparse.core.composite import Composite
 from autosparse.core.plan import Plan, named
 from autosparse.core.schedule import SuperSchedule
 from autosparse.core.solver import DEFAULT
+from autosparse.targets.priors import number
 from autosparse.tuner.search.outcome import plan_of
 from autosparse.tuner.search.race import LAST_ROUNDS, LAST_TIE, LastRace, Race, RaceRule, last_race
 from autosparse.tuner.search.search import Search
@@ -26,7 +27,7 @@ from autosparse.tuning.memory.plan_lookup import remember
 from autosparse.tuning.trials.context import TuningContext
 from autosparse.tuning.trials.served import ServedTrial
 
-FINAL_SHARE: Final = 0.15
+FINAL_SHARE: Final = number("confirmation", "share of the final race")
 """Fraction of the budget of a search the user asked for that the final race may take."""
 MAX_CLOSE: Final = 2
 """Maximum number of single-format candidates close to the incumbent that enter the final race."""
@@ -36,15 +37,15 @@ WATCH_CALLS: Final = 64
 """Products by a tuned kernel before it is compared with the default kernel again; multiplied by 4 each time."""
 UNSERVED_CALLS: Final = 1024
 """Products between two checks whether a tuned kernel serves, while the default kernel serves."""
-WATCH_WARMUP_S: Final = 1e-4
+WATCH_WARMUP_S: Final = number("confirmation", "warm-up s")
 """Seconds of products by a kernel before the one that is timed, so that its sleeping threads are awake."""
 WATCH_RULE: Final = RaceRule(margin=0.0, min_rounds=8, max_rounds=8, first_cut=99)
 """Rule of a check in service: 8 rounds, no margin, no early elimination."""
-WATCH_MARGIN: Final = 1.03
+WATCH_MARGIN: Final = number("confirmation", "margin")
 """Minimum median ratio to the default kernel's time for which the tuned kernel is dropped."""
-HOPELESS: Final = 4.0
+HOPELESS: Final = number("confirmation", "hopeless")
 """Ratio to the default kernel's time above which the tuned kernel is dropped without a second race."""
-WATCH_MAJORITY: Final = 0.75
+WATCH_MAJORITY: Final = number("confirmation", "majority")
 """Minimum fraction of rounds in which the tuned kernel must be slower to be dropped."""
 
 

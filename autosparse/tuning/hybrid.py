@@ -30,6 +30,7 @@ from autosparse.log import event
 from autosparse.operands.csr import Operand
 from autosparse.operands.packed_copies import PackedCopyCache
 from autosparse.ops import OPS
+from autosparse.targets.priors import number
 from autosparse.tuner import Search, tune
 from autosparse.tuner.analytic.matmul import Proposal
 from autosparse.tuner.analytic.models import statistics_model
@@ -47,38 +48,29 @@ from autosparse.tuning.trials.context import TuningContext
 
 Array = NDArray[Any]  # indices or values
 
-SHARE: Final = 0.25
+SHARE: Final = number("composites", "share of the budget")
 """Maximum fraction of a search's budget spent on composites, including their races."""
-PARTS_SHARE: Final = 0.6
+PARTS_SHARE: Final = number("composites", "share of the parts")
 """Fraction of the composite budget spent on tuning individual parts."""
 MAX_PARTITIONS: Final = 3
 """Maximum number of partitions for which a search tries composites."""
-COPIED: Final = 0.7
-"""Time of parts that read copied panels of B, as a fraction of the time without copies.
-
-Source: speed-ups of 1.15 to 1.41 on seven matrices (Xeon).
-"""
+COPIED: Final = number("composites", "time with copied panels")
+"""Time of parts that read copied panels of B, as a fraction of the time without copies."""
 READS_BY_PARTS: Final = 16
 """Minimum number of reads per row of B for which composites copy B into panels, when B exceeds the L2 cache."""
 READS_BY_ONE: Final = 32
 """Minimum number of reads per row of B for which the default kernel copies B into panels, if B exceeds the L2 cache."""
-SWEPT: Final = 0.85
-"""Time of dense rows in one sweep over B with all parts, as a fraction of their time alone, if B exceeds the L2 cache.
-
-Source: matrix qp_HUES-MOD_KKT.
-"""
-BLOCKS_WORTH: Final = 0.85
-"""Maximum predicted time ratio for which a partition into blocks and rest is tried.
-
-FEM and LP matrices with predictions of 0.91 to 0.96 never gained (`hybrid.md`).
-"""
-MIN_SHARE: Final = 0.2
+SWEPT: Final = number("composites", "time in one sweep")
+"""Time of dense rows in one sweep over B with all parts, as a fraction of their time alone; B exceeds the L2 cache."""
+BLOCKS_WORTH: Final = number("composites", "worth of blocks")
+"""Maximum predicted time ratio for which a partition into blocks and rest is tried."""
+MIN_SHARE: Final = number("composites", "minimum share left")
 """Minimum fraction of `HybridDivider.budget_s` that must be left for a call to start."""
-MIN_PART: Final = 0.4
+MIN_PART: Final = number("composites", "minimum weight of a part")
 """Minimum weight of a part in the split of the budget; a small part's kernels take as long to compile as others."""
 PART_STYLE: Final = SearchStyle(
     n_candidates=4, n_neighbours=2, n_corrected=0, n_reraces=1, takes_all_proposals=False,
-    rule=RaceRule(margin=0.02, min_rounds=5, max_rounds=9),
+    rule=RaceRule(margin=number("composites", "margin of parts"), min_rounds=5, max_rounds=9),
 )  # fmt: skip
 """Settings of a part's search; it is short because the result is timed again in the composite."""
 

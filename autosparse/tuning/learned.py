@@ -29,6 +29,7 @@ from autosparse.core.values import dataclass
 from autosparse.errors import RecordError
 from autosparse.log import event
 from autosparse.scalar import REAL
+from autosparse.targets.priors import number
 from autosparse.tuner.analytic.matmul import Proposal, Proposals
 from autosparse.tuner.learned.names import MODEL_SUFFIX, op_of
 from autosparse.tuner.learned.safetensors import read_metadata
@@ -45,11 +46,8 @@ Floats = NDArray[NarrowReal]
 
 N_MORE: Final = 100
 """Number of a model's best candidates whose order is corrected by the model's errors so far."""
-DICTIONARY_TIME: Final = 0.82
-"""Time of sliced ELL with dictionary-encoded values as a fraction of the time with plain values.
-
-Source: mean of 13 matrices (docs/design/code-generation.md).
-"""
+DICTIONARY_TIME: Final = number("values of kernels", "time of dictionary-encoded values")
+"""Time of sliced ELL with dictionary-encoded values as a fraction of the time with plain values."""
 MAX_DIMS: Final = 3
 """Maximum number of dimensions for which models exist: matrices and tensors of order 3."""
 TREES: Final = "boosted"

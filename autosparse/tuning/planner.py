@@ -19,6 +19,7 @@ from autosparse.core.values import dataclass
 from autosparse.errors import TUNING_FAILURES
 from autosparse.log import event
 from autosparse.ops import OPS
+from autosparse.targets.priors import number
 from autosparse.tuner import Progress, Search, tune
 from autosparse.tuner.search.loop import StepLoop, WithinBudget
 from autosparse.tuner.search.race import timed_s
@@ -43,11 +44,8 @@ from autosparse.tuning.trials.context import TuningContext
 from autosparse.tuning.trials.kernel_trial import KernelTrial
 from autosparse.tuning.trials.served import ServedTrial, served_of
 
-FULL_LEAVES: Final = 0.97
-"""Expected time after a full search, as a fraction of the time after measuring the first candidates.
-
-Source: the loss of the best of a model's ten first candidates against the best schedule that was measured.
-"""
+FULL_LEAVES: Final = number("amortisation", "time left by a full search")
+"""Expected time after a full search, as a fraction of the time after measuring the first candidates."""
 
 
 @dataclass(frozen=True, slots=True)

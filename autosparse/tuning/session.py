@@ -17,6 +17,7 @@ from autosparse.tuner import Search
 from autosparse.tuner.search.loop import StepLoop
 from autosparse.tuner.search.outcome import plan_of
 from autosparse.tuner.search.trial import Sample, Steps, Work
+from autosparse.tuning.amortization import UNKNOWN_GAIN
 from autosparse.tuning.confirmation import fastest_in_place, given_up, planned, watch
 from autosparse.tuning.memory import notes
 from autosparse.tuning.memory.plan_lookup import expected_gain, is_allowed, recall, remember_measured, supported
@@ -48,7 +49,7 @@ class TuningSession:
     incumbent: ServedTrial | None = None  # None: the default kernel
     in_place: ServedTrial | None = None  # serves where a packed copy does not pay; None: the default kernel serves
     recalled: ServedTrial | None = None  # served before the session began, and until it has an incumbent or is over
-    gain: float = 0.1
+    gain: float = UNKNOWN_GAIN
     next_price_s: float = 0.0  # price of the step that the search waits for
     tuning_s: float = 0.0  # spent so far; the live tuner keeps it up to date
     _known: Plan | None = None

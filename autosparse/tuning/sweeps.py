@@ -15,12 +15,13 @@ from autosparse.core.composite import REST, Composite, Part, Rows
 from autosparse.core.formats import Format
 from autosparse.core.pattern import Pattern
 from autosparse.core.schedule import RUNTIME, SuperSchedule
+from autosparse.targets.priors import number
 from autosparse.tuner.hybrid.partitions import MIN_COLUMNS, MIN_SHARE, Partition
 from autosparse.tuner.hybrid.schedules import runtime
 
 PANEL: Final = 256
 """Number of columns of A, hence rows of B, in a panel."""
-FULL: Final = 0.25
+FULL: Final = number("composites", "fill of eight rows")
 """Minimum fill of dense rows for storing eight rows side by side; below it, four waste fewer multiplications."""
 AHEAD: Final = 8
 """Prefetch distance of the rows outside panels, in entries."""

@@ -210,6 +210,17 @@ def test_doctor_says_that_the_extension_module_is_missing(monkeypatch, capsys):
     assert "Python code reads arrays, some us more per product (it was not built)" in capsys.readouterr().out
 
 
+def test_doctor_names_what_is_not_optimised(monkeypatch, capsys):
+    from autosparse._native import runtime_api
+
+    monkeypatch.setattr(runtime_api, "dev_sources", tuple)
+    main(["doctor"])
+    assert "make dev" not in capsys.readouterr().out
+    monkeypatch.setattr(runtime_api, "dev_sources", lambda: ("a.c", "b.c"))
+    main(["doctor"])
+    assert "built by make dev, without optimisation of a.c, b.c" in capsys.readouterr().out
+
+
 def test_doctor_tells_the_backend(monkeypatch, capsys):
     from autosparse.config import reload_options
 

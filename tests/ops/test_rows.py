@@ -54,7 +54,9 @@ def test_an_edited_prior_changes_decisions_and_keeps_compiled_kernels(
 
 
 def test_every_value_has_its_origin() -> None:
-    sets = json.loads(priors.PRIORS.read_text(encoding="utf-8"))["values"]
+    files = [json.loads(file.read_text(encoding="utf-8"))["values"] for file in (priors.PRIORS, priors.POLICY)]
+    assert not set(files[0]) & set(files[1]), "a set belongs to one file"
+    sets = files[0] | files[1]
     for name, rows in sets.items():
         for row, found in rows.items():
             assert {"value", "source", "machine", "date", "command"} <= set(found), f"{name}, {row}"

@@ -97,3 +97,32 @@ def close(got: np.ndarray, wanted: np.ndarray) -> None:
     tolerance = 1000 * np.finfo(got.dtype).eps
     assert got.dtype == wanted.dtype
     np.testing.assert_allclose(got, wanted, rtol=tolerance, atol=tolerance)
+
+
+def slow_others(monkeypatch: Any) -> None:
+    """Let registered solvers win each race: the other candidates, the default kernel included, are timed as slower."""
+    from autosparse.tuning.trials import context as contexts
+    from autosparse.tuning.trials.solver_trial import SolverTrial
+
+    runner, served = contexts.TuningContext.runner, contexts.TuningContext.served
+
+    def slow(run: Any, trial: Any) -> Any:
+        if isinstance(trial, SolverTrial) or run is None:
+            return run
+
+        def slower(*args: Any) -> None:
+            run(*args)
+            wasted = np.ones(400_000)
+            for _ in range(6):
+                wasted *= 1.0001
+
+        return slower
+
+    def slow_runner(self: Any, trial: Any, turn: int = 0) -> Any:
+        return slow(runner(self, trial, turn), trial)
+
+    def slow_served(self: Any, trial: Any, *, is_fresh: bool) -> Any:
+        return slow(served(self, trial, is_fresh=is_fresh), trial)
+
+    monkeypatch.setattr(contexts.TuningContext, "runner", slow_runner)
+    monkeypatch.setattr(contexts.TuningContext, "served", slow_served)

@@ -16,7 +16,7 @@ from tests.tuning.forcing import make
 pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the C runtime was not built")
 
 ROOT: Final = Path(asp.__file__).resolve().parent.parent
-DECIDING: Final = ("autosparse/tuning/", "tuner/search/", "autosparse/core/plan.py", "autosparse/core/registry.py")
+DECIDING: Final = ("autosparse/tuning/", "tuner/search/", "autosparse/core/plan.py", "autosparse/ops/registry.py")
 """Folders and files of the planner."""
 OWN: Final = ("autosparse/tuning/trials/", "autosparse/tuning/learned.py", "autosparse/tuning/solvers/mkl.py",
               "autosparse/tuning/solvers/dense_rows.py")  # fmt: skip

@@ -13,15 +13,15 @@ from autosparse._native import runtime_api
 
 import autosparse as asp
 from autosparse import cache
-from autosparse.core import registry
 from autosparse.core.plan import Plan
 from autosparse.core.solver import Cost, ProductArguments, SparseOperand
+from autosparse.errors import AutosparseError
+from autosparse.ops import registry
 from autosparse.tuning.explicit import current_plan
 from autosparse.tuning.memory import plan_lookup
 from autosparse.tuning.setup import context_of
 from autosparse.tuning.solvers import mkl, offered
-from autosparse.tuning.trials.solver_trial import SolverTrial
-from tests.tuning.forcing import dense, make
+from tests.tuning.forcing import dense, make, slow_others
 
 pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the C runtime was not built")
 
@@ -72,30 +72,7 @@ def toy(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iter
     """Register a toy that wins each race, because its competitors take no part or are timed as slower."""
     one = Toy(**getattr(request, "param", {}))
     asp.register_solver(one)
-    from autosparse.tuning.trials import context as contexts
-
-    runner, served = contexts.TuningContext.runner, contexts.TuningContext.served
-
-    def slow(run: Any, trial: Any) -> Any:
-        if isinstance(trial, SolverTrial) or run is None:
-            return run
-
-        def slower(*args: Any) -> None:
-            run(*args)
-            wasted = np.ones(400_000)
-            for _ in range(6):
-                wasted *= 1.0001
-
-        return slower
-
-    def slow_runner(self: Any, trial: Any, turn: int = 0) -> Any:
-        return slow(runner(self, trial, turn), trial)
-
-    def slow_served(self: Any, trial: Any, *, is_fresh: bool) -> Any:
-        return slow(served(self, trial, is_fresh=is_fresh), trial)
-
-    monkeypatch.setattr(contexts.TuningContext, "runner", slow_runner)
-    monkeypatch.setattr(contexts.TuningContext, "served", slow_served)
+    slow_others(monkeypatch)
     cache.open_store().clear()
     yield one
     if "toy" in registry._registered:
@@ -226,16 +203,42 @@ def test_deterministic_products_have_no_other_solvers(toy: Toy) -> None:
         assert offered.solvers_of(asp.get_options()) == ()
 
 
-def test_names_are_checked() -> None:
-    for name in ("default", "csr", "", "a,b", "x" * 65, 3):
-        solver = Toy()
-        solver.name = name  # type: ignore[assignment]
-        with pytest.raises(ValueError, match="solver"):
-            asp.register_solver(solver)
-    with pytest.raises(TypeError, match="prepare"):
+@pytest.mark.parametrize("name", ["default", "csr", "scipy", "hash", "", "a,b", "x" * 65, 3])
+def test_names_are_checked(name: Any) -> None:
+    solver = Toy()
+    solver.name = name
+    with pytest.raises(ValueError, match=r"(?s)solver name=.*Hint: set name") as raised:
+        asp.register_solver(solver)
+    assert isinstance(raised.value, AutosparseError)
+
+
+def test_names_are_unique(toy: Toy) -> None:
+    with pytest.raises(ValueError, match=r"a name that no solver has, unlike .*toy"):
+        asp.register_solver(Toy())
+
+
+@pytest.mark.parametrize("operations", ["matmul", (), ("matmul", "einsum"), ("product",), 3, [["a"]]])
+def test_operations_are_checked(operations: Any) -> None:
+    solver: Any = Toy()
+    solver.operations = operations
+    with pytest.raises(ValueError, match=r"(?s)operations=.*Hint: .*sddmm") as raised:
+        asp.register_solver(solver)
+    assert isinstance(raised.value, AutosparseError)
+
+
+def test_methods_are_checked() -> None:
+    with pytest.raises(TypeError, match=r"(?s)no method applicable, knobs, cost, prepare.*Hint: .*docs/add") as raised:
         asp.register_solver(dataclasses.make_dataclass("Half", [("name", str, "half")])())
-    with pytest.raises(ValueError, match="no registered solver"):
+    assert isinstance(raised.value, AutosparseError)
+    with pytest.raises(ValueError, match=r"(?s)no registered solver 'toy'.*Hint: ") as raised_at_once:
         asp.unregister_solver("toy")
+    assert isinstance(raised_at_once.value, AutosparseError)
+
+
+def test_names_of_other_solvers_are_reserved() -> None:
+    from autosparse.tuning.solvers import dense_rows
+
+    assert {dense_rows.NAME, *(one.name for one in offered.VENDORS)} <= set(registry.TAKEN)
 
 
 def test_a_broken_entry_point_is_a_warning(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,10 +17,11 @@ from autosparse.core.formats import DICTIONARY, Format
 from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
 from autosparse.core.values import dataclass
+from autosparse.targets.priors import number
 
-BUILT_TOLERANCE: Final = 0.05
+BUILT_TOLERANCE: Final = number("candidates", "tolerance of available kernels")
 """Maximum relative excess over the best prediction at which an available kernel comes first; compiling is expensive."""
-GAIN: Final = 0.1  # fraction of the default time that further available kernels must save
+GAIN: Final = number("candidates", "gain of further available kernels")  # predicted, of the default time
 MAX_ASKED: Final = 6
 """Maximum number of candidates whose kernels are looked up."""
 

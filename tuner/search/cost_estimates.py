@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from autosparse.core.values import dataclass, field
-from autosparse.targets.priors import numbers
+from autosparse.targets.priors import number, numbers
 
 DEFAULT_RATES_S: Final = numbers("step seconds per unit")
 """Kind of step -> seconds per unit, before any observation on this machine."""
@@ -20,7 +20,7 @@ STARTS_S: Final = numbers("step fixed seconds")
 
 MEMORY: Final = 8
 """Number of observations that a rate averages over; the weight of a new one never falls below 1/MEMORY."""
-MAX_JUMP: Final = 10.0
+MAX_JUMP: Final = number("cost estimates", "maximum jump")
 """Maximum factor over the mean at which a single observation counts, since a process may be stopped for a minute."""
 
 
@@ -87,9 +87,9 @@ def _with_start(kind: str, units: float) -> float:
     return units + STARTS_S.get(kind, 0.0) / DEFAULT_RATES_S[kind]
 
 
-MAX_RECORDED: Final = 10.0
+MAX_RECORDED: Final = number("cost estimates", "maximum recorded ratio")
 """Maximum recorded rate over the default rate; an expensive step is performed, and thus observed, less often."""
-MAX_RATE_S: Final = 1e9  # recorded rates of 0 are dropped as well: a rate of 0 would stay 0
+MAX_RATE_S: Final = number("cost estimates", "maximum rate s")  # larger rates and 0, which would stay 0, are dropped
 MAX_SEEN: Final = 2**53
 
 

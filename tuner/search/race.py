@@ -15,21 +15,22 @@ from typing import Final, TypeAlias
 
 from autosparse.core.numbers import median
 from autosparse.core.values import dataclass, field
+from autosparse.targets.priors import number
 
-MIN_SAMPLE_S: Final = 500e-6  # shorter samples, which clock and call overhead would dominate, are repeated
+MIN_SAMPLE_S: Final = number("race", "minimum sample s")  # shorter samples are repeated, as the clock dominates them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RaceRule:
     """Rules for when entrants leave a race and when it ends; counts are rounds."""
 
-    margin: float = 0.03  # minimum relative gain of a challenger over the holder
+    margin: float = number("race", "margin")  # minimum relative gain of a challenger over the holder
     min_rounds: int = 7
     max_rounds: int = 21
     first_cut: int = 3  # first round after which slow entrants leave
-    cut: float = 1.5  # ratio to the best above which entrants leave first
-    final_cut: float = 1.05  # value that `cut` tightens to by `min_rounds`
-    majority: float = 0.75  # share of the rounds that a winner must win
+    cut: float = number("race", "first cut")  # ratio to the best above which entrants leave first
+    final_cut: float = number("race", "final cut")  # value that `cut` tightens to by `min_rounds`
+    majority: float = number("race", "majority")  # share of the rounds that a winner must win
     cut_short: int = 0
     """Rounds of an interrupted race after which a challenger that won all of them counts as winner; 0: never."""
 
@@ -85,8 +86,7 @@ class Race:
             self._turn = []
 
     def _cut(self) -> None:
-        # The minimum of few samples is used, not their median: of two samples an outlier moves the median. Rounds are
-        # cheap.
+        # The minimum of few samples is used, not their median: of two samples an outlier moves the median.
         limit = self.rule.cut_after(self.n_rounds)
         fastest = {one: min(self.samples_s[one]) for one in (0, *self.alive)}
         best_s = min(fastest.values())
@@ -138,10 +138,10 @@ LAST_ROUNDS: Final = (5, 11)  # minimum and maximum rounds of the last race
 MIN_ROUNDS: Final = 3  # minimum rounds when the usual minimum would exceed twice the time limit
 LAST_WORST: Final = 1.0
 """Maximum ratio to the default kernel in every variant of result allocation; above it the incumbent is rejected."""
-LAST_MEAN: Final = 0.96  # maximum geometric mean of the ratios
+LAST_MEAN: Final = number("race", "last mean")  # maximum geometric mean of the ratios
 LAST_MAJORITY: Final = 2 / 3
 """Minimum share of rounds in which the mean is faster; medians of few rounds scatter on a busy machine."""
-LAST_TIE: Final = 0.97
+LAST_TIE: Final = number("race", "last tie")
 """Maximum mean ratio of a composite to the best single format for a win; above it the race is a tie."""
 
 
@@ -197,7 +197,7 @@ def last_race(
     return list(map(LastRace, medians, won))
 
 
-DISTURBED: Final = 3.0
+DISTURBED: Final = number("race", "disturbed")
 """Factor over the shortest run above which a run counts as disturbed, because a thread was descheduled."""
 
 

@@ -5,10 +5,8 @@ log(time / predicted time) of schedules s, t on one pattern has the covariance
 c(s, t) = COMMON + sum of VARIANCES[f] over the features f that s and t share (+ OWN if s = t).
 
 After measured ratios r of the schedules S, the expected log errors of others T are c(T, S) c(S, S)^-1 log(r /
-predicted).
-
-The variances are about half of a least-squares fit of squared error differences on the differing features. The errors
-are those of the boosted model of SpMV on patterns outside its training (docs/design/tuning-policy.md).
+predicted). The variances are about half of a least-squares fit of squared error differences on the differing features,
+with errors of the boosted model of SpMV on patterns outside its training (docs/design/tuning-policy.md).
 """
 
 from __future__ import annotations
@@ -26,8 +24,7 @@ from autosparse.core.schedule import SuperSchedule
 from autosparse.targets.priors import numbers
 
 _VARIANCES: Final = numbers("residual variances")
-OWN, COMMON = _VARIANCES["own"], _VARIANCES["common"]
-"""Variance of each schedule by itself, and the variance that all schedules of a pattern share."""
+OWN, COMMON = _VARIANCES["own"], _VARIANCES["common"]  # of each schedule by itself; what all of a pattern share
 OF_FORMAT: Final = ("levels", "splits", "rows", "index_bits", "sigma")
 """Features that are attributes of the format; the others are attributes of the schedule."""
 VARIANCES: Final[Sequence[tuple[float, Callable[[SuperSchedule], Any]]]] = tuple(
@@ -39,10 +36,7 @@ VARIANCES: Final[Sequence[tuple[float, Callable[[SuperSchedule], Any]]]] = tuple
 
 
 def next_best(named: Sequence[Proposal], ratios: Mapping[SuperSchedule, float], n: int) -> list[SuperSchedule]:
-    """Return the `n` unmeasured schedules of `named` with the shortest expected times, given the measured ones.
-
-    `ratios` are measured times over the default kernel's, like the predicted ratios.
-    """
+    """Return the `n` unmeasured schedules of `named` with the shortest expected times, by measured ratios of others."""
     timed = [one for one in named if one.schedule in ratios]
     fresh = [one for one in named if one.schedule not in ratios]
     costs = np.log([one.ratio for one in fresh]) + _errors(fresh, timed, ratios)
@@ -53,29 +47,23 @@ def _errors(
     fresh: Sequence[Proposal], timed: Sequence[Proposal], ratios: Mapping[SuperSchedule, float]
 ) -> NDArray[Real]:
     """Return the expected error of each prediction in `fresh`: log(measured / predicted), from those of `timed`."""
-    if not timed or not fresh:
+    if not timed:
         return np.zeros(len(fresh))
     seen = np.array([np.log(ratios[one.schedule] / one.ratio) for one in timed])
-    among = np.full((len(fresh) + len(timed), len(timed)), COMMON)
     schedules = [one.schedule for one in (*fresh, *timed)]
+    among = np.full((len(schedules), len(timed)), COMMON)
     for variance, feature in VARIANCES:
         numbers: dict[Any, int] = {}
         values = np.array([numbers.setdefault(feature(one), len(numbers)) for one in schedules])
         among += variance * (values[:, None] == values[None, len(fresh) :])
-    weights = _solved(among[len(fresh) :] + OWN * np.eye(len(timed)), seen)
-    expected: NDArray[Real] = (among[: len(fresh)] * weights).sum(1)
-    return expected
+    terms = among[: len(fresh)] * _solved(among[len(fresh) :] + OWN * np.eye(len(timed)), seen)
+    return np.asarray(terms.sum(1))
 
 
 def _solved(matrix: NDArray[Real], right: NDArray[Real]) -> NDArray[Real]:
-    """Return x of matrix x = right for a small symmetric positive definite matrix, by Gauss-Jordan elimination.
-
-    It calls no BLAS: OpenBLAS ends the process when it finds no memory for its buffers, and tuning must not.
-    """
+    """Solve a small definite system without BLAS: OpenBLAS ends a process that has no memory for its buffers."""
     both = np.column_stack([matrix, right])
     for k in range(len(right)):
         both[k] /= both[k, k]
-        factors = both[:, k].copy()
-        factors[k] = 0.0
-        both -= factors[:, None] * both[k]
+        both -= np.where(np.arange(len(right)) == k, 0.0, both[:, k])[:, None] * both[k]
     return both[:, -1]

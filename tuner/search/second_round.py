@@ -12,8 +12,9 @@ from autosparse.tuner.search.trial import Trial
 
 from autosparse.core.schedule import SuperSchedule
 from autosparse.core.solver import Choice
+from autosparse.targets.priors import number
 
-CLOSE: Final = 1.05
+CLOSE: Final = number("candidates", "close")
 """Maximum time of a candidate, as a multiple of the incumbent's, for which the race is repeated."""
 
 

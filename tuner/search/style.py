@@ -11,6 +11,7 @@ from autosparse.tuner.search.race import RaceRule
 
 from autosparse.core.problem import Problem
 from autosparse.core.values import dataclass, field
+from autosparse.targets.priors import number
 
 WIDE: Final = 128
 """Number of columns of B from which a product counts as wide."""
@@ -21,7 +22,7 @@ class SearchStyle:
     """Parameters of a search: numbers of candidates, order and rules, which differ for live and explicit tuning."""
 
     n_candidates: int = 8
-    hopeless: float = 1.5  # candidates predicted slower than this times the default kernel are not measured
+    hopeless: float = number("candidates", "hopeless")  # predicted ratio to the default kernel; slower: not measured
     batch: int = 4  # candidates raced at once
     n_built: int = 1  # number of available kernels that come first without compilation
     n_neighbours: int = 8  # neighbours of the incumbent tried at the end; n_corrected replaces as many
@@ -38,7 +39,7 @@ BLOCKING: Final = SearchStyle(rule=RaceRule(cut_short=3))
 """Style of explicitly requested tuning; its winner also runs a last race (`autosparse.tuning.confirmation`)."""
 LIVE: Final = SearchStyle(
     n_candidates=5,
-    hopeless=1.1,
+    hopeless=number("live search", "hopeless"),
     n_neighbours=2,
     n_corrected=0,
     n_reraces=0,
@@ -46,11 +47,10 @@ LIVE: Final = SearchStyle(
     batch=1,
     n_built=2,
     warm_up=True,
-    rule=RaceRule(margin=0.05, min_rounds=6, max_rounds=12, first_cut=1),
+    rule=RaceRule(margin=number("live search", "margin"), min_rounds=6, max_rounds=12, first_cut=1),
 )
 LIVE_NARROW: Final = dataclasses.replace(LIVE, asks_late=True)
-"""Style of automatic tuning for few columns: a model comes late, as it costs hundreds of products
-(docs/design/cost-models.md)."""
+"""Style of automatic tuning for few columns: a model, which costs hundreds of products, comes late."""
 
 
 def live_style(problem: Problem) -> SearchStyle:

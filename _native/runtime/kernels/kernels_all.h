@@ -8,7 +8,9 @@
 #include VEC_HEADER
 #define TAG f32
 #define CTAG c64
+#ifndef ONLY_SPMM
 #include "blocks_body.h"
+#endif
 #include "kernels_each.h"
 #undef R
 #undef RBYTES
@@ -20,7 +22,9 @@
 #include VEC_HEADER
 #define TAG f64
 #define CTAG c128
+#ifndef ONLY_SPMM
 #include "blocks_body.h"
+#endif
 #include "kernels_each.h"
 #undef R
 #undef RBYTES

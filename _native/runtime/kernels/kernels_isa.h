@@ -1,4 +1,4 @@
-/* All kernels of one instruction set, for the sources kernels_isa<level>.c. */
+/* All kernels of one instruction set but SpMM, for the sources kernels_isa<level>.c. */
 #include ASP_INTRINSICS
 
 #include "blocks.h"

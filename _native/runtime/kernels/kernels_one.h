@@ -1,9 +1,13 @@
 /* Instantiate the kernel bodies for one real type and one index type, first for real, then for complex values (WORDS
- * reals per value). */
+ * reals per value). SpMM is compiled in spmm_isa<level>.c (ONLY_SPMM), because it takes most of the time. */
 #define WORDS 1
 #define TILE_MAX TILE_MAX_REAL
 #define TILE_CASES TILE_CASES_REAL
 #define SCATTER_CASES TILE_CASES
+#ifdef ONLY_SPMM
+#include "spmm_body.h"
+#else
+extern void NAME(spmm)(const asp_args *args, int64_t begin, int64_t end);
 #define GATHERS 1
 #include SPMV_HEADER
 #undef GATHERS
@@ -16,10 +20,10 @@
 #undef GATHERS
 #pragma pop_macro("ISA")
 #endif
-#include "spmm_body.h"
 #include "scatter_body.h"
 #if RBYTES == 4
 #include "extent_body.h"
+#endif
 #endif
 #undef WORDS
 #undef TILE_MAX
@@ -34,8 +38,12 @@
 #define TILE_CASES TILE_CASES_COMPLEX
 #define SCATTER_CASES CASES_4
 #include "complex_body.h"
+#ifdef ONLY_SPMM
 #include "spmm_body.h"
+#else
+extern void NAME(spmm)(const asp_args *args, int64_t begin, int64_t end);
 #include "scatter_body.h"
+#endif
 #undef WORDS
 #undef TILE_MAX
 #undef TILE_CASES

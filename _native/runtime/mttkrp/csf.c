@@ -1,42 +1,10 @@
 /* MTTKRP of a tensor in CSF (SPLATT: Smith et al. 2015): the sum below a node is multiplied by the node's factor row
  * once, in registers. Rows are divided among threads. If one row holds much of the tensor, its children are divided,
  * and contributions to rows shared by ranges are added under a lock. */
-#include "graph_common.h"
-
-#include <stdatomic.h>
-#include ASP_INTRINSICS
-
-#include "csf_api.h"
+#include "csf.h"
 #include "pool_api.h"
 
-/* Arguments of the tasks. */
-typedef struct {
-    const asp_csf *csf;
-    const void *const *factors;
-    const int64_t *ld;
-    int64_t rank, ldm, n_leaves, ahead;
-    int itype, item_bytes;
-    void *M;
-    atomic_flag *lock;
-} csf_task;
-
-/* Size of the last factor from which its rows are prefetched, bytes; prefetch distances in leaves and in nodes. */
-enum { STREAMING_BYTES = 1 << 19, AHEAD = 12, NODES_AHEAD = 4 };
-
-static char *row_of(const csf_task *t, int64_t i) { return (char *)t->M + i * t->ldm * t->item_bytes; }
-
-static void clear_rows(const csf_task *t, int64_t begin, int64_t end)
-{
-    for (int64_t i = begin; i < end; ++i) memset(row_of(t, i), 0, (size_t)(t->rank * t->item_bytes));
-}
-
-#define G_BODY "csf_body.h"
-#include "graph_each.h"
-
-typedef void (*csf_part_fn)(const csf_task *task, int64_t p, int64_t end, void *to);
-typedef void (*csf_rows_fn)(const csf_task *task, int64_t begin, int64_t end);
-static const csf_part_fn part_table[][2][2] = G_TABLE(csf_part);
-static const csf_rows_fn rows_table[][2][2] = G_TABLE(csf_rows);
+static const csf_kernels (*const tables[])[2] = ASP_ISA_TABLE(asp_csf_kernels);
 
 static int64_t at(const csf_task *t, const void *array, int64_t p) { return asp_index_at(t->itype, array, p); }
 
@@ -55,7 +23,7 @@ static void by_rows(const void *args, int64_t begin, int64_t end)
 {
     const csf_task *t = args;
     const asp_csf *csf = t->csf;
-    rows_table[isa_of(t)][type_of(t)][t->itype](t, begin, end);
+    tables[isa_of(t)][type_of(t)][t->itype].rows(t, begin, end);
     if (end == csf->n_nodes[0]) clear_rows(t, end ? at(t, csf->ids[0], end - 1) + 1 : 0, csf->n_rows);
 }
 
@@ -72,16 +40,16 @@ static void by_children(const void *args, int64_t begin, int64_t end)
 {
     const csf_task *t = args;
     const asp_csf *csf = t->csf;
-    const csf_part_fn row = part_table[isa_of(t)][type_of(t)][t->itype];
+    const csf_kernels *kernels = &tables[isa_of(t)][type_of(t)][t->itype];
     int64_t p = g_row_of(t->itype, csf->ptr[0], csf->n_nodes[0], begin);
     char part[1 << 12];
     for (; begin < end; ++p) {
         const int64_t first = at(t, csf->ptr[0], p), next = at(t, csf->ptr[0], p + 1), stop = asp_min(next, end);
         char *to = row_of(t, at(t, csf->ids[0], p));
         if (begin == first && stop == next) {
-            row(t, begin, stop, to);
+            kernels->part(t, begin, stop, to);
         } else {
-            row(t, begin, stop, part);
+            kernels->part(t, begin, stop, part);
             while (atomic_flag_test_and_set_explicit(t->lock, memory_order_acquire)) continue;
             if (t->item_bytes == 4) add_float((float *)to, (const float *)part, t->rank);
             else add_double((double *)to, (const double *)part, t->rank);

@@ -56,7 +56,8 @@ static void NAME(spmm_shifted)(const asp_args *args, int64_t begin, int64_t end,
 #undef KIND
 #undef KIND_OF_IDENTICAL
 
-static void NAME(spmm)(const asp_args *args, int64_t begin, int64_t end)
+extern void NAME(spmm)(const asp_args *args, int64_t begin, int64_t end);
+void NAME(spmm)(const asp_args *args, int64_t begin, int64_t end)
 {
     typedef void (*tile)(TILE_ARGUMENTS);
 #define CASE(nv) {NAME(whole_##nv), NAME(masked_##nv)},

@@ -1,5 +1,5 @@
 /* y[i] = A[i] x for the rows [begin, end): groups of short rows by sixteen_rows, other rows by one_row. */
-ASP_INLINE void NAME(spmv_groups)(const asp_args *args, int64_t begin, int64_t end, int fetch)
+ASP_TILE void NAME(spmv_groups)(const asp_args *args, int64_t begin, int64_t end, int fetch)
 {
     const I *indptr = args->indptr, *indices = args->indices;
     const R *data = args->data, *x = args->B;

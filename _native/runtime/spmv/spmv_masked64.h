@@ -74,7 +74,7 @@ enum { NAME(WIDTH) = 64 / RBYTES }; /* values in a ROW */
 
 #if !GATHERS
 #define X8_MASKED(m, k) NAME(lookup_first)(m, INDEX8_MASKED(m, indices + (k)), x)
-ASP_INLINE V8 NAME(lookup_first)(__mmask8 m, __m256i at, const R *x)
+ASP_TILE V8 NAME(lookup_first)(__mmask8 m, __m256i at, const R *x)
 {
     int32_t places[8] __attribute__((aligned(32)));
     if (!m) return O8(setzero)(); /* x may be empty */
@@ -137,7 +137,7 @@ ASP_INLINE void NAME(products)(R *buffer, int64_t start, int64_t stop, const I *
 #define SPREAD(shift, first) O(maskz_expand)(LANES(shift, first), O(loadu)(buffer + (indptr[first] - start)))
 
 /* Return partial sums of products[k..stop) in the lanes of a register. */
-ASP_INLINE ROW NAME(any_row)(const R *products, int64_t k, int64_t stop)
+ASP_TILE ROW NAME(any_row)(const R *products, int64_t k, int64_t stop)
 {
     const int64_t width = NAME(WIDTH);
     if (stop - k <= width) return O(maskz_loadu)((MASK)((1u << (stop - k)) - 1), products + k);

@@ -27,6 +27,7 @@ ASP_INLINE void NAME(turn)(R *turned, const R *b, const int width)
     }
 }
 
+#ifndef ONLY_SPMM
 /* Complex SpMV for the rows [begin, end): C[i] = A[i] B for one dense column with unit stride. Two partial sums hide
  * the latency of the additions. */
 static void NAME(spmv)(const asp_args *args, int64_t begin, int64_t end)
@@ -58,3 +59,4 @@ static void NAME(spmv)(const asp_args *args, int64_t begin, int64_t end)
         y[2 * i + 1] = im[0] + im[1] + (add ? y[2 * i + 1] : 0);
     }
 }
+#endif

@@ -16,14 +16,15 @@ from autosparse.contraction.lower.ordered_entries import keys
 from autosparse.contraction.lower.plan import EinsumPlan
 from autosparse.contraction.operands import FEW_ROWS, MAX_EMPTY_ROWS, Sparse
 from autosparse.core.dtypes import Real, WideIndex
+from autosparse.targets.priors import number
 
 N_SAMPLES: Final = 512
 """Number of samples per query. More samples reduce the variance and take proportionally longer."""
-FARTHEST: Final = 8.0
+FARTHEST: Final = number("programs", "farthest")
 """Ratio of row lengths above which kernels search the longer row instead of scanning it (`lower.products`)."""
 SCANNED: Final = 0.5
 """Cost of comparing one entry of a scanned row with the marks of the other row, in tasks."""
-MET: Final = 4.0
+MET: Final = number("programs", "met")
 """Cost of starting the intersection of a pair of rows, in tasks."""
 
 

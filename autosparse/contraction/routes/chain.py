@@ -10,8 +10,9 @@ import numpy as np
 from autosparse.arrays import construct
 from autosparse.contraction.kinds import AnyArray
 from autosparse.core.dtypes import Real
+from autosparse.targets.priors import number
 
-LOOP: Final = 4.0
+LOOP: Final = number("programs", "entered loop")
 """Cost of entering an innermost loop, in multiplications: many short rows cost more than few long ones."""
 
 

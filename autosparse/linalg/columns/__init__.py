@@ -6,10 +6,9 @@ columns share the products with A (sparse times dense matrix) and the passes ove
 
 from __future__ import annotations
 
-import functools
 import importlib
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,21 +34,6 @@ for each column.
 """
 _OWN: Final = {"gmres": {"restart"}, "minres": {"shift"}}
 """Solver-specific arguments that the recurrences accept; calls with others are solved column by column."""
-
-
-Solver = TypeVar("Solver", bound=Callable[..., Any])
-
-
-def takes_columns(solver: Solver) -> Solver:
-    """Add the keyword `columns` to a solver; True solves for each column of b (n, k) by `solve`."""
-
-    @functools.wraps(solver)
-    def call(A: Any, b: Any, *guess: Any, columns: bool = False, **how: Any) -> Any:
-        if not columns:
-            return solver(A, b, *guess, **how)
-        return solve(solver.__name__, A, b, guess[0] if guess else how.pop("x0", None), **how)
-
-    return call  # type: ignore[return-value]
 
 
 def solve(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from time import perf_counter_ns
 
 from autosparse.dispatch.expectations import Expected, tell
 from autosparse.dispatch.state import DispatchState
@@ -10,25 +11,30 @@ from autosparse.linalg.solves.convergence import Left
 from autosparse.linalg.solves.conversions import operands_of
 from autosparse.operands.csr import Operand
 
-FIRST_ENTRIES: Final = 3_000_000
-"""Minimum number of entries read by products before the first report, about 1 ms; for less, tuning does not pay."""
-
 
 class ProductCounts:
-    """Counts of one operand's products since a solve began, by problem (A x, A^H x, columns)."""
+    """Counts of one operand's products since a solve began, by problem (A x, A^H x, columns), and the time beside them.
 
-    __slots__ = ("_at_start", "_operand")
+    `clock_ns` is a clock in ns.
+    """
 
-    def __init__(self, operand: Operand) -> None:
-        self._operand = operand
-        self._at_start = {id(state): state.n_calls for state in states_of(operand)}
+    __slots__ = ("_at_start", "_begun_ns", "_clock_ns", "_operand", "_spent_ns")
+
+    def __init__(self, operand: Operand, *, clock_ns: Callable[[], int] = perf_counter_ns) -> None:
+        self._operand, self._clock_ns = operand, clock_ns
+        states = states_of(operand)
+        self._at_start = {id(state): state.n_calls for state in states}
+        self._begun_ns, self._spent_ns = clock_ns(), sum(map(_spent_ns, states))
 
     def tell(self, n_done: int, left: Left) -> None:
         """Report to the problems of this solve that `left` iterations follow after `n_done`.
 
-        As many products as ran before this solve are expected again after it.
+        As many products as ran before this solve are expected again after it. The time of the solve beside its
+        products is reported too, because tuning may take a share of the whole.
         """
-        for state in states_of(self._operand):
+        states = states_of(self._operand)
+        other_s = self._other_s(states)
+        for state in states:
             n_before = self._at_start.get(id(state), 0)
             n_calls = state.n_calls
             if n_calls <= n_before:
@@ -39,14 +45,27 @@ class ProductCounts:
                 Expected(
                     n_calls=n_calls + per_iteration * left.likely + n_before,
                     n_certain=n_calls + per_iteration * left.certain,
+                    other_s=other_s,
                 ),
             )
+
+    def _other_s(self, states: list[DispatchState]) -> float:
+        """Return the seconds per product that the solve has spent on anything but products and their tuning."""
+        n_products = sum(state.n_calls - self._at_start.get(id(state), 0) for state in states)
+        other_ns = self._clock_ns() - self._begun_ns - (sum(map(_spent_ns, states)) - self._spent_ns)
+        return max(0.0, other_ns * 1e-9 / n_products) if n_products > 0 else 0.0
 
     def end(self) -> None:
         """Withdraw the reports at the end of the solve."""
         for state in states_of(self._operand):
             if state.expected is not None:
                 tell(state, None)
+
+
+def _spent_ns(state: DispatchState) -> float:
+    """Return the time in ns spent in the products of a problem and on tuning it."""
+    tuning_s = state.live_tuner.spent_and_saved_s()[0] if state.live_tuner is not None else 0.0
+    return state.product_ns + tuning_s * 1e9
 
 
 def states_of(operand: Operand) -> list[DispatchState]:
@@ -63,8 +82,3 @@ def states_of(operand: Operand) -> list[DispatchState]:
 def has_states(operand: Operand) -> bool:
     """Return whether dispatch has a state for a product of `operand` or of a converted copy."""
     return operand.dispatcher is not None or any(one.dispatcher is not None for one in operands_of(operand))
-
-
-def first_due(operand: Operand) -> int:
-    """Return the number of the iteration at which a solve first reports to tuning, earlier for large matrices."""
-    return max(1, FIRST_ENTRIES // max(1, operand.nnz))

@@ -13,12 +13,12 @@ from scipy.sparse.linalg import LinearOperator
 
 from autosparse.arrays.family import AutoSparseMatrix
 from autosparse.linalg.solves import tracing
-from autosparse.linalg.solves.convergence import CERTAINTY, NOTHING, Convergence, Left
-from autosparse.linalg.solves.expectation import ProductCounts, first_due, has_states
 from autosparse.linalg.solves.workspace import Key, memory_of, new_vectors
 from autosparse.operands.csr import Operand
 
 if TYPE_CHECKING:
+    from autosparse.linalg.solves.convergence import Convergence, Left
+    from autosparse.linalg.solves.expectation import ProductCounts
     from autosparse.linalg.solves.progress import SolveProgress
 
 NEVER: Final = 1 << 62
@@ -30,6 +30,8 @@ LATE: Final = 1 << 12
 
 Counting costs microseconds, about as much as solving a tiny matrix.
 """
+FIRST_ENTRIES: Final = 3_000_000
+"""Minimum number of entries read by products before the first report, about 1 ms; for less, tuning does not pay."""
 RESIDUAL: Final = "residual"
 """Name of the norm of b - A x."""
 CRITERION: Final = "criterion"
@@ -57,8 +59,8 @@ class Solve:
         self.name, self.target, self.limit, self.quantity = name, target, limit, quantity
         self.n_done, self.best = -1, math.inf
         self.A, self.operand = A, operand_of(A)
-        self._due = self._told_due = NEVER if self.operand is None else first_due(self.operand)
-        self._left = (0, NOTHING)  # (iterations done, estimate made then)
+        self._due = self._told_due = NEVER if self.operand is None else _first_due(self.operand)
+        self._left: tuple[int, Left | None] = (0, None)  # (iterations done, estimate made then)
         self._progress = _progress_of(name, quantity) if progress else None
         self._convergence: Convergence | None = None
         self._counts: ProductCounts | None = None
@@ -66,8 +68,8 @@ class Solve:
         self._taken: list[tuple[Key, list[NDArray[Any]]]] = []
 
     def __enter__(self) -> Solve:
-        if self._due < LATE and self.operand is not None and has_states(self.operand):
-            self._counts = ProductCounts(self.operand)
+        if self._due < LATE and self.operand is not None:
+            self._counts = _counts_of(self.operand)
         if self._progress is not None:
             self._due = self._told_due = 0
         self._record = tracing.begin(self.name, self.A, self.operand, self.target if self.quantity == RESIDUAL else 0.0)
@@ -133,7 +135,9 @@ class Solve:
 
     def _look(self, residual_norm: float) -> None:
         """Extrapolate the residuals at geometrically growing iterations; report to tuning and to the progress line."""
-        n_done, at, left = self.n_done, *self._left
+        from autosparse.linalg.solves.convergence import NOTHING, Convergence, Left
+
+        n_done, at, left = self.n_done, self._left[0], self._left[1] or NOTHING
         if n_done >= self._told_due:
             convergence = self._convergence
             if convergence is None:
@@ -148,6 +152,8 @@ class Solve:
 
     def _known(self, left: Left) -> Left:
         """Return `left`, or the estimate from earlier solves of the matrix by this solver if it is larger."""
+        from autosparse.linalg.solves.convergence import CERTAINTY, Left
+
         memory = self.operand.solver_memory if self.operand is not None else None
         fewest = memory.fewest.get(self.name, 0) if memory is not None else 0
         more = min(fewest, self.limit) - self.n_done
@@ -156,12 +162,25 @@ class Solve:
         return Left(likely=more, certain=max(left.certain, CERTAINTY * more))
 
     def _tell(self, left: Left) -> None:
-        if self.operand is None or not has_states(self.operand):
-            return
-        if self._counts is None:  # the first products ran before dispatch made a state for them
-            self._counts = ProductCounts(self.operand)
-            return
-        self._counts.tell(self.n_done, left)
+        if self._counts is not None:
+            self._counts.tell(self.n_done, left)
+        elif self.operand is not None:  # the first products ran before dispatch made a state for them
+            self._counts = _counts_of(self.operand)
+
+
+def _first_due(operand: Operand) -> int:
+    """Return the number of the iteration at which a solve first reports to tuning, earlier for large matrices."""
+    return max(1, FIRST_ENTRIES // max(1, operand.nnz))
+
+
+def _counts_of(operand: Operand) -> ProductCounts | None:
+    """Return counts of the products of `operand`; None if dispatch has no state for it or a converted copy."""
+    memory = operand.solver_memory
+    if operand.dispatcher is None and (memory is None or not memory.conversions):
+        return None
+    from autosparse.linalg.solves.expectation import ProductCounts, has_states  # not needed by short first solves
+
+    return ProductCounts(operand) if has_states(operand) else None
 
 
 def _progress_of(name: str, quantity: str) -> SolveProgress:

@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
 import numpy as np
 
-from autosparse.linalg.solves.expectation import states_of
-
 if TYPE_CHECKING:
     from autosparse.linalg.solves.explanation import SolveExplanation
     from autosparse.operands.csr import Operand
@@ -125,6 +123,8 @@ class Recording:
 
     def _spent_s(self) -> tuple[float, float]:
         """Return the seconds spent in the matrix's kernels, and the seconds spent on tuning them."""
+        from autosparse.linalg.solves.expectation import states_of
+
         operand = self._solved[2]
         states = [] if operand is None else states_of(operand)
         tuning_s = sum(state.live_tuner.spent_and_saved_s()[0] for state in states if state.live_tuner is not None)

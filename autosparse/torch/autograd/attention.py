@@ -18,7 +18,7 @@ from torch.nn.functional import leaky_relu
 from autosparse._native import runtime_api
 from autosparse.torch import native
 from autosparse.torch.autograd.derivatives import by_steps, is_followed, row_of_entries
-from autosparse.torch.autograd.functions import Ctx, EdgeSoftmax, MaybeTensor, product, sampled
+from autosparse.torch.autograd.functions import Ctx, MaybeTensor, product, row_softmax, sampled
 from autosparse.torch.structure import VALUE_CODES, IndexArrays, Structure, Transposed, ffi, lib, pointer
 
 
@@ -56,14 +56,18 @@ def _forward(
     return out
 
 
+def weighted_sum(rows: IndexArrays, scores: torch.Tensor, V: torch.Tensor) -> torch.Tensor:
+    """Return out[i] = Σ_j softmax(scores)[i, j] V[j] by separate steps, which have derivatives of any kind."""
+    return product(rows, row_softmax(rows, scores), V)
+
+
 def _by_steps(
     ctx: Ctx, operands: Sequence[torch.Tensor], grad: torch.Tensor, score: Callable[..., torch.Tensor]
 ) -> tuple[MaybeTensor, ...]:
     """Compute differentiable gradients of q, k and V from separate steps: ``score(q, k)``, softmax, weighted sum."""
 
     def steps(q: torch.Tensor, k: torch.Tensor, V: torch.Tensor) -> torch.Tensor:
-        alpha: torch.Tensor = EdgeSoftmax.apply(ctx.rows, score(q, k))
-        return product(ctx.rows, alpha, V)
+        return weighted_sum(ctx.rows, score(q, k), V)
 
     return by_steps(steps, operands, ctx.needs_input_grad[1:4], grad)
 
@@ -82,6 +86,11 @@ def _backward(
     _call(structure, q, V, True, k=k, alpha=alpha, dout=grad, dscore=dscore, dq=dq, **ctx.fields)
     turned = structure.transposed()
     return dscore, dq, native.heads_mm(turned, alpha, grad) if ctx.needs_input_grad[3] else None, turned
+
+
+def additive_scores(rows: IndexArrays, q: torch.Tensor, k: torch.Tensor, slope: float) -> torch.Tensor:
+    """Return leaky_relu(q[i] + k[j]) for each entry (i, j)."""
+    return leaky_relu(q[row_of_entries(rows.crow)] + k[rows.col.long()], slope)
 
 
 class DotAttention(torch.autograd.Function):
@@ -119,8 +128,8 @@ class Additive(torch.autograd.Function):
     def backward(ctx: Ctx, grad: torch.Tensor) -> tuple[MaybeTensor, ...]:
         *operands, alpha = ctx.saved_tensors
         if is_followed(grad):
-            row, col, slope = row_of_entries(ctx.rows.crow), ctx.rows.col.long(), ctx.fields["slope"]
-            return None, *_by_steps(ctx, operands, grad, lambda q, k: leaky_relu(q[row] + k[col], slope)), None
+            slope = ctx.fields["slope"]
+            return None, *_by_steps(ctx, operands, grad, lambda q, k: additive_scores(ctx.rows, q, k, slope)), None
         dscore, dq, dV, turned = _backward(ctx, operands, alpha, grad)
         dk = native.sums_of_entries(turned, dscore) if ctx.needs_input_grad[2] else None
         return None, dq, dk, dV, None

@@ -10,7 +10,7 @@ A backward pass by a kernel gives constants for autograd. Where the gradients ar
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import torch
 from torch.autograd import forward_ad
@@ -25,9 +25,13 @@ def has_tangent(*tensors: MaybeTensor) -> bool:
     return any(one is not None and forward_ad.unpack_dual(one).tangent is not None for one in tensors)
 
 
+is_batch: Final[Callable[[torch.Tensor], bool]] = torch._C._functorch.is_legacy_batchedtensor
+"""Return whether the tensor is a batch of gradients (``is_grads_batched`` of torch.autograd.grad)."""
+
+
 def is_followed(grad: torch.Tensor) -> bool:
-    """Return whether the gradients computed from `grad` are differentiated themselves, in either mode."""
-    return torch.is_grad_enabled() or has_tangent(grad)
+    """Return whether the gradients computed from `grad` are differentiated themselves, or `grad` is a batch."""
+    return torch.is_grad_enabled() or is_batch(grad) or has_tangent(grad)
 
 
 def by_steps(

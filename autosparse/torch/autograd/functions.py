@@ -11,17 +11,19 @@ of the values have one number per stored entry. Both are bilinear, which gives t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import torch
 
 from autosparse.torch import native, products
-from autosparse.torch.autograd.derivatives import by_steps, has_tangent, is_followed, row_of_entries
+from autosparse.torch.autograd.derivatives import by_steps, has_tangent, is_batch, is_followed, row_of_entries
 from autosparse.torch.sampled import dots
 from autosparse.torch.structure import IndexArrays
 
 Ctx = Any  # torch.autograd.function.FunctionCtx takes whatever a Function stores on it
 MaybeTensor = torch.Tensor | None
+is_transformed: Final[Callable[[], bool]] = torch._C._are_functorch_transforms_active
+"""Return whether a transform of torch.func (grad, jvp, vmap, ...) runs in this thread."""
 
 
 def wants_grad(*tensors: MaybeTensor) -> bool:
@@ -41,17 +43,52 @@ def _sum_over(
 
 def product(rows: IndexArrays, values: torch.Tensor, X: torch.Tensor, *, transposed: bool = False) -> torch.Tensor:
     """Compute A X or Aᵀ X, differentiable: values (nnz,), X (m, k); with heads values (nnz, H), X (m, H, F), real."""
+    if is_transformed():
+        from autosparse.torch.autograd import transforms
+
+        found: torch.Tensor = transforms.Product.apply(rows, values, X, transposed)
+        return found
     if wants_grad(values, X):
         result: torch.Tensor = TorchProduct.apply(rows, values, X, transposed)
         return result
-    return _multiply(rows, values, X, transposed)
+    return multiply(rows, values, X, transposed)
 
 
-def _multiply(rows: IndexArrays, values: torch.Tensor, X: torch.Tensor, transposed: bool) -> torch.Tensor:
+def multiply(rows: IndexArrays, values: torch.Tensor, X: torch.Tensor, transposed: bool) -> torch.Tensor:
+    """Compute the product without autograd."""
     if X.dim() < 3:
         return products.mm(rows, native.whole(values), X, transposed=transposed)
     structure = rows.structure
     return native.heads_mm(structure.transposed() if transposed else structure, native.whole(values), X)
+
+
+def reduction(rows: IndexArrays, values: torch.Tensor, X: torch.Tensor, reduce: str) -> torch.Tensor:
+    """Return the "mean", "max" or "min" of A[i, j] X[j, k] over the entries of each row i, differentiable: (n, k)."""
+    if reduce == "mean":
+        if is_transformed():
+            return product(rows, values, X) * rows.inverse_lengths(X.dtype)
+        mean: torch.Tensor = MeanAggregation.apply(rows, values, X)
+        return mean
+    if is_transformed():
+        from autosparse.torch.autograd import transforms
+
+        return transforms.extreme(rows, values, X, least=reduce == "min")
+    if wants_grad(values, X):
+        found: torch.Tensor = Extreme.apply(rows, values, X, reduce == "min")
+        return found
+    return native.extreme(rows.structure, native.whole(values), X, least=reduce == "min", with_arg=False)[0]
+
+
+def row_softmax(rows: IndexArrays, scores: torch.Tensor) -> torch.Tensor:
+    """Return the softmax of `scores` over the entries of each row, differentiable: (nnz,) or (nnz, H)."""
+    if is_transformed():
+        from autosparse.torch.autograd import transforms
+
+        return transforms.row_softmax(rows, scores)
+    if wants_grad(scores):
+        found: torch.Tensor = EdgeSoftmax.apply(rows, scores)
+        return found
+    return native.row_softmax(rows.structure, scores)
 
 
 def sampled(rows: IndexArrays, X: torch.Tensor, Y: torch.Tensor) -> torch.Tensor:
@@ -61,10 +98,31 @@ def sampled(rows: IndexArrays, X: torch.Tensor, Y: torch.Tensor) -> torch.Tensor
     """
     if X.dim() == 1:
         X, Y = X.unsqueeze(1), Y.unsqueeze(1)
+    if is_transformed():
+        from autosparse.torch.autograd import transforms
+
+        found: torch.Tensor = transforms.SampledProduct.apply(rows, X, Y)
+        return found
     if wants_grad(X, Y):
         result: torch.Tensor = TorchSampledProduct.apply(rows, X, Y)
         return result
     return dots(rows, X, Y)
+
+
+class _ByFunctions:
+    """The differentiable products of this module, in the form of the module `operators`."""
+
+    product = staticmethod(product)
+    sampled = staticmethod(sampled)
+
+
+def _for(grad: torch.Tensor) -> Any:
+    """Return what computes products with `grad`: operators of PyTorch for a batch of gradients, else functions."""
+    if not is_batch(grad):
+        return _ByFunctions
+    from autosparse.torch.autograd import operators
+
+    return operators
 
 
 class TorchProduct(torch.autograd.Function):
@@ -75,7 +133,7 @@ class TorchProduct(torch.autograd.Function):
         ctx.rows, ctx.transposed = rows, transposed
         ctx.save_for_backward(values, X)
         ctx.save_for_forward(values, X)
-        return _multiply(rows, values, X, transposed)
+        return multiply(rows, values, X, transposed)
 
     @staticmethod
     def jvp(ctx: Ctx, _: None, d_values: MaybeTensor, d_X: MaybeTensor, __: None) -> MaybeTensor:
@@ -86,12 +144,12 @@ class TorchProduct(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Ctx, grad: torch.Tensor) -> tuple[None, MaybeTensor, MaybeTensor, None]:
         values, X = ctx.saved_tensors
-        d_values = d_X = None
+        of, d_values, d_X = _for(grad), None, None
         if ctx.needs_input_grad[1]:
             sides = (X.conj(), grad) if ctx.transposed else (grad, X.conj())
-            d_values = sampled(ctx.rows, *sides)
+            d_values = of.sampled(ctx.rows, *sides)
         if ctx.needs_input_grad[2]:  # a view of a sparse tensor's values has no lazy conjugate
-            d_X = product(ctx.rows, values.conj_physical(), grad, transposed=not ctx.transposed)
+            d_X = of.product(ctx.rows, values.conj_physical(), grad, transposed=not ctx.transposed)
         return None, d_values, d_X, None
 
 
@@ -113,11 +171,11 @@ class TorchSampledProduct(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Ctx, grad: torch.Tensor) -> tuple[None, MaybeTensor, MaybeTensor]:
         X, Y = ctx.saved_tensors
-        d_X = d_Y = None
+        of, d_X, d_Y = _for(grad), None, None
         if ctx.needs_input_grad[1]:
-            d_X = product(ctx.rows, grad, Y.conj())
+            d_X = of.product(ctx.rows, grad, Y.conj())
         if ctx.needs_input_grad[2]:
-            d_Y = product(ctx.rows, grad, X.conj(), transposed=True)
+            d_Y = of.product(ctx.rows, grad, X.conj(), transposed=True)
         return None, d_X, d_Y
 
 
@@ -141,8 +199,11 @@ class MeanAggregation(torch.autograd.Function):
     def backward(ctx: Ctx, grad: torch.Tensor) -> tuple[None, MaybeTensor, MaybeTensor]:
         values, X = ctx.saved_tensors
         grad = grad * ctx.rows.inverse_lengths(grad.dtype)
-        d_values = sampled(ctx.rows, grad, X.conj()) if ctx.needs_input_grad[1] else None
-        d_X = product(ctx.rows, values.conj_physical(), grad, transposed=True) if ctx.needs_input_grad[2] else None
+        of, d_values, d_X = _for(grad), None, None
+        if ctx.needs_input_grad[1]:
+            d_values = of.sampled(ctx.rows, grad, X.conj())
+        if ctx.needs_input_grad[2]:
+            d_X = of.product(ctx.rows, values.conj_physical(), grad, transposed=True)
         return None, d_values, d_X
 
 
@@ -199,5 +260,5 @@ class EdgeSoftmax(torch.autograd.Function):
         if not is_followed(grad):
             return None, native.row_softmax_backward(rows.structure, out, grad)
         terms = out * grad
-        sums = product(rows, terms, terms.new_ones((rows.n_cols, *out.shape[1:], *(1,) * (out.dim() - 1))))
+        sums = _for(grad).product(rows, terms, terms.new_ones((rows.n_cols, *out.shape[1:], *(1,) * (out.dim() - 1))))
         return None, terms - out * sums.reshape(rows.n_rows, *out.shape[1:])[row_of_entries(rows.crow)]

@@ -18,7 +18,7 @@ from autosparse._native import runtime_api
 from autosparse._native.torch_extension import build_extension
 from autosparse.scalar import WIDE_INDEX
 from autosparse.torch import native, thresholds
-from autosparse.torch.compiled import run_as_is
+from autosparse.torch.autograd.compiled import run_as_is
 from autosparse.torch.dispatcher.known import KnownIndices
 from autosparse.torch.structure import forgotten_too
 

@@ -120,9 +120,11 @@ def resolved(tensor: torch.Tensor) -> torch.Tensor:
 
 def _check(A: torch.Tensor) -> None:
     """Check that a matrix by compressed rows or columns has indices inside its shape; skip tensors of other forms."""
+    if A.dim() != 2:  # a batch, or values with dense dimensions
+        return
     arrays = crow, col = index_arrays(A)
-    n, m = A.shape if A.layout is _CSR else A.shape[::-1] if A.dim() == 2 else (0, 0)
-    if A.dim() != 2 or crow.dim() != 1 or col.dim() != 1 or crow.dtype is not col.dtype or col.dtype not in INDEX_CODES:
+    n, m = A.shape if A.layout is _CSR else A.shape[::-1]
+    if crow.dim() != 1 or col.dim() != 1 or crow.dtype is not col.dtype or col.dtype not in INDEX_CODES:
         return
     n_values = A.values().shape[0]
     if crow.shape[0] != n + 1 or n_values != col.shape[0]:

@@ -7,6 +7,7 @@ kernel, which raises PyTorch's errors. Autograd lies above these kernels.
 
 from __future__ import annotations
 
+import cmath
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 
@@ -136,7 +137,7 @@ def _scaled_sum(product: torch.Tensor, base: torch.Tensor, beta: Scalar, alpha: 
     """Overwrite `product` by ``alpha · product + beta · base``; base is not read when beta is 0."""
     if alpha != 1:
         product.mul_(alpha)
-    return product if beta == 0 else product.add_(base, alpha=beta)
+    return product if beta == 0 else product.add_(base, alpha=1 if beta is True else beta)  # add_ refuses True
 
 
 def _fits(base: torch.Tensor, shape: Sequence[int], dtype: torch.dtype) -> bool:
@@ -196,8 +197,8 @@ def mm_out(keys: Keys, a: torch.Tensor, b: torch.Tensor, *, out: torch.Tensor) -
 
 
 def _addmm(base: torch.Tensor, a: torch.Tensor, b: torch.Tensor, beta: Scalar, alpha: Scalar) -> torch.Tensor | None:
-    if a.dim() != 2 or b.dim() != 2:
-        return None
+    if a.dim() != 2 or b.dim() != 2 or (a.layout is torch.sparse_coo and not cmath.isfinite(alpha)):
+        return None  # PyTorch multiplies each entry of a COO matrix by alpha: 0 · inf appears only in rows with entries
     product = direct.multiply(a, b)  # cheap checks; the product is lost only where base does not fit
     if product is not None and direct.scale_and_add(product, base, beta, alpha):
         return product

@@ -23,7 +23,7 @@ from autosparse._native import runtime_api
 from autosparse.errors import MissingExtraError
 from autosparse.notices import FallbackWarning, warn_once
 from autosparse.torch import team
-from autosparse.torch.compiled import run_as_is
+from autosparse.torch.autograd.compiled import run_as_is
 from autosparse.torch.dispatcher import extension, fallback, operators, reductions, scope, sparse_gradients
 
 Table: TypeAlias = dict[str, Callable[..., Any]]

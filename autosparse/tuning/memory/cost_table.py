@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from autosparse.targets.priors import number
 from autosparse.tuner.hybrid.costs import PrimitiveCosts, Rate
 
 COSTS: Final = "primitives.json"
@@ -28,7 +29,7 @@ STREAMING: Final = 16
 """Size of a streamed B as a multiple of the L2 cache."""
 MAX_STREAMING_BYTES: Final = 1 << 26
 """Maximum size in bytes of a streamed B."""
-MAX_NS: Final = 1e6
+MAX_NS: Final = number("records", "maximum primitive ns")
 """Maximum cost in nanoseconds of a tile, row or value; larger values mean a damaged record."""
 RATE_FIELDS: Final = ("tile", "read", "multiply")
 """Fitted rates of each family."""

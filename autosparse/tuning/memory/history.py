@@ -19,12 +19,13 @@ from autosparse import cache, forking
 from autosparse.core.target import Target
 from autosparse.core.values import dataclass, field
 from autosparse.errors import RecordError
+from autosparse.targets.priors import number
 from autosparse.tuner.search.cost_estimates import CostEstimates
 from autosparse.tuning.memory.sizes import sized
 
-FLUSH_INTERVAL_S: Final = 30.0
+FLUSH_INTERVAL_S: Final = number("records", "flush interval s")
 """Minimum seconds between writes of prices while the process runs."""
-WORTH_WRITING_S: Final = 0.05
+WORTH_WRITING_S: Final = number("records", "worth writing s")
 """Minimum product seconds of a problem whose history is written; for less, writing would cost more than 3 %."""
 MAX_CALL_COUNTS: Final = 512
 """Maximum number of problems counted per process."""

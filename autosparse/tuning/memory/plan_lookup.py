@@ -18,7 +18,7 @@ from autosparse.core.solver import Choice
 from autosparse.errors import TUNING_FAILURES, RecordError
 from autosparse.log import event
 from autosparse.operands.unfolding import AnyOperand
-from autosparse.ops import MATMUL, OPS
+from autosparse.ops import OPS
 from autosparse.tuner import Search
 from autosparse.tuner.search.earlier import MAX_EARLIER
 from autosparse.tuner.search.outcome import plan_of
@@ -223,7 +223,7 @@ def key_of(context: TuningContext) -> cache.PlanKey:
         space = space_signature(problem.operation, storage=problem.storage)
         space += HYBRIDS[context.options.hybrid]
         toolchain = identity.toolchain_of(context.options.compiler)
-        solvers = signature_of(context.options) if problem.operation == MATMUL.name else ""
+        solvers = signature_of(context.options, problem.operation)
         context.plan_key = cache.PlanKey.of(problem, space=space, toolchain=toolchain, solvers=solvers)
     return context.plan_key
 

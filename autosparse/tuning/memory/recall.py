@@ -31,6 +31,7 @@ from autosparse.errors import TUNING_FAILURES, RecordError
 from autosparse.log import event
 from autosparse.notices import FallbackWarning, warn_once
 from autosparse.operands.packed_copies import PackedCopyCache
+from autosparse.targets.priors import number
 from autosparse.tuning.memory import stamps
 from autosparse.tuning.problems import problem_of
 from autosparse.tuning.trials.kernel_trial import KernelTrial
@@ -41,8 +42,8 @@ from autosparse.tuning.trials.specs import spec_of
 if TYPE_CHECKING:
     from autosparse.operands.unfolding import AnyOperand
 
-REFRESH_S: Final = 2e-9
-"""Seconds per entry of writing new values to a packed copy; the initial value in `tuner.search.cost_estimates`."""
+REFRESH_S: Final = number("step seconds per unit", "refresh")
+"""Seconds per entry of writing new values to a packed copy, before any observation on this machine."""
 
 
 class _NoTuningStats:
@@ -129,7 +130,7 @@ def serve(state: DispatchState, operand: AnyOperand, account: ProblemAccount) ->
 
 def _has_registered_solvers() -> bool:
     """Return whether this process has registered solvers, whose registry it has then imported."""
-    registry = sys.modules.get("autosparse.core.registry")
+    registry = sys.modules.get("autosparse.ops.registry")
     return registry is not None and bool(registry.registered_solvers(load=False))
 
 

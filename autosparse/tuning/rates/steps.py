@@ -18,22 +18,23 @@ BUDGET_SHARE: Final = number("measuring rates", "budget share")
 
 
 def rates_step(context: TuningContext) -> Steps:
-    """Yield one step that measures the machine, if it has no record.
+    """Yield one step that measures the machine, if it has no record or this process has not compared it yet.
 
     It follows the search, whose plan it cannot change, so that a first search does not depend on whether products had
     paid for the measurement in time. Live tuning skips the step if products have not paid for it; a later session
     yields it again. The background thread does not measure, because products run beside it.
     """
-    if context.options.background or not rates_of(context).is_wanted:
+    rates = rates_of(context)
+    if context.options.background or not (rates.is_wanted or rates.is_unchecked):
         return
     price_s = context.stats.cost_estimates.price_s(KIND)
     yield Work(kind=KIND, price_s=price_s, path_price_s=0.0, do=partial(_measure, context), is_optional=True)
 
 
 def measure_within(context: TuningContext, budget_s: float, *, clock: Callable[[], float]) -> None:
-    """Measure the machine before an explicit search, if it has no record and `budget_s` is long enough."""
-    price_s = context.stats.cost_estimates.price_s(KIND)
-    if price_s <= BUDGET_SHARE * budget_s and rates_of(context).is_wanted:
+    """Measure the machine before an explicit search, if it has no current record and `budget_s` is long enough."""
+    price_s, rates = context.stats.cost_estimates.price_s(KIND), rates_of(context)
+    if price_s <= BUDGET_SHARE * budget_s and (rates.is_wanted or rates.is_unchecked):
         start_s = clock()
         _measure(context)
         context.stats.observe(KIND, clock() - start_s)

@@ -20,12 +20,13 @@ from autosparse.core.problem import Problem
 from autosparse.core.solver import Bound, Cost, ProductArguments, SparseOperand
 from autosparse.errors import BuildError
 from autosparse.scalar import NARROW_INDEX, REAL, SCALARS
+from autosparse.targets.priors import number
 
 LETTERS: Final = {name: SCALARS[name].blas for name in REAL}
 """Dtype -> letter in the names of MKL's functions."""
-SET_UP_PRODUCTS: Final = 20.0
+SET_UP_PRODUCTS: Final = number("mkl", "passes of set-up")
 """Seconds of MKL's conversion of a matrix, in passes over its arrays; used before any was measured."""
-BYTES_PER_S: Final = 4e9
+BYTES_PER_S: Final = number("mkl", "bytes per s")
 """Bytes per second of one such pass."""
 GENERAL, ROW_MAJOR, OPERATIONS, N_CALLS, GNU_THREADS = 20, 101, (10, 11), 1000, 3
 """Constants of mkl_spblas.h and mkl_service.h, and the number of products that the hint announces."""

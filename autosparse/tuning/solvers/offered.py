@@ -11,10 +11,9 @@ from autosparse.config import Options
 from autosparse.containment import contained
 from autosparse.core.plan import Candidate
 from autosparse.core.problem import Problem
-from autosparse.core.registry import registered_solvers
 from autosparse.core.solver import Choice, Cost, Solver
 from autosparse.core.values import dataclass
-from autosparse.ops import names
+from autosparse.ops.registry import computes, registered_solvers
 from autosparse.tuning.solvers.mkl import MKL
 from autosparse.tuning.solvers.scipy_loop import SCIPY
 
@@ -42,9 +41,10 @@ def solvers_of(options: Options, *, load: bool = True) -> tuple[Solver, ...]:
     return (*registered_solvers(load=load), *(VENDORS if options.vendor else ()))
 
 
-def signature_of(options: Options) -> str:
-    """Return a text that changes with the solvers that may compete under `options`, which is part of plans' keys."""
-    return ", ".join(f"{one.name} {getattr(one, 'version', '')}".strip() for one in solvers_of(options))
+def signature_of(options: Options, operation: str) -> str:
+    """Return a text that changes with the solvers that may compete for `operation`, which is part of plans' keys."""
+    found = (one for one in solvers_of(options) if computes(one, operation))
+    return ", ".join(f"{one.name} {getattr(one, 'version', '')}".strip() for one in found)
 
 
 def solver_named(name: str, options: Options) -> Solver | None:
@@ -54,11 +54,11 @@ def solver_named(name: str, options: Options) -> Solver | None:
 
 def offer_of(problem: Problem, options: Options) -> Offer:
     """Return the choices of the solvers beside the built-in ones for `problem`, and the refused solvers."""
-    if problem.operation != names.MATMUL:
-        return Offer()
     choices: list[Choice] = []
     refused: list[Candidate] = []
     for solver in solvers_of(options):
+        if not computes(solver, problem.operation):
+            continue
         reason = reason_against(solver, problem)
         if reason is None:
             choices += _choices(solver, problem)

@@ -28,6 +28,7 @@ from autosparse.notices import FallbackWarning, warn_once
 from autosparse.operands.csr import Operand
 from autosparse.operands.packed_copies import PackedCopyCache
 from autosparse.operands.unfolding import AnyOperand
+from autosparse.targets.priors import number
 from autosparse.tuner.search.trial import Trial
 from autosparse.tuning.memory.history import TuningStats, tuning_stats_of
 from autosparse.tuning.trials import comparison
@@ -44,7 +45,7 @@ PATIENCE_S: Final = 0.5
 """Maximum total seconds that a context waits for threads that are kept off busy cores."""
 MIN_LIMIT_S: Final = 2.0
 """Minimum time limit in seconds of one compilation, after which it is ended as hanging."""
-HANGING_COMPILER: Final = 10.0
+HANGING_COMPILER: Final = number("compiling", "patience")
 """Time limit of one compilation as a multiple of its expected time."""
 _wrong: Final[dict[int, str]] = {}
 """Address -> error of each kernel of this process whose result was wrong."""

@@ -10,14 +10,15 @@ from __future__ import annotations
 from typing import Final
 
 from autosparse.core.values import dataclass
+from autosparse.targets.priors import number
 
-HORIZON: Final = 16.0
+HORIZON: Final = number("packed copies", "horizon")
 """Number of products over which rates are averaged; a larger value reacts later to changes of the program."""
-RETURN_SHARE: Final = 0.8
+RETURN_SHARE: Final = number("packed copies", "share to return")
 """Fraction of the gain below which the costs must fall before the packed copy serves again (hysteresis)."""
-CHANGE_WEIGHT: Final = 0.25
+CHANGE_WEIGHT: Final = number("packed copies", "weight of a change")
 """Weight of the newest check in the running fraction of checks that found new values."""
-THROUGH_PYTHON_S: Final = 4e-6
+THROUGH_PYTHON_S: Final = number("packed copies", "python s")
 """Seconds that a product with a check takes beyond the check itself: Python dispatches it instead of C."""
 FIRST_PROBE: Final = 256
 """Products by the fallback before the packed copy is tried again; doubled each time it did not pay."""

@@ -12,10 +12,11 @@ from typing import Any, Final
 
 from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
+from autosparse.targets.priors import number
 
 MAX_ITERATIONS: Final = 16
 """Maximum ratio of a kernel's iterations to the default kernel's."""
-FREE_ITERATIONS: Final = 4e6
+FREE_ITERATIONS: Final = number("checks", "free iterations")
 """Number of iterations that is always allowed."""
 LANES: Final = 8
 """Columns computed per iteration if the columns are the innermost loop."""

@@ -22,6 +22,7 @@ from autosparse.core.problem import Problem
 from autosparse.core.values import dataclass
 from autosparse.operands.csr import Operand
 from autosparse.ops import OPS
+from autosparse.targets.priors import number
 
 if TYPE_CHECKING:
     from autosparse.core.composite import Composite
@@ -42,7 +43,7 @@ The first pair aligns both, as for results of products. In the others, operands 
 and results begin on a line or within one, in any quarter of a kilobyte.
 """
 
-MIN_ENTRY, MAX_ENTRY = 0.5, 1.5
+MIN_ENTRY, MAX_ENTRY = number("checks", "minimum entry"), number("checks", "maximum entry")
 """Bounds of the absolute values of the entries of dense operands used for comparison."""
 PERIOD: Final = 4099
 """Period in entries of synthetic dense operands; a prime, so that rows a kernel may confuse differ."""

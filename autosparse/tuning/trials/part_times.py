@@ -11,11 +11,12 @@ from autosparse.core.values import dataclass
 from autosparse.dispatch.protocols import Bound, Serving
 from autosparse.errors import TUNING_FAILURES
 from autosparse.log import event
+from autosparse.targets.priors import number
 from autosparse.tuning.trials.context import TuningContext, unwatched
 
 MAX_RUNS: Final = 7
 """Maximum number of timed runs of one part."""
-MAX_S: Final = 0.2
+MAX_S: Final = number("checks", "part time s")
 """Maximum seconds spent on timing one part, after a first run that is not counted."""
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from autosparse.core.values import dataclass, field
 from autosparse.operands.csr import Operand
 from autosparse.operands.holding import expected_look_s, late_look_s
+from autosparse.targets.priors import number
 from autosparse.tuning.trials.copy_policy import CopyPolicy
 
 if TYPE_CHECKING:
@@ -15,9 +16,9 @@ if TYPE_CHECKING:
 
 RECHECK_PRODUCTS: Final = 64
 """Minimum number of products by the fallback before the choice is checked again."""
-RECHECK_S: Final = 2e-3
+RECHECK_S: Final = number("packed copies", "first recheck s")
 """Minimum seconds of products before the choice is checked again; doubled each time nothing changed."""
-LAST_RECHECK_S: Final = 32e-3
+LAST_RECHECK_S: Final = number("packed copies", "last recheck s")
 """Maximum of the doubled seconds of products before the choice is checked again."""
 
 

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import math
 import time
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
-import numpy as np
-
-from autosparse._native import runtime_api
 from autosparse.config import Options
 from autosparse.containment import contained
 from autosparse.core.problem import Problem
-from autosparse.core.solver import Bound, Choice, ProductArguments, Solver, SparseOperand
+from autosparse.core.solver import Bound, Choice, Solver, SparseOperand, TensorOperand
 from autosparse.core.values import dataclass
-from autosparse.dispatch.calls import MatmulCall
 from autosparse.errors import StructureError
 from autosparse.log import event
 from autosparse.notices import FallbackWarning, warn_once
@@ -22,6 +18,7 @@ from autosparse.operands.csr import Operand
 from autosparse.tuning.solvers.offered import cost_of, reason_against, solver_named
 from autosparse.tuning.trials import comparison
 from autosparse.tuning.trials.served import ServedTrial
+from autosparse.tuning.trials.solver_arguments import arguments_of, identity_of, operand_of
 
 if TYPE_CHECKING:
     from autosparse.dispatch.protocols import Call
@@ -66,8 +63,8 @@ class SolverTrial(ServedTrial):
     looked_ns: int = 0
     _solver: Solver | None = None
     _bound: Bound | None = None
-    _operand: SparseOperand | None = None  # the arrays as they were prepared
-    _rows: Any = None  # Any: the NativeRows of these arrays
+    _operand: SparseOperand | TensorOperand | None = None  # the arrays as they were prepared
+    _arrays: object = None  # identity of these arrays
     _values_version: int = -1
 
     @property
@@ -115,7 +112,7 @@ class SolverTrial(ServedTrial):
     def pack(self) -> None:
         """Prepare the operand, and compare one result with the default kernel's; set `failed` if something fails."""
         operand = self.context.operand()
-        if self._found() is None or self.ready or not isinstance(operand, Operand):
+        if self._found() is None or self.ready or operand is None:
             return
         try:
             start_s = time.perf_counter()
@@ -129,24 +126,18 @@ class SolverTrial(ServedTrial):
             self.drop()
         event("pack", self.failed or "", format=self.choice.solver, seconds=self.pack_s, bytes=0)
 
-    def _prepare(self, operand: Operand) -> None:
+    def _prepare(self, operand: AnyOperand) -> None:
         """Prepare the operand's present arrays; raise StructureError if they are no valid structure."""
         assert self._solver is not None
         operand.refresh()
-        rows, version, nnz = operand.rows or operand.validate(), operand.values_version, operand.nnz
-        arrays = [array.view() for array in (operand.indptr, operand.indices[:nnz], operand.data[:nnz])]
-        for array in arrays:
-            array.flags.writeable = False
-        self._operand = SparseOperand(
-            indptr=arrays[0], indices=arrays[1], data=arrays[2], shape=(rows.n_major, rows.n_minor),
-            transposed=self.context.problem.transposed, n_threads=self.context.n_threads(),
-        )  # fmt: skip
+        version = operand.values_version
+        self._operand = operand_of(self.context.problem, operand, self.context.n_threads())
         self._bound = self._solver.prepare(self._operand, self.choice.knobs)
-        self._rows, self._values_version = operand.rows, version
+        self._arrays, self._values_version = identity_of(operand), version
 
     def drop(self) -> None:
         """Release what the solver prepared; the trial can be packed again."""
-        self._bound = self._operand = self._rows = None
+        self._bound = self._operand = self._arrays = None
 
     # -- running
 
@@ -156,7 +147,7 @@ class SolverTrial(ServedTrial):
         StructureError is raised, as by the default kernel, if the structure was broken. Any other failure ends this
         trial, and the default kernel serves.
         """
-        if self._bound is None or not isinstance(operand, Operand):
+        if self._bound is None:
             return False
         try:
             start_ns = time.perf_counter_ns()
@@ -172,18 +163,20 @@ class SolverTrial(ServedTrial):
             warn_once(FallbackWarning, "run", f"a solver failed, the default kernel is used: {self.failed}")
             return False
 
-    def _is_current(self, operand: Operand) -> bool:
+    def _is_current(self, operand: AnyOperand) -> bool:
         """Check the arrays for writes, prepare them anew if needed, and return whether the solver has current values.
 
         It returns False where checks and preparations cost more than the solver saves, so that the fallback serves.
         """
-        n_looks = operand.n_looks
+        is_matrix = isinstance(operand, Operand)
+        n_looks = operand.n_looks if is_matrix else 0
         operand.refresh()
         if operand.structure_version != self.context.structure_version:
             return False
-        is_moved = operand.rows is None or operand.rows is not self._rows
+        arrays = identity_of(operand)
+        is_moved = arrays is None or arrays is not self._arrays
         is_stale = is_moved or (not self.reads_live and operand.values_version != self._values_version)
-        if self.service is not None and (is_stale or operand.n_looks != n_looks):
+        if self.service is not None and is_matrix and (is_stale or operand.n_looks != n_looks):
             repack_s = self.pack_s if is_stale and not self.reads_live else None
             if not self.service.looked(operand, repack_s=repack_s):
                 return False
@@ -193,25 +186,7 @@ class SolverTrial(ServedTrial):
 
     def _compute(self, call: Call) -> bool:
         """Run the product of `call` by the solver."""
-        operand, bound = self._operand, self._bound
-        if operand is None or bound is None or not isinstance(call, MatmulCall):
+        if self._operand is None or self._bound is None:
             return False
-        n_rows, n_inner = operand.shape[:: -1 if operand.transposed else 1]
-        dtype, n = operand.data.dtype, call.n_vecs
-        arguments = ProductArguments(
-            indptr=operand.indptr, indices=operand.indices, data=operand.data, shape=operand.shape,
-            transposed=operand.transposed, n_threads=self.context.n_threads(),
-            B=_array(call.source, n_inner, n, call.ldb, dtype), C=_array(call.result, n_rows, n, call.ldc, dtype),
-        )  # fmt: skip
-        arguments.B.flags.writeable = False
-        return bound.run(arguments) is not False
-
-
-def _array(address: int, n_rows: int, n_columns: int, step: int, dtype: np.dtype[Any]) -> Any:  # Any: an array
-    """Return the array of `n_rows` rows that are `step` entries apart at `address`; one column: one dimension."""
-    if not n_rows * n_columns:
-        return np.empty((n_rows, n_columns)[: 1 + (n_columns != 1)], dtype)
-    n_bytes = ((n_rows - 1) * step + n_columns) * dtype.itemsize
-    buffer = runtime_api.ffi.buffer(runtime_api.ffi.cast("char *", address), n_bytes)
-    shape = (n_rows,) if n_columns == 1 else (n_rows, n_columns)
-    return np.ndarray(shape, dtype, buffer, strides=(step * dtype.itemsize, dtype.itemsize)[: len(shape)])
+        arguments = arguments_of(self._operand, call, self.context.n_threads())
+        return arguments is not None and self._bound.run(arguments) is not False

@@ -53,7 +53,7 @@ def test_progress_is_taken_and_changes_nothing(name: str) -> None:
 def test_the_tuner_receives_the_expected_products(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Expected products must cover the transpose, be at least the certain ones, and end with the solve."""
     A, b = system()
-    monkeypatch.setattr(expectation, "FIRST_ENTRIES", 1)
+    monkeypatch.setattr(solve, "FIRST_ENTRIES", 1)
     told: dict[bool, list[Expected]] = {}
 
     def tell(state: Any, expected: Expected | None) -> None:

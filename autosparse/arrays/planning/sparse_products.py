@@ -1,0 +1,346 @@
+"""Products of two sparse matrices where registered solvers compete: raced, planned, remembered and served.
+
+Without a registered solver the runtime's own solvers compute each product, row by row by the cheapest (`ROW_SOLVERS`).
+With one, the calls of a product are counted by the patterns of both operands. Once they have taken long enough, one
+race times the runtime's solvers and the registered ones, and the winner is stored as the plan of these patterns.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from autosparse import cache, forking
+from autosparse._native import runtime_api
+from autosparse._native.kernels import identity
+from autosparse._native.kernels.spgemm import BY_CLASS, ROW_SOLVERS, CompressedRows, rows_of
+from autosparse._native.kernels.spgemm import multiply as by_runtime
+from autosparse.config import Effort, Options
+from autosparse.containment import contained
+from autosparse.core.pattern import Pattern
+from autosparse.core.plan import Candidate, Plan, named
+from autosparse.core.problem import Problem
+from autosparse.core.solver import DEFAULT, Bound, Choice, Solver, SparseOperand, SparsePair, SparseProductArguments
+from autosparse.errors import PackError, RecordError, StructureError
+from autosparse.log import event
+from autosparse.notices import FallbackWarning, warn_once
+from autosparse.operands.native_rows import check_bounds
+from autosparse.ops import names
+from autosparse.ops.registry import has_solvers, registered_solvers
+from autosparse.scalar import INDICES
+from autosparse.tuner.search.race import RaceRule
+from autosparse.tuner.search.selection import Considered, Selection, Selector
+from autosparse.tuning.problems import target_of
+from autosparse.tuning.solvers.offered import cost_of, offer_of, reason_against, signature_of, solver_named
+
+MAX_PRODUCTS: Final = 64
+"""Maximum number of products whose plans and prepared solvers a process keeps."""
+CALLS_BEFORE_RACE: Final = 16
+"""Minimum number of calls of a product, made or announced by the option `runs`, before its solvers race."""
+MAX_RATIO: Final = 2.0
+"""Maximum expected time of a row solver that races, as a multiple of the default solver's."""
+
+
+class _Prepared(NamedTuple):
+    """Solver that was prepared for two operands; results of built-in ones need no check."""
+
+    bound: Bound
+    is_built_in: bool
+
+
+@dataclasses.dataclass(slots=True, eq=False)
+class _Product:
+    """Calls of one product of patterns, its plan, and the plan's solver once it is prepared."""
+
+    plan: Plan | None = None
+    prepared: _Prepared | None = None
+    n_calls: int = 0
+    served_s: float = 0.0
+
+    def limit_s(self, options: Options) -> float:
+        """Return the seconds that a race may take: those of all calls, at most the budget; 0 before enough calls."""
+        runs = max(self.n_calls, options.runs or 0)
+        if not self.n_calls or runs < CALLS_BEFORE_RACE:
+            return 0.0
+        return min(options.budget_s, runs * self.served_s / self.n_calls)
+
+
+_products: Final[OrderedDict[tuple[str, object, bool], _Product]] = OrderedDict()
+_mutex: Final = forking.lock()
+
+
+def forget() -> None:
+    """Drop the plans of this process, as a new process has none (for tests)."""
+    _products.clear()
+
+
+def problem_of(A: CompressedRows, B: CompressedRows, *, n_cols: int, options: Options) -> Problem:
+    """Return the problem A @ B, whose patterns are hashed when the hashes are first read."""
+    first, second = Pattern(A.n_rows, B.n_rows, *A[:2]), Pattern(B.n_rows, n_cols, *B[:2])
+    return Problem(
+        operation=names.SPGEMM, pattern=first, other=second, transposed=False, n_dense_cols=1, dtype=A.data.dtype.name,
+        threads=options.threads or runtime_api.max_threads(), deterministic=options.deterministic,
+        target=target_of(options),
+    )  # fmt: skip
+
+
+def multiply(A: CompressedRows, B: CompressedRows, *, n_cols: int, options: Options) -> CompressedRows:
+    """Return the rows of A @ B by the plan of these patterns; race the solvers where that is due."""
+    problem = problem_of(A, B, n_cols=n_cols, options=options)
+    key, pair = key_of(problem, options), _pair(A, B, problem)
+    product = _product_of(key, problem, options)
+    is_found = product.plan is not None and Effort(product.plan.effort).rank >= options.effort.rank
+    may_race = options.effort.rank >= Effort.MEASURE.rank and not options.deterministic and not is_found
+    if may_race and (limit_s := product.limit_s(options)):
+        product.plan, product.prepared = _raced(problem, pair, options, limit_s)
+        cache.open_store(options).save("plan", key.stable_hash(), cache.plan_to_record(product.plan, key))
+    start_s = time.perf_counter()
+    rows = _served(product, problem, pair, options)
+    product.n_calls += 1
+    product.served_s += time.perf_counter() - start_s
+    return rows
+
+
+def plan_for(problem: Problem, options: Options) -> Plan | None:
+    """Return the plan of the next product `problem`, for explanations; None if no registered solver competes."""
+    registered_solvers()  # loads entry points
+    if not has_solvers(names.SPGEMM) or options.deterministic or options.effort is Effort.OFF:
+        return None
+    found = _product_of(key_of(problem, options), problem, options).plan
+    if found is not None:
+        return found
+    waiting, refused = _candidates(problem, options)
+    listed = [Candidate(**named(one.choice), predicted_s=one.cost.seconds) for one in waiting]
+    why = f"the solvers have not raced: {CALLS_BEFORE_RACE} calls, made or announced by the option runs, come first"
+    return Plan(**named(DEFAULT), why=why, candidates=(_default_candidate(problem), *listed, *refused))
+
+
+def key_of(problem: Problem, options: Options) -> cache.PlanKey:
+    """Return the key of the problem's plan: both patterns, and the solvers that may compete."""
+    assert problem.other is not None
+    toolchain = identity.toolchain_of(options.compiler)
+    solvers = signature_of(options, problem.operation)
+    key = cache.PlanKey.of(problem, space="row solvers", toolchain=toolchain, solvers=solvers)
+    return dataclasses.replace(key, pattern=f"{problem.pattern.sparsity_hash} {problem.other.sparsity_hash}")
+
+
+def _product_of(key: cache.PlanKey, problem: Problem, options: Options) -> _Product:
+    """Return the product's calls in this process; where there are none, with the plan that is stored."""
+    name = key.stable_hash(), options.cache_dir, options.cache
+    found = _products.get(name)
+    if found is None:
+        found = _Product(plan=_recalled(name[0], problem, options))
+        with _mutex:
+            found = _products.setdefault(name, found)
+            while len(_products) > MAX_PRODUCTS:
+                _products.popitem(last=False)
+    return found
+
+
+def _recalled(name: str, problem: Problem, options: Options) -> Plan | None:
+    """Return the stored plan if its solver is there and computes the problem; else None."""
+    record = cache.open_store(options).load("plan", name)
+    if record is None:
+        return None
+    try:
+        found = cache.plan_from_record(record)
+    except RecordError as err:
+        event("fallback", f"a remembered plan is not used: {err}")
+        return None
+    solver = None if found.is_default else _solver(found.solver, options)
+    is_there = found.is_default or (solver is not None and reason_against(solver, problem) is None)
+    return found if is_there else None
+
+
+# -- serving
+
+
+def _pair(A: CompressedRows, B: CompressedRows, problem: Problem) -> SparsePair:
+    """Return the operands as solvers get them."""
+    assert problem.other is not None
+    left, right = (
+        SparseOperand(
+            operation=problem.operation, indptr=_read_only(rows.indptr), indices=_read_only(rows.indices[:nnz]),
+            data=_read_only(rows.data[:nnz]), shape=pattern.shape, transposed=False, n_threads=problem.threads,
+        )
+        for rows, pattern, nnz in ((A, problem.matrix, problem.matrix.nnz), (B, problem.other, problem.other.nnz))
+    )  # fmt: skip
+    return SparsePair(operation=problem.operation, left=left, right=right, n_threads=problem.threads)
+
+
+def _read_only(array: Any) -> Any:  # Any: an array
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def _served(product: _Product, problem: Problem, pair: SparsePair, options: Options) -> CompressedRows:
+    """Return the rows of the product by its plan; by the default solver without one, or where the plan's fails."""
+    plan = product.plan
+    if plan is None or plan.is_default or options.deterministic:
+        return _by_default(pair)
+    try:
+        if product.prepared is not None:
+            return _computed(product.prepared, pair)
+        prepared = _prepared(problem, pair, plan.choice, options)
+        wanted = _by_default(pair)
+        wrong = _difference(_computed(prepared, pair), wanted, pair)
+        if wrong is not None:
+            raise PackError(wrong)
+        product.prepared = prepared
+        return wanted
+    except contained() as err:
+        reason = f"{type(err).__name__}: {err}".split("\n", 1)[0]
+        event("fallback", reason, error=err)
+        warn_once(FallbackWarning, "run", f"a solver failed, the default kernel is used: {reason}")
+        why = f"the solver {plan.solver} cannot be used: {reason}"
+        product.plan, product.prepared = dataclasses.replace(plan, **named(DEFAULT), why=why), None
+        return _by_default(pair)
+
+
+def _by_default(pair: SparsePair) -> CompressedRows:
+    left, right = rows_of(pair.left), rows_of(pair.right)
+    return by_runtime(left, right, n_cols=pair.right.shape[1], threads=pair.n_threads)
+
+
+def _computed(prepared: _Prepared, pair: SparsePair) -> CompressedRows:
+    """Return the rows that a prepared solver computes; raise PackError if they are no valid rows of the product."""
+    one = SparseProductArguments(operation=pair.operation, left=pair.left, right=pair.right, n_threads=pair.n_threads)
+    if prepared.bound.run(one) is False or one.C is None:
+        raise PackError("the solver set no result C")
+    rows = CompressedRows(*map(np.ascontiguousarray, one.C))
+    if prepared.is_built_in:
+        return rows
+    types = [array.dtype for array in rows]
+    if types[0] != types[1] or types[0].name not in INDICES or types[2] != pair.left.data.dtype:
+        raise PackError(f"C has arrays of the dtypes {', '.join(map(str, types))}")
+    try:
+        check_bounds(*rows, (pair.left.shape[0], pair.right.shape[1]), checked=False)
+    except StructureError as err:
+        raise PackError(f"C is no valid structure: {err}".split("\n", 1)[0]) from err
+    given = (*rows_of(pair.left), *rows_of(pair.right))
+    return CompressedRows(*(one.copy() if any(np.may_share_memory(one, two) for two in given) else one for one in rows))
+
+
+def _difference(found: CompressedRows, wanted: CompressedRows, pair: SparsePair) -> str | None:
+    """Return a text on how a result differs from the default solver's; None if only by order, or by rounding.
+
+    Two sums of row i of A differ by at most about ``n * eps * sum |A[i, k]| max |B[k]|``, n the number of its entries.
+    """
+    from scipy.sparse import csr_array
+
+    shape = pair.left.shape[0], pair.right.shape[1]
+    ours, theirs = (csr_array(one[::-1], shape=shape, copy=True) for one in (found, wanted))
+    ours.sort_indices()
+    theirs.sort_indices()
+    if not np.array_equal(ours.indptr, theirs.indptr) or not np.array_equal(ours.indices, theirs.indices):
+        return f"a result with {ours.nnz:,} entries in other places than the {theirs.nnz:,} of the default solver"
+    A, B = (abs(csr_array(rows_of(one)[::-1], shape=one.shape)) for one in (pair.left, pair.right))
+    sums = A @ (B.max(axis=1).toarray().ravel() if B.shape[1] else np.zeros(B.shape[0], B.dtype))
+    info = np.finfo(wanted.data.dtype)
+    with np.errstate(all="ignore"):
+        limits = (np.diff(A.indptr) + 4) * (float(info.eps) * sums + float(info.tiny))
+        limits = np.repeat(limits, np.diff(theirs.indptr))
+        is_off = ~(np.abs(ours.data - theirs.data) <= limits) & np.isfinite(limits) & np.isfinite(theirs.data)
+    if not is_off.any():
+        return None
+    at = int(np.argmax(is_off))
+    return f"{ours.data[at]:.9g} instead of {theirs.data[at]:.9g} in entry {at} of the result"
+
+
+# -- racing
+
+
+def _solver(name: str, options: Options) -> Solver | None:
+    """Return the runtime's or the registered solver `name`; None if there is none."""
+    return next((one for one in ROW_SOLVERS if one.name == name), None) or solver_named(name, options)
+
+
+def _prepared(problem: Problem, pair: SparsePair, choice: Choice, options: Options) -> _Prepared:
+    """Return the solver of `choice`, prepared for the operands; raise PackError if that fails."""
+    solver = _solver(choice.solver, options)
+    if solver is None:
+        raise PackError(f"no solver {choice.solver} is registered")
+    try:
+        return _Prepared(solver.prepare(pair, choice.knobs), solver in ROW_SOLVERS)
+    except contained() as err:
+        raise PackError(f"{type(err).__name__}: {err}") from err
+
+
+def _candidates(problem: Problem, options: Options) -> tuple[list[Considered], tuple[Candidate, ...]]:
+    """Return the candidates beside the default solver, cheapest of the runtime's first, and the refused ones."""
+    default, *others = ((one, one.cost(problem, None)) for one in ROW_SOLVERS)
+    limit_s = MAX_RATIO * (default[1].seconds or 0.0)
+    found = [
+        Considered(choice=Choice(one.name), name=one.name, cost=cost)
+        for one, cost in others
+        if one.applicable(problem) is None and cost.seconds is not None and cost.seconds <= limit_s
+    ]
+    offer = offer_of(problem, options)
+    for choice in offer.choices:
+        solver = solver_named(choice.solver, options)
+        if solver is not None:
+            found.append(Considered(choice=choice, name=choice.solver, cost=cost_of(solver, problem, choice)))
+    return found, offer.refused
+
+
+def _default_candidate(problem: Problem) -> Candidate:
+    return Candidate(**named(DEFAULT), predicted_s=ROW_SOLVERS[0].cost(problem, None).seconds)
+
+
+def _raced(problem: Problem, pair: SparsePair, options: Options, limit_s: float) -> tuple[Plan, _Prepared | None]:
+    """Return the plan that a race of at most about `limit_s` seconds finds, and its prepared solver."""
+    start_s, wanted = time.perf_counter(), _by_default(pair)
+    waiting, refused = _candidates(problem, options)
+
+    def difference(one: _Prepared) -> str | None:
+        try:
+            return _difference(_computed(one, pair), wanted, pair)
+        except contained() as err:
+            return f"{type(err).__name__}: {err}".split("\n", 1)[0]
+
+    selector: Selector[_Prepared] = Selector(
+        prepare=lambda choice: _prepared(problem, pair, choice, options),
+        measure=lambda one: measured_s(one, pair),
+        difference=difference,
+        default=Considered(choice=DEFAULT, name=BY_CLASS, cost=ROW_SOLVERS[0].cost(problem, None)),
+        rule=RaceRule(cut_short=3),
+        limit_s=limit_s,
+    )
+    found = selector.select(waiting)
+    return _plan_of(found, refused, options, time.perf_counter() - start_s), found.bound
+
+
+def measured_s(prepared: _Prepared | None, pair: SparsePair) -> float:
+    """Return the seconds of one product by a prepared solver, None: by the default one."""
+    start_s = time.perf_counter()
+    if prepared is None:
+        _by_default(pair)
+    else:
+        _computed(prepared, pair)
+    return time.perf_counter() - start_s
+
+
+def _plan_of(found: Selection[_Prepared], refused: Sequence[Candidate], options: Options, tune_s: float) -> Plan:
+    """Return the plan of a finished race."""
+    listed = [
+        Candidate(
+            **named(one.choice), predicted_s=one.cost.seconds, measured_s=one.measured_s, pack_s=one.cost.setup_s,
+            failed=one.failed,
+        )
+        for one in found.considered
+    ]  # fmt: skip
+    best_s = found.measured_s(found.choice)
+    name = BY_CLASS if found.choice.is_default else found.choice.solver
+    plan = Plan(
+        **named(found.choice), why=f"{name} was the fastest of {len(listed)} solvers that were timed in turn",
+        effort=options.effort.value, measured_s=best_s, default_s=found.default_s, tune_s=tune_s,
+        candidates=(*listed, *refused),
+    )  # fmt: skip
+    event("plan", plan.why, schedule=plan.text, seconds=tune_s)
+    return plan

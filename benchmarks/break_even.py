@@ -1,0 +1,244 @@
+"""Measure after how many products lazy tuning has paid for itself, with a C compiler and without one.
+
+    python benchmarks/break_even.py --matrices DIR                         # a table on standard output
+    python benchmarks/break_even.py --matrices DIR --part gains            # what `measure` finds without a compiler
+    python benchmarks/break_even.py --quick                                # a generated matrix, to check the script
+
+Every cell is a process of its own with an empty cache, default settings and the matrix made by ``asp.csr(m)``. The
+process computes SpMV in a loop for `--seconds`. It then times the default kernel and the kernel that ``A.tune()``
+finds, in turns. T(n) are the seconds of the first n products of the loop, and d those of a product by the default
+kernel. The break-even is the smallest N with T(n) <= n d for every n >= N of the loop. The greatest excess is the
+maximum of T(n) - n d, in products of d. `end` is the speed of the loop's last tenth over the tuned kernel's.
+
+`--part gains` compares the gain over the default kernel of ``tune(effort="measure")`` without a compiler with the gain
+with one, for 1, 8, 32 and 256 columns.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from peerlib.environment import child_environment, matrices_folder
+from peerlib.matrices import find_matrices, load
+from peerlib.table import markdown
+
+NO_COMPILER: Final = "no-such-compiler"
+"""Command of AUTOSPARSE_CC that stands for a machine without a compiler."""
+DTYPES: Final = ("float32", "float64")
+WIDTHS: Final = (1, 8, 32, 256)
+HEAD: Final = (
+    *("matrix", "dtype", "compiler", "default kernel, us", "tuned over default", "break-even", "greatest excess"),
+    "end",
+)
+N_PACED: Final = 41
+"""Blocks in which the default and the tuned kernel are timed in turns after the loop."""
+BLOCK_S: Final = 2e-3
+"""Least duration of such a block, in seconds."""
+
+
+@dataclass(frozen=True)
+class Loop:
+    """Measurements of one process."""
+
+    default_us: float
+    tuned_us: float
+    end_us: float  # median of the loop's last tenth
+    n: int
+    break_even: int | None  # products, or None if the loop ended before
+    excess: float  # in products of the default kernel
+
+    @property
+    def end(self) -> float:
+        """Speed at the end of the loop over the tuned kernel's."""
+        return self.tuned_us / self.end_us
+
+
+def break_even(times_s: Sequence[float], default_s: float) -> tuple[int | None, float]:
+    """Return the break-even of products that took `times_s`, and the greatest excess in products of `default_s`."""
+    behind = np.cumsum(np.asarray(times_s) - default_s)
+    late = np.flatnonzero(behind > 0.0)
+    first = 0 if late.size == 0 else int(late[-1]) + 1
+    return (None if first == len(behind) else first), float(max(behind.max(), 0.0) / default_s)
+
+
+# -- one process -----------------------------------------------------------------------------------------------------
+
+
+def matrix(path: str, dtype: str) -> Any:
+    """Load a matrix, or generate one for an empty path."""
+    import scipy.sparse as sps
+
+    if path:
+        return sps.csr_array(load(find_matrices(Path(path))[0]).astype(dtype))
+    m = sps.random_array((20_000, 20_000), density=5e-4, format="csr", rng=np.random.default_rng(0))
+    return sps.csr_array(m.astype(dtype))
+
+
+def loop(path: str, dtype: str, seconds: float) -> Loop:
+    """Compute products for `seconds`, then time both kernels."""
+    import autosparse as asp
+
+    m = matrix(path, dtype)
+    A, x = asp.csr(m), np.ones(m.shape[1], dtype)
+    times: list[float] = []
+    begin = last = time.perf_counter()
+    while last - begin < seconds:
+        A @ x
+        now = time.perf_counter()
+        times.append(now - last)
+        last = now
+    A.tune()
+    default_s, tuned_s = paces(A, x)
+    even, excess = break_even(times, default_s)
+    end_s = statistics.median(times[-max(len(times) // 10, 1) :])
+    return Loop(1e6 * default_s, 1e6 * tuned_s, 1e6 * end_s, len(times), even, excess)
+
+
+def paces(A: Any, X: Any) -> tuple[float, float]:
+    """Return the median seconds of a product by the default kernel and by the tuned one, timed in turns."""
+    import autosparse as asp
+
+    n, found = 1, ([], [])  # type: tuple[int, tuple[list[float], list[float]]]
+    for _ in range(N_PACED):
+        for effort, times in zip(("off", None), found, strict=True):
+            with asp.options(**({} if effort is None else {"effort": effort})):
+                A @ X
+                start = time.perf_counter()
+                for _ in range(n):
+                    A @ X
+                times.append((time.perf_counter() - start) / n)
+        n = max(n, round(BLOCK_S / times[-1]))
+    return statistics.median(found[0]), statistics.median(found[1])
+
+
+def gain(path: str, dtype: str, columns: int, budget_s: float) -> float:
+    """Return the default kernel's time over that of the kernel that `measure` finds."""
+    import autosparse as asp
+
+    m = matrix(path, dtype)
+    A = asp.csr(m)
+    X = np.ones((m.shape[1], columns) if columns > 1 else m.shape[1], dtype)
+    A.tune(columns=columns, effort="measure", budget_s=budget_s)
+    default_s, tuned_s = paces(A, X)
+    return default_s / tuned_s
+
+
+# -- many processes --------------------------------------------------------------------------------------------------
+
+
+def measured(*arguments: str, has_compiler: bool) -> Any:
+    """Run this script as a child with an empty cache and return what it printed."""
+    with tempfile.TemporaryDirectory() as cache:
+        extra = {"AUTOSPARSE_CACHE_DIR": cache} | ({} if has_compiler else {"AUTOSPARSE_CC": NO_COMPILER})
+        command = [sys.executable, "-W", "ignore", __file__, "--child", *arguments]
+        done = subprocess.run(command, env=child_environment(**extra), capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(command)} ended with {done.returncode}: {done.stderr}")
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def loops(paths: Sequence[str], seconds: float) -> str:
+    """Return the table of break-evens, with medians in the last rows."""
+    rows, found = [], dict[tuple[str, bool], list[Loop]]()
+    for path in paths:
+        for dtype in DTYPES:
+            for has_compiler in (True, False):
+                one = Loop(**measured("loop", path, dtype, str(seconds), has_compiler=has_compiler))
+                found.setdefault((dtype, has_compiler), []).append(one)
+                rows.append([name_of(path), dtype, *cells(has_compiler, [one])])
+                print(*rows[-1], file=sys.stderr, flush=True)
+    rows += [["median", dtype, *cells(has_compiler, ones)] for (dtype, has_compiler), ones in found.items()]
+    return markdown([HEAD, *rows])
+
+
+def cells(has_compiler: bool, ones: Sequence[Loop]) -> list[str]:
+    """Return the medians of processes as cells of a row. A loop that ended before its break-even counts as infinite."""
+    even = statistics.median(float("inf") if one.break_even is None else one.break_even for one in ones)
+    longest = max(one.n for one in ones)
+    return [
+        "yes" if has_compiler else "no",
+        f"{statistics.median(one.default_us for one in ones):.0f}",
+        f"{statistics.median(one.default_us / one.tuned_us for one in ones):.2f}",
+        f"> {longest:,}" if even == float("inf") else f"{even:,.0f}",
+        f"{statistics.median(one.excess for one in ones):,.0f}",
+        f"{statistics.median(one.end for one in ones):.2f}",
+    ]
+
+
+def gains(paths: Sequence[str], budget_s: float) -> str:
+    """Return the table of gains with and without a compiler, with geometric means in the last rows."""
+    rows, shares = [], dict[tuple[str, int], list[tuple[float, float]]]()
+    for path in paths:
+        for dtype in DTYPES:
+            for columns in WIDTHS:
+                both = [
+                    float(measured("gain", path, dtype, str(columns), str(budget_s), has_compiler=one))
+                    for one in (True, False)
+                ]
+                shares.setdefault((dtype, columns), []).append((both[0], both[1]))
+                print(name_of(path), dtype, columns, *both, file=sys.stderr, flush=True)
+    for (dtype, columns), pairs in shares.items():
+        logs = np.log(pairs)
+        with_one, without = np.exp(logs.mean(0))
+        share = np.exp(logs[:, 1] - logs[:, 0])
+        rows.append(
+            [dtype, str(columns), *(f"{one:.2f}" for one in (with_one, without, without / with_one, min(share)))]
+        )
+    head = ["dtype", "columns", "gain with a compiler", "without", "share", "least share"]
+    return markdown([head, *rows])
+
+
+def name_of(path: str) -> str:
+    """Return the name of a matrix for a table."""
+    return Path(path).name.split(".")[0] if path else "generated"
+
+
+def arguments() -> argparse.Namespace:
+    """Parse the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--matrices", type=Path, default=matrices_folder(), help="folder of matrices")
+    parser.add_argument("--part", choices=("loops", "gains"), default="loops")
+    parser.add_argument("--min-nnz", type=int, default=100_000)
+    parser.add_argument("--every", type=int, default=7, help="every so many matrices, by name")
+    parser.add_argument("--limit", type=int, default=12, help="at most so many matrices")
+    parser.add_argument("--seconds", type=float, default=3.0, help="of each loop, or of each tuning of `gains`")
+    parser.add_argument("--out", type=Path, help="write the table to this file")
+    parser.add_argument("--quick", action="store_true", help="one generated matrix and short loops")
+    parser.add_argument("--child", nargs="+", help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+def main() -> int:
+    """Do what the command line says."""
+    args = arguments()
+    if args.child:
+        kind, path, dtype, *numbers = args.child
+        one = loop(path, dtype, float(numbers[0])) if kind == "loop" else None
+        print(json.dumps(asdict(one) if one else gain(path, dtype, int(numbers[0]), float(numbers[1]))))
+        return 0
+    if not args.quick and args.matrices is None:
+        print("no folder of matrices: name one with --matrices or AUTOSPARSE_MATRICES", file=sys.stderr)
+        return 2
+    files = [] if args.quick else find_matrices(args.matrices, min_nnz=args.min_nnz)
+    paths = [str(one.path) for one in files if not one.is_tensor][:: args.every][: args.limit] or [""]
+    seconds = 0.2 if args.quick else args.seconds
+    text = loops(paths, seconds) if args.part == "loops" else gains(paths, seconds)
+    print(text)
+    if args.out is not None:
+        args.out.write_text(text + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
