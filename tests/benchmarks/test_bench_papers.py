@@ -10,7 +10,6 @@ from typing import Final
 import numpy as np
 import pytest
 import scipy.sparse
-from peerlib.environment import matrices_folder
 
 SCRIPTS: Final = Path(__file__).parents[2] / "benchmarks"
 QUICK: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
@@ -39,6 +38,8 @@ RUNS: Final = [pytest.param(name, given, id=f"{name} {' '.join(given[:2])}") for
 @pytest.mark.full
 @pytest.mark.parametrize(("name", "given"), RUNS)
 def test_commands_of_the_page_on_the_papers_run(name: str, given: tuple[str, ...], tmp_path: Path) -> None:
+    from peerlib.environment import matrices_folder  # the page's test imports QUICK without this folder's paths
+
     if name == "transfer.py" and "--gpu" not in given and matrices_folder() is None:
         pytest.skip("no folder of real matrices")
     options = [one.format(out=tmp_path, results=SCRIPTS / "results") for one in given]
