@@ -41,7 +41,7 @@ def test_commands_of_the_page_on_the_papers_run(name: str, given: tuple[str, ...
     from peerlib.environment import matrices_folder  # the page's test imports QUICK without this folder's paths
 
     if name == "transfer.py" and "--gpu" not in given and matrices_folder() is None:
-        pytest.skip("no folder of real matrices")
+        pytest.skip("no real matrices")
     options = [one.format(out=tmp_path, results=SCRIPTS / "results") for one in given]
     command = [sys.executable, "-W", "ignore", str(SCRIPTS / name), *options]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
