@@ -238,7 +238,7 @@ def text(outcomes: Sequence[Outcome], op: str) -> str:
     parts = ["\n".join(lines), markdown(rows_of(outcomes))]
     if any(found and found != common for found in of.values()):
         shared = markdown(rows_of([one for one in outcomes if one.pattern in common]))
-        parts.append(f"\nThe {len(common)} patterns that every strategy searched:\n\n{shared}")
+        parts.append(f"\n\nPatterns that every strategy searched, {len(common)} in number:\n\n{shared}")
     return "".join(parts) + "\n"
 
 
