@@ -20,8 +20,9 @@ PYTEST_ARGS ?=
 DEV_FLAGS ?= -O1 -fexpensive-optimizations -DASP_SHARED_TILES -Wno-maybe-uninitialized
 # Files that may be larger than 500 kB: weights of cost models, and archives of measurements.
 LARGE := tuner/weights benchmarks/data
-# Test folders whose results must not depend on the machine or on measured times.
-DECISIONS := tests/tuning tests/dispatch tests/explain
+# Tests whose results must not depend on the machine or on measured times. The other tests of tests/explain show reports
+# that are given.
+DECISIONS := tests/tuning tests/dispatch $(patsubst %,tests/explain/test_%.py,reasons repr served)
 
 PY := $(VENV)/bin/python
 PIP := $(PY) -m pip --quiet --disable-pip-version-check

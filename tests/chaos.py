@@ -8,15 +8,20 @@ times. A machine is recorded as a `core.target.Target`, so tests of decisions ca
 
 from __future__ import annotations
 
+import dis
+import functools
+import inspect
 import json
 import math
 import os
 import random
+import subprocess
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -24,9 +29,6 @@ if TYPE_CHECKING:
 
 FOLDER: Final = Path(__file__).resolve().parent / "machines"
 NAMES: Final = tuple(sorted(path.stem for path in FOLDER.glob("*.json")))
-IN_ONE_PROCESS: Final = "chaos: another machine is pretended in this process, not in those that it starts"
-"""Skip reason of tests that start other processes, which would not see the simulated machine."""
-_begun: Final[list[str]] = []  # names of the machines that this process simulates
 MIN_FACTOR, MAX_FACTOR = 0.3, 3.0
 """Bounds of the factors of measured intervals, which are drawn log-uniformly."""
 
@@ -60,9 +62,30 @@ class ChaoticClock:
         return self.ns() * 1e-9
 
 
-def is_on() -> bool:
-    """Return whether this process simulates another machine."""
-    return bool(_begun)
+def _globals_of(code: CodeType) -> Iterator[str]:
+    """Yield the global names that a function reads, those of the functions inside it included."""
+    yield from (one.argval for one in dis.get_instructions(code) if one.opname == "LOAD_GLOBAL")
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _globals_of(constant)
+
+
+@functools.cache
+def starts_processes(test: Callable[..., object] | None) -> bool:
+    """Return whether a test, or a function of `tests` that it calls, starts a new process.
+
+    Another machine is simulated in the process of the tests only, so such a test finds nothing more under chaos. A
+    forked process is no new one.
+    """
+    functions = [inspect.unwrap(test)] if test else []
+    for function in functions:  # the list grows meanwhile
+        if isinstance(function, FunctionType):
+            used = [function.__globals__.get(name) for name in _globals_of(function.__code__)]
+            if subprocess in used:
+                return True
+            ours = [one for one in used if isinstance(one, FunctionType) and one.__module__.startswith("tests.")]
+            functions += [one for one in ours if one not in functions]
+    return False
 
 
 def begin(seed: int) -> str:
@@ -72,7 +95,6 @@ def begin(seed: int) -> str:
     """
     name = NAMES[seed % len(NAMES)]
     facts: dict[str, Any] = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))["target"]
-    _begun.append(name)
     os.environ["OMP_NUM_THREADS"] = str(facts["n_cores"])
     clock = ChaoticClock(seed)
     time.perf_counter, time.perf_counter_ns = clock.s, clock.ns

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import gc
 import importlib
@@ -39,6 +40,7 @@ def pytest_configure(config: pytest.Config) -> None:
     folder = tempfile.TemporaryDirectory(prefix="autosparse-tests-")
     config.add_cleanup(folder.cleanup)
     base = os.environ.get("AUTOSPARSE_CACHE_DIR", folder.name)
+    atexit.register(leave, os.getpid() if hasattr(config, "workerinput") else None)
     config.pluginmanager.register(SkipCount(config), "skips")
     if config.getoption("--full"):
         settings.load_profile("full")  # 100 examples of each property that names no number
@@ -62,10 +64,14 @@ def matrices_folder() -> Path | None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect slow tests and count them.
+    """Deselect slow tests and count them; under chaos, deselect also the tests of other processes.
 
     Skipping would report each of the thousands of slow tests from a worker process to the main process.
     """
+    if CHAOS in config.stash:
+        elsewhere = [item for item in items if chaos.starts_processes(getattr(item, "function", None))]
+        items[:] = [item for item in items if not chaos.starts_processes(getattr(item, "function", None))]
+        config.hook.pytest_deselected(items=elsewhere)
     if not config.getoption("--full"):
         slow = [item for item in items if item.get_closest_marker("full")]
         items[:] = [item for item in items if not item.get_closest_marker("full")]
@@ -111,11 +117,16 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
         gc.freeze()
 
 
-def pytest_unconfigure() -> None:
-    """Undo the exemptions, so that the interpreter's last collection sees every object.
+def leave(worker: int | None) -> None:
+    """End the process: a worker of pytest-xdist at once, another process after the interpreter's last collection.
 
-    Extension modules report objects that remain as leaks.
+    That collection sees every object, because extension modules report objects that remain as leaks. It is no hook of
+    pytest, which collects garbage five times at its end: with the exempted objects that takes ten seconds, after which
+    pytest-xdist kills its workers. The messages and the exit status of a worker that has reported its tests are unread.
+    Forked children of a worker end as they would without pytest.
     """
+    if worker == os.getpid():
+        os._exit(0)
     gc.unfreeze()
 
 

@@ -54,7 +54,7 @@ exec(compile(code, "<string>", "exec"))
 def _template() -> subprocess.Popen[str]:
     command = [sys.executable, "-W", "ignore", "-c", TEMPLATE]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=_ENVIRONMENT)
-    assert _line(process, 120) == "1", "the template has several threads, of which a fork would copy one"
+    assert _line(process, 300) == "1", "the template has several threads, of which a fork would copy one"
     return process
 
 
@@ -67,7 +67,7 @@ def _line(process: subprocess.Popen[str], seconds: float) -> str | None:
 
 
 def run_with_torch(
-    code: str, *arguments: str, folder: Path | None = None, seconds: float = 60.0
+    code: str, *arguments: str, folder: Path | None = None, seconds: float = 300.0
 ) -> subprocess.CompletedProcess[str]:
     """Run a program in a process that has imported PyTorch; kill it after `seconds`, and return what it printed."""
     if not hasattr(os, "fork"):
@@ -84,7 +84,7 @@ def run_with_torch(
         more = {"code": code, "arguments": arguments, "environment": dict(os.environ)}
         template.stdin.write(json.dumps({**asked, **more}) + "\n")
         template.stdin.flush()
-        child = int(_line(template, 60) or 0)
+        child = int(_line(template, 300) or 0)
         status = _line(template, seconds)
         if status is None:
             os.kill(child, signal.SIGKILL)

@@ -27,7 +27,6 @@ ALLOWED: Final[Mapping[str, str]] = {
     r"fork|POSIX|Windows|/proc|not tell|address space|address sanitizer|libasan|OpenMP|reference counts": "systems",
     r"^no descriptors here|^this interpreter has no (way past|fast call)": "interpreters without the extension module",
     r"^this SciPy|^unconditional skip|^no such kernel": "versions, and combinations that there are not",
-    r"^chaos: ": "tests of several processes on a machine that one process pretends to be",
     r"^the machine was so busy": "other programs on the machine",
     r"^no browser|^(mypy|pyright) is not installed": "tools for `make test-full` only",
 }

@@ -6,6 +6,7 @@ import pytest
 
 from autosparse.isa import ISAS, isas_of
 from tests import chaos
+from tests.processes import run_with_torch
 
 
 def test_intervals_are_multiplied_by_factors_within_the_bounds_and_repeat_with_their_seed():
@@ -35,3 +36,20 @@ def test_the_machines_differ_in_what_decisions_depend_on():
 @pytest.mark.parametrize("name", chaos.NAMES)
 def test_a_machine_is_a_target(name):
     assert chaos.machine(name).vector_bytes in {row.vector_bytes for row in ISAS.values()}
+
+
+def run_twice(code: str) -> list[object]:
+    run = lambda: run_with_torch(code)  # noqa: E731  a function inside another one
+    return [run() for _ in range(2)]
+
+
+def use_a_field(one: object) -> object:
+    return one.subprocess, one.run_twice  # type: ignore[attr-defined]
+
+
+def test_functions_that_start_processes_are_recognised():
+    """Check functions that start a process themselves or through another one, and fields of the same names."""
+    assert chaos.starts_processes(run_with_torch)
+    assert chaos.starts_processes(run_twice)
+    assert not chaos.starts_processes(use_a_field)
+    assert not chaos.starts_processes(None)

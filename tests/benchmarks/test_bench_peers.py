@@ -84,13 +84,13 @@ def make_tensor(shape: tuple[int, ...], dtype: str) -> Tensor:
 def peers_and_types() -> Iterator[ParameterSet]:
     """Yield each peer with either type, in turn.
 
-    pydata/sparse compiles each operation for seconds at its first call. Products with dense matrices are those that
-    run without --full.
+    pydata/sparse and Numba's peers compile each operation for seconds at its first call. Numba's products with dense
+    matrices are those that run without --full; tests/interop multiplies by pydata/sparse.
     """
     label = lambda peer: f"{peer.name}-{peer.kinds[-1]}"  # noqa: E731
     for row in in_turn("peer", "dtype", first=PEERS, second=["float32", "float64"], label=label).mark.args[1]:
         peer = row.values[0]
-        is_long = peer.name == "pydata-sparse" and "spmm" not in peer.kinds
+        is_long = peer.name == "pydata-sparse" or (peer.name == "numba" and "spmm" not in peer.kinds)
         yield pytest.param(*row.values, id=row.id, marks=pytest.mark.full if is_long else row.marks)
 
 

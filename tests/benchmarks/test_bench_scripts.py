@@ -163,6 +163,7 @@ def test_numbered_values_are_measured_beside_plain_ones(folder: Path) -> None:
     assert set(records(out)[0]["seconds"]) == {"scipy", "default", "numbered", "plain"}  # type: ignore[call-overload]
 
 
+@pytest.mark.full
 def test_pauses_are_measured_in_fresh_processes(tmp_path: Path) -> None:
     out = tmp_path / "pauses.jsonl"
     text = run_script("pauses.py", "--quick", "--json", out)

@@ -26,7 +26,7 @@ def _start(program: str, folder: Path) -> subprocess.Popen[str]:
 
 def _result(process: subprocess.Popen[str]) -> dict[str, object]:
     try:
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=300)
     except subprocess.TimeoutExpired:
         process.kill()
         raise

@@ -123,7 +123,7 @@ def test_a_cluster_without_workers_is_an_error(tmp_path, monkeypatch):
 def hold(ready):
     with scheduler.alone_on_this_machine():
         ready.set()
-        time.sleep(60)
+        time.sleep(600)
 
 
 def test_the_lock_of_a_machine_is_freed_by_the_dead():
@@ -131,10 +131,10 @@ def test_the_lock_of_a_machine_is_freed_by_the_dead():
     ready = context.Event()
     holder = context.Process(target=hold, args=(ready,), daemon=True)
     holder.start()
-    assert ready.wait(60)
+    assert ready.wait(300)
     os.kill(holder.pid, signal.SIGKILL)
     with scheduler.alone_on_this_machine():
-        holder.join(10)
+        holder.join(300)
         assert holder.exitcode == -signal.SIGKILL
 
 

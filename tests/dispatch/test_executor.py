@@ -190,7 +190,7 @@ def test_packed_copies_stay_within_the_bound_and_are_reported() -> None:
     A = asp.csr(plain, copy=True)
     with asp.options(extra_memory=1.5):
         for columns in (1, 16, 200):
-            A.tune(columns=columns, budget_s=2)
+            A.tune(columns=columns, budget_s=0.5)
             report = executor.report(A._cell, columns)
             assert report.packed_bytes == A._cell.dispatcher.packed_copies.n_bytes <= report.packed_limit_bytes
             assert report.packed_limit_bytes == int(1.5 * report.problem.pattern.csr_bytes(4))

@@ -14,10 +14,8 @@ import scipy.sparse as sps
 from autosparse.cache.accounts.rows import ACCOUNTS
 
 import autosparse as asp
-from tests import chaos
 from tests.dispatch.test_first_look import account_of, matrix, own_cache, remembered  # noqa: F401  # a fixture
 
-pytestmark = pytest.mark.skipif(chaos.is_on(), reason=chaos.IN_ONE_PROCESS)
 PROGRAM = """
 import json, sys
 import numpy as np, scipy.sparse as sps

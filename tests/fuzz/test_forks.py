@@ -25,7 +25,7 @@ def _run(kind: str, n_forks: int, seed: int, folder: Path) -> None:
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr[-5000:]}"
 
 
-@pytest.mark.parametrize(("kind", "n_forks"), [("busy", 25), ("importing", 5)])
+@pytest.mark.parametrize(("kind", "n_forks"), [("busy", 12), ("importing", 3)])
 def test_children_compute(kind: str, n_forks: int, tmp_path: Path) -> None:
     _run(kind, n_forks, 0, tmp_path)
 

@@ -19,6 +19,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.house.sources import walk
+
 HOUSE = Path(__file__).resolve().parent
 LATER = "tests/house/language_later.txt"
 RETIRED = "tests/house/retired_names.txt"
@@ -180,7 +182,7 @@ def check_text(path: str, text: str, retired: re.Pattern[str]) -> list[Finding]:
     """Return the findings of one file, given its path in the repository."""
     found = list(check_file_name(path, retired))
     if path.endswith(".py"):
-        nodes = list(ast.walk(ast.parse(text, filename=path)))
+        nodes = walk(ast.parse(text, filename=path))
         found += [*check_docstrings(path, nodes), *check_names(path, python_names(nodes), retired)]
     elif path.endswith((".c", ".h")):
         found += check_names(path, c_names(text), retired)

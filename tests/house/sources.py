@@ -23,6 +23,18 @@ BUILD_TIME = {
 """Modules that the installer runs where autosparse cannot be imported, or that it writes."""
 
 
+def walk(tree: ast.AST) -> list[ast.AST]:
+    """Return the nodes that `ast.walk` finds in twice the time, without contexts of names and without operators."""
+    nodes = [tree]
+    for node in nodes:  # the list grows meanwhile
+        for value in vars(node).values():
+            if isinstance(value, list):
+                nodes.extend([one for one in value if isinstance(one, ast.AST)])
+            elif isinstance(value, ast.AST) and value._fields:
+                nodes.append(value)
+    return nodes
+
+
 @dataclass(frozen=True)
 class Source:
     """A module: dotted name and file."""
@@ -41,7 +53,7 @@ class Source:
     @cached_property
     def nodes(self) -> tuple[ast.AST, ...]:
         """Return all nodes of the tree: a walk takes much longer than a loop over them."""
-        return tuple(ast.walk(self.tree))
+        return tuple(walk(self.tree))
 
     @property
     def part(self) -> str:

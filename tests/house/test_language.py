@@ -109,9 +109,11 @@ def test_a_finding_says_file_and_line():
 
 @pytest.fixture(scope="module")
 def found():
+    """Return the findings of all files, which `make lint` prints; it takes seconds."""
     return language.check_repository(REPOSITORY)
 
 
+@pytest.mark.full
 @needs_checkout
 def test_only_pending_files_have_findings(found):
     pending = set(language.read_list(REPOSITORY / language.LATER))
@@ -119,6 +121,7 @@ def test_only_pending_files_have_findings(found):
     assert not bad, "\n".join(bad)
 
 
+@pytest.mark.full
 @needs_checkout
 def test_the_list_of_pending_files_only_shrinks(found):
     clean = [path for path in language.read_list(REPOSITORY / language.LATER) if path not in found]

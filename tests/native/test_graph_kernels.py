@@ -183,9 +183,7 @@ def test_nan_in_the_next_row_does_not_reach_results_of_a_row(mean, dtype, isa):
         np.testing.assert_array_equal(out[rows.size :], 7)
 
 
-@pytest.mark.parametrize("n_heads", [1, 2, 3, 4, 5, 8, 16])
-@pytest.mark.parametrize("dtype", ["f4", "f8"])
-@pytest.mark.parametrize("name", PATTERNS)
+@covering(name=PATTERNS, dtype=["f4", "f8"], n_heads=[1, 2, 3, 4, 5, 8, 16])
 def test_row_softmax_and_its_gradient_equal_numpy(name, dtype, n_heads):
     pattern = structure(name, "int64")
     scores, grad = (3 * numbers((pattern.nnz, n_heads), dtype, seed) for seed in (1, 2))
@@ -230,9 +228,7 @@ def test_row_softmax_of_extreme_scores(dtype):
         np.testing.assert_allclose(out, want, rtol=1e-5, atol=np.finfo(dtype).tiny)
 
 
-@pytest.mark.parametrize("features", [1, 3, 4, 6, 8, 13, 16, 24, 40, 100])
-@pytest.mark.parametrize("n_heads", [1, 3, 8])
-@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@covering(dtype=["f4", "f8"], n_heads=[1, 3, 8], features=[1, 3, 4, 6, 8, 13, 16, 24, 40, 100])
 def test_weighted_sums_equal_numpy_also_by_columns(dtype, n_heads, features):
     for name in PATTERNS:
         pattern = structure(name, "int32")

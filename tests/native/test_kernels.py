@@ -21,6 +21,8 @@ from tests.native import cases
 from tests.native.interpreter import interpret
 
 TYPES = [("float32", "int32"), ("float64", "int64")]
+TYPED = [pytest.param(made, *TYPES[n % 2], id=cases.label(made)) for n, made in enumerate(cases.FAMILY)]
+"""Each schedule with the types of its kernel in `test_kernel_equals_interpreter_equals_scipy`: no other is compiled."""
 
 BELOW = [isa for isa in VECTOR_BYTES if VECTOR_BYTES[isa] < Target.host().vector_bytes] or ["baseline"]
 
@@ -83,13 +85,13 @@ def test_many_random_schedules_agree() -> None:
     random_cases(3000, seed=8)
 
 
-@pytest.mark.parametrize("made", cases.FAMILY, ids=cases.label)
-def test_padding_never_hides_or_invents_non_finite_values(made: SuperSchedule) -> None:
+@pytest.mark.parametrize(("made", "dtype", "index_dtype"), TYPED)
+def test_padding_never_hides_or_invents_non_finite_values(made: SuperSchedule, dtype: str, index_dtype: str) -> None:
     """Check that results that a kernel reports as exact equal SciPy's, NaN and infinity included."""
-    vouched = 0
+    vouched, of = 0, cases.spec(made, dtype, index_dtype)
     for seed, (bad, place) in enumerate(itertools.product((np.inf, -np.inf, np.nan), range(2))):
-        taken = cases.sample(11, 9, [0, 3, 1, 2, 0, 4, 1, 1, 2, 0, 3], seed=seed)
-        B = np.random.default_rng(seed).integers(-3, 4, (9, 5 if made.dense_split("j") else 1)).astype(np.float32)
+        taken = cases.sample(11, 9, [0, 3, 1, 2, 0, 4, 1, 1, 2, 0, 3], seed=seed, dtype=dtype, index_dtype=index_dtype)
+        B = np.random.default_rng(seed).integers(-3, 4, (9, 5 if made.dense_split("j") else 1)).astype(dtype)
         if place:
             B[seed % 9, 0] = bad
         else:
@@ -97,12 +99,12 @@ def test_padding_never_hides_or_invents_non_finite_values(made: SuperSchedule) -
         if not cases.fits(made, taken, transposed=False):
             continue
         packed = _native.pack(taken.pattern, taken.data, made.format, transposed=False)
-        C, exact = cases.run(cases.spec(made), packed, B, 1)
+        C, exact = cases.run(of, packed, B, 1)
         with np.errstate(invalid="ignore"):
             expected = taken.matrix @ B
         flags: list[int] = []
         with np.errstate(invalid="ignore"):
-            interpret(cases.spec(made), packed, B, flags=flags)
+            interpret(of, packed, B, flags=flags)
         assert exact == (not flags[0])
         vouched += exact
         if exact:
@@ -112,8 +114,7 @@ def test_padding_never_hides_or_invents_non_finite_values(made: SuperSchedule) -
 
 def test_real_values_agree_within_rounding() -> None:
     rng = np.random.default_rng(3)
-    for n, made in enumerate(cases.FAMILY):
-        dtype, index_dtype = TYPES[n % 2]  # those of the first test: their kernels are compiled
+    for made, dtype, index_dtype in (row.values for row in TYPED):
         taken = cases.sample(40, 50, [6] * 40, seed=2, dtype=dtype, index_dtype=index_dtype)
         taken.data[:] = rng.standard_normal(taken.data.size)
         B = rng.standard_normal((50, 37 if made.dense_split("j") else 1)).astype(dtype)
@@ -122,14 +123,16 @@ def test_real_values_agree_within_rounding() -> None:
         np.testing.assert_allclose(C, taken.matrix @ B, rtol=40 * np.finfo(dtype).eps, atol=40 * np.finfo(dtype).eps)
 
 
-@pytest.mark.parametrize("made", cases.FAMILY, ids=cases.label)
-def test_thread_count_does_not_change_a_bit(made: SuperSchedule) -> None:
+@pytest.mark.parametrize(("made", "dtype", "index_dtype"), TYPED)
+def test_thread_count_does_not_change_a_bit(made: SuperSchedule, dtype: str, index_dtype: str) -> None:
     rng = np.random.default_rng(5)
-    taken = cases.sample(60, 50, rng.integers(0, 30, 60).tolist(), seed=6)
+    lengths = rng.integers(0, 30, 60).tolist()
+    taken = cases.sample(60, 50, lengths, seed=6, dtype=dtype, index_dtype=index_dtype)
     taken.data[:] = rng.standard_normal(taken.data.size)
-    B = rng.standard_normal((50, 33 if made.dense_split("j") else 1)).astype(np.float32)
+    B = rng.standard_normal((50, 33 if made.dense_split("j") else 1)).astype(dtype)
     packed = _native.pack(taken.pattern, taken.data, made.format, transposed=False)
-    results = [cases.run(cases.spec(made), packed, B, n_threads)[0] for n_threads in (1, 2, 3, 2, 7)]
+    of = cases.spec(made, dtype, index_dtype)
+    results = [cases.run(of, packed, B, n_threads)[0] for n_threads in (1, 2, 3, 2, 7)]
     for other in results[1:]:
         np.testing.assert_array_equal(results[0], other)
 

@@ -17,11 +17,15 @@ from autosparse.core.pattern import TensorPattern
 from autosparse.core.schedule import SuperSchedule
 from autosparse.core.target import VECTOR_BYTES, Target
 from autosparse.errors import PackError
+from tests.covering import in_turn
 from tests.native import cases, operands
 from tests.native.interpreter import interpret_mttkrp
 
 DTYPES = ("float32", "float64")
 NAMES = list(operands.MTTKRP)
+TYPED = [pytest.param(name, DTYPES[n % 2], id=name) for n, name in enumerate(NAMES)]
+"""Each schedule with the type of its kernel in `test_kernel_equals_interpreter_equals_numpy`: no other is compiled."""
+BELOW = [isa for isa in VECTOR_BYTES if VECTOR_BYTES[isa] < Target.host().vector_bytes] or ["baseline"]
 PRIVATE = [name for name, made in operands.MTTKRP.items() if made.parallel[0] != "i"]
 
 
@@ -43,17 +47,16 @@ def check(
             np.testing.assert_array_equal(interpret_mttkrp(of, packed, factors, 2), expected)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(("name", "dtype"), TYPED)
 @settings(max_examples=4)
 @given(data=st.data(), seed=st.integers(0, 999))
-def test_kernel_equals_interpreter_equals_numpy(name: str, data: st.DataObject, seed: int) -> None:
+def test_kernel_equals_interpreter_equals_numpy(name: str, dtype: str, data: st.DataObject, seed: int) -> None:
     made = operands.MTTKRP[name]
     pattern, mode = data.draw(operands.tensors(operands.order_of(made)))
-    check(made, pattern, mode, seed=seed, dtype=DTYPES[NAMES.index(name) % 2])
+    check(made, pattern, mode, seed=seed, dtype=dtype)
 
 
-@pytest.mark.parametrize("isa", [isa for isa in VECTOR_BYTES if VECTOR_BYTES[isa] < Target.host().vector_bytes])
-@pytest.mark.parametrize("name", ["CSF ikl", "odd tile", "blocked"])
+@in_turn("name", "isa", first=["CSF ikl", "odd tile", "blocked"], second=BELOW)
 def test_every_instruction_set_gives_the_same(name: str, isa: str) -> None:
     check(operands.MTTKRP[name], operands.tensor((9, 8, 7), 90, seed=1), 1, seed=2, dtype="float32", isa=isa)
 
@@ -86,27 +89,27 @@ def test_factors_are_taken_out_of_inner_sums() -> None:
     assert [access.tensor for access in block.factors] == ["T", "C"]
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_vouched_result_is_numpys_with_infinite_factors_too(name: str) -> None:
+@pytest.mark.parametrize(("name", "dtype"), TYPED)
+def test_a_vouched_result_is_numpys_with_infinite_factors_too(name: str, dtype: str) -> None:
     """Check that results are not reported as exact where empty sums or padding meet infinity, which gives NaN."""
     made = operands.MTTKRP[name]
     pattern = operands.tensor((6, 5, 4, 3, 2)[: operands.order_of(made)], 12, seed=3)
     rng = np.random.default_rng(4)
-    n = operands.n_columns(made)[-1]
+    n, of = operands.n_columns(made)[-1], operands.spec(made, dtype)
     for mode, bad in itertools.product(range(pattern.ndim), (None, np.inf, np.nan)):
-        values = rng.integers(1, 3, pattern.nnz).astype(np.float32)
+        values = rng.integers(1, 3, pattern.nnz).astype(dtype)
         extents = [extent for at, extent in enumerate(pattern.shape) if at != mode]
-        factors = [rng.integers(1, 3, (extent, n)).astype(np.float32) for extent in extents]
+        factors = [rng.integers(1, 3, (extent, n)).astype(dtype) for extent in extents]
         if bad is not None:
             factors[0][1, :] = bad
         packed = _native.pack_tensor(pattern, values, made.format, mode)
-        M = np.full((packed.sizes["i"], n), np.nan, np.float32)
-        bound = cases.kernel(operands.spec(made)).bind(packed)
+        M = np.full((packed.sizes["i"], n), np.nan, dtype)
+        bound = cases.kernel(of).bind(packed)
         addresses, lds = [factor.ctypes.data for factor in factors], [n] * len(factors)
         vouched = bound.run(addresses, lds, M.ctypes.data, n, n, 1)
         flags: list[int] = []
         with np.errstate(invalid="ignore"):
-            interpret_mttkrp(operands.spec(made), packed, factors, flags=flags)
+            interpret_mttkrp(of, packed, factors, flags=flags)
             expected = operands.mttkrp(pattern, values, factors, mode)
         assert vouched == (not flags[0])
         assert vouched or bad is not None

@@ -51,9 +51,7 @@ def test_product_equals_scipy(name, isa, dtype, index_dtype):
                     assert_product(run(csr, A.shape, B, transposed=transposed, threads=threads), op, B)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("isa", isas())
-@pytest.mark.parametrize("name", PATTERNS)
+@covering(name=PATTERNS, isa=isas(), dtype=DTYPES)
 def test_accumulate_adds_to_what_is_there(name, isa, dtype):
     A, csr = spoken(PATTERNS[name], dtype, "int32")
     rng = np.random.default_rng(4)
@@ -68,9 +66,7 @@ def test_accumulate_adds_to_what_is_there(name, isa, dtype):
                 assert_product(out, op, B, added_to=before)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("isa", isas())
-@pytest.mark.parametrize("name", PATTERNS)
+@covering(name=PATTERNS, isa=isas(), dtype=DTYPES)
 def test_deterministic_is_bitwise_the_same_for_any_number_of_threads(name, isa, dtype):
     A, csr = spoken(PATTERNS[name], dtype, "int32")
     with forced(isa):
@@ -188,8 +184,9 @@ def test_any_small_problem_equals_scipy(problem):
         assert_product(run(csr, A.shape, B, transposed=transposed, threads=threads), op, B)
 
 
+@pytest.mark.full
 def test_large_results_are_streamed_and_equal_scipys():
-    """Check results beyond 64 MiB with short rows, which are written by streaming stores."""
+    """Check results beyond 64 MiB with short rows, which are written by streaming stores as those of the next test."""
     A, csr = spoken(with_lengths(np.full(70_000, 2), 500, np.random.default_rng(13)), "float32", "int32")
     B = values(np.random.default_rng(14), (500, 256), "float32")
     raw = np.empty(70_000 * 256 + 16, np.float32)

@@ -57,7 +57,7 @@ def cpus(task):
 def run(script: str) -> str:
     """Run PRELUDE and the script in a new process; return its output."""
     code = PRELUDE + textwrap.dedent(script)
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
@@ -132,11 +132,13 @@ def test_helpers_sleep_when_nothing_is_to_do():
         """
         for _ in range(200):
             product()
-        time.sleep(0.2)
         def used():
             return [sum(map(int, (task / "stat").read_text().rsplit(")", 1)[1].split()[11:13])) for task in helpers()]
-        before = used()
-        time.sleep(0.5)
+        for _ in range(100):  # on a busy machine it takes a while until a helper has run to its end
+            before = used()
+            time.sleep(0.5)
+            if used() == before:
+                break
         assert used() == before, "ticks of 10 ms"
         """
     )
@@ -155,26 +157,35 @@ def test_products_start_no_threads_of_openmp():
 
 
 def test_two_callers_on_two_cores_use_no_helpers():
-    """Check that two callers on two cores have no helpers, which would take a core from the other."""
-    run(
+    """Check that two callers on two cores have no helpers, which would take a core from the other.
+
+    A thread that has not run for 20 ms is no caller. Products beside which that may have happened are not counted.
+    """
+    found = run(
         """
-        stop, counts = threading.Event(), []
+        stop, counts, ended = threading.Event(), [], [0.0]
         def other():
             Y = np.empty((n, 8), np.float32)
             while not stop.is_set():
                 r.matmul(csr, (n, n), X, Y, threads=2)
+                ended[0] = time.perf_counter()
         beside = threading.Thread(target=other)
         beside.start()
-        time.sleep(0.1)
+        while not ended[0]:
+            time.sleep(0.01)
         for _ in range(300):
-            before = shared()
+            before, begin, last = shared(), time.perf_counter(), ended[0]
             product()
-            counts.append(shared() - before)
+            if time.perf_counter() - min(begin, last) < 0.01:
+                counts.append(shared() - before)
         stop.set()
         beside.join()
-        assert sum(counts) < 100, counts  # now and then a thread has not run for 20 ms
+        assert sum(counts) <= len(counts) / 3, counts
+        print(len(counts))
         """
     )
+    if int(found) < 20:
+        pytest.skip(f"the machine was so busy that {found} of 300 products ran beside another one")
 
 
 def version_1(group: str, quota: int) -> dict[str, str]:

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from autosparse._native import runtime_api
 from autosparse._native.runtime_api import DTYPE_CODES, FLAG_ACCUMULATE, FLAG_DETERMINISTIC
 
+from tests.covering import covering
 from tests.native.hooks import forced_choice, hook
 from tests.native.runtime_cases import assert_product, forced, isas, needs_runtime, patterns, spoken, values
 
@@ -47,9 +48,7 @@ def test_no_two_threads_write_to_one_line_wherever_the_result_begins(dtype: str)
     assert n_cut, "where rows of C are whole lines, columns are cut"
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("isa", isas())
-@pytest.mark.parametrize("name", PATTERNS)
+@covering(name=PATTERNS, isa=isas(), way=WAYS)
 def test_every_way_gives_the_product_wherever_the_result_begins(name: str, isa: str, way: str) -> None:
     A, csr = spoken(PATTERNS[name], "float64", "int32")
     rng = np.random.default_rng(5)
@@ -85,10 +84,7 @@ def test_deterministic_results_depend_on_neither_threads_nor_alignment(columns: 
     np.testing.assert_allclose(wanted, A.T @ B, rtol=1e-10, atol=1e-10)
 
 
-@pytest.mark.parametrize("index", ["int32", "int64"])
-@pytest.mark.parametrize("dtype", DTYPE_CODES)
-@pytest.mark.parametrize("columns", [1, 3, 64, 65, 3000])
-@pytest.mark.parametrize("mean", [0.5, 1, 3, 8, 20, 60])
+@covering(mean=[0.5, 1, 3, 8, 20, 60], columns=[1, 3, 64, 65, 3000], dtype=DTYPE_CODES, index=["int32", "int64"])
 def test_vectors_are_multiplied_whatever_the_lengths_of_rows(mean: float, columns: int, dtype: str, index: str) -> None:
     """Cover rows of mixed and of equal lengths, and one longer than the product buffer; sums are exact."""
     rng = np.random.default_rng(7)

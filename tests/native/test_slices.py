@@ -19,7 +19,7 @@ from autosparse.core.pattern import Pattern
 from autosparse.core.schedule import SuperSchedule
 from autosparse.core.target import VECTOR_BYTES, Target
 from autosparse.errors import PackError, ScheduleError
-from tests.covering import covering
+from tests.covering import covering, in_turn
 from tests.native import cases
 from tests.native.interpreter import interpret
 from tests.native.test_kernels import TYPES, check
@@ -77,14 +77,13 @@ def held_by(fmt: Format, taken: cases.Sample) -> cases.Sample:
     return dataclasses.replace(taken, data=np.sign(taken.data)) if fmt.values == DICTIONARY else taken
 
 
-@pytest.mark.parametrize("made", SLICED, ids=cases.label)
-@pytest.mark.parametrize(("dtype", "index_dtype"), TYPES)
+@in_turn("made", "types", first=SLICED, second=TYPES, label=cases.label)
 @settings(max_examples=10)
 @given(data=st.data(), transposed=st.booleans(), seed=st.integers(0, 999))
 def test_kernel_equals_interpreter_equals_scipy(
-    made: SuperSchedule, dtype: str, index_dtype: str, data: st.DataObject, transposed: bool, seed: int
+    made: SuperSchedule, types: tuple[str, str], data: st.DataObject, transposed: bool, seed: int
 ) -> None:
-    taken = held_by(made.format, data.draw(matrices(dtype=dtype, index_dtype=index_dtype)))
+    taken = held_by(made.format, data.draw(matrices(dtype=types[0], index_dtype=types[1])))
     check(made, taken, transposed=transposed, seed=seed)
 
 

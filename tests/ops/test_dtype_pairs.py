@@ -13,6 +13,7 @@ from autosparse._native import runtime_api
 import autosparse as asp
 from autosparse.dispatch import pairs
 from autosparse.errors import StructureError
+from tests.covering import covering
 
 pytestmark = pytest.mark.skipif(not runtime_api.available, reason="needs the C runtime")
 
@@ -97,10 +98,7 @@ def test_every_pair_equals_scipy(a, b, ours):
     check(Z[0] @ A, Z[0] @ M, largest(M.T, Z[0]))
 
 
-@pytest.mark.parametrize("b", ["i8", "f8", "c8"])
-@pytest.mark.parametrize("a", ["?", "i1", "u2", "i4", "u8", "f4", "c16"])
-@pytest.mark.parametrize("index", ["i4", "i8"])
-@pytest.mark.parametrize("fmt", ["csr", "csc"])
+@covering(fmt=["csr", "csc"], index=["i4", "i8"], a=["?", "i1", "u2", "i4", "u8", "f4", "c16"], b=["i8", "f8", "c8"])
 def test_layouts_equal_scipy(fmt, index, a, b):
     M = matrix(a, fmt=fmt, index=index)
     A = (asp.csr if fmt == "csr" else asp.csc)(M, copy=True)
@@ -145,9 +143,9 @@ def test_instruction_sets(pair, isa, ours):
 def test_any_number_of_threads_gives_the_same_bits(pair, ours):
     """Rows longer than a block of converted values and than the share of a thread are divided."""
     a, b = pair.split()
-    M = matrix(a, shape=(900, 40_000), density=0.002)
+    M = matrix(a, shape=(300, 40_000), density=0.006)
     long = sps.csr_array(values(a, (3, 40_000)))
-    M = sps.vstack([M[:450], long, M[450:]], format="csr")
+    M = sps.vstack([M[:150], long, M[150:]], format="csr")
     A = asp.csr(M, copy=True)
     for columns in ((), (1,), (6,)):
         X, Y = values(b, (M.shape[1], *columns)), values(b, (M.shape[0], *columns))

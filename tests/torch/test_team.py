@@ -28,7 +28,7 @@ def run(code: str, variables: Mapping[str, str] = MappingProxyType({})) -> str:
     """Run the code in another process, a new one where variables are set, and return its output."""
     if variables:
         command, environment = [sys.executable, "-W", "ignore", "-c", code], {**os.environ, **variables}
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300)
     else:
         done = run_with_torch(code)
     assert done.returncode == 0, done.stderr[-2000:]

@@ -105,7 +105,7 @@ def _inspect(tool: str, option: str, cubin: bytes) -> str:
         path.write_bytes(cubin)
         command, environment = [str(program), option, str(path)], config.child_environment()
         try:
-            done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60, env=environment)
+            done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300, env=environment)
         except (OSError, subprocess.SubprocessError) as err:
             raise BuildError(f"{tool} cannot read a cubin: {err}") from err
     return done.stdout

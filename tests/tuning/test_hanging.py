@@ -54,27 +54,41 @@ def context_of(state: Any) -> Any:
 
 
 def test_products_go_on_while_a_compiler_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, paid: None) -> None:
-    """Check that products continue while the compiler still runs: each waits WAIT_S at most."""
+    """Check that products continue while the compiler still runs: each waits WAIT_S at most.
+
+    On a busy machine two products may take longer than the compiler is given. It is then given more.
+    """
     assert driver_module.WAIT_S <= 0.5
     monkeypatch.setattr(driver_module, "WAIT_S", 0.01)
-    monkeypatch.setattr(bench_module, "MIN_LIMIT_S", 0.5)
     monkeypatch.setattr(bench_module, "HANGING_COMPILER", 0.0)
+    for limit_s in (0.5, 4.0, 32.0):
+        monkeypatch.setattr(bench_module, "MIN_LIMIT_S", limit_s)
+        (tmp_path / str(limit_s)).mkdir()
+        n_beside = products_beside_a_compiler(tmp_path / str(limit_s), limit_s)
+        if n_beside > 1:
+            break
+    assert n_beside > 1, "no product came back while the compiler ran"
+
+
+def products_beside_a_compiler(folder: Path, limit_s: float) -> int:
+    """Return how many products came back while a compiler ran that is stopped after `limit_s`."""
     plain = make(400, 400)
     A, B = asp.csr(plain, copy=True), dense(plain, 8)
     wanted = plain @ B
     n_beside = 0
-    with asp.options(compiler=hanging(tmp_path), **UNASKED), warnings.catch_warnings():
+    options = {**UNASKED, "compiler": hanging(folder), "cache_dir": folder / "cache"}
+    with asp.options(**options), warnings.catch_warnings():
         warnings.simplefilter("ignore", asp.FallbackWarning)
         state = state_of(A, 8)
         for _ in until(
             lambda: bool(context_of(state) and context_of(state).failures) and not state.live_tuner._in_background
         ):
             close(A @ B, wanted)
-            n_beside += bool(running(tmp_path))
+            n_beside += bool(running(folder))
             time.sleep(1e-3)
-    assert n_beside > 1, "no product came back while the compiler ran"
     assert state.live_tuner.failure is None
-    assert "more than 0.5 s" in context_of(state).failures[0]
+    assert f"more than {limit_s:g} s" in context_of(state).failures[0]
+    return n_beside
 
 
 def test_a_limit_in_proportion_to_the_price(paid: None) -> None:

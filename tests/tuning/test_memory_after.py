@@ -39,14 +39,14 @@ def test_no_memory_is_kept_for_reuse_after_explicit_tuning(columns: int) -> None
     A = asp.csr(matrix(), copy=True)
     before = kept_bytes()[0]
     with asp.options(extra_memory=4.0):
-        A.tune(columns=columns, effort="measure", budget_s=2.0)
+        A.tune(columns=columns, effort="measure", budget_s=0.7)
     assert kept_bytes()[1] == 0
     assert kept_bytes()[0] <= before
 
 
 def test_explain_reports_the_memory_of_kept_copies() -> None:
     A = asp.csr(matrix(), copy=True)
-    plan = A.tune(effort="measure", budget_s=2.0)
+    plan = A.tune(effort="measure", budget_s=0.7)
     held = A._cell.dispatcher.packed_copies
     assert held.n_bytes == plan.packed_bytes
     assert all(copy.n_owners == 1 for copy in held._copies.values())
@@ -54,7 +54,7 @@ def test_explain_reports_the_memory_of_kept_copies() -> None:
 
 def test_a_packed_copy_goes_with_its_matrix() -> None:
     A = asp.csr(matrix(), copy=True)
-    A.tune(effort="measure", budget_s=2.0)
+    A.tune(effort="measure", budget_s=0.7)
     del A
     assert kept_bytes()[1] == 0
 

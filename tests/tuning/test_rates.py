@@ -16,13 +16,10 @@ import pytest
 import scipy.sparse as sps
 from autosparse.cache import open_store
 from autosparse.cache.store import Store
-from autosparse.tuner.analytic.models import statistics_model
 from autosparse.tuner.features.setting import MachineRates
 from autosparse.tuner.search.trial import Work
-from autosparse.tuner.space import spaces
 
 import autosparse as asp
-from autosparse import _native
 from autosparse.cli import doctor
 from autosparse.config import get_options
 from autosparse.core.pattern import Pattern
@@ -31,7 +28,7 @@ from autosparse.core.target import Target
 from autosparse.tuning.rates import probing, record, steps
 from autosparse.tuning.rates.probed import ProbedRates
 from autosparse.tuning.rates.probing import measured_rates
-from autosparse.tuning.rates.scaling import SHIPPED, comparable, model_rates, references, rounded
+from autosparse.tuning.rates.scaling import comparable, rounded
 from tests.tuner.fakes import FakeClock
 
 UNKNOWN = Target(
@@ -339,6 +336,15 @@ print("autosparse.tuning.rates.probing" in sys.modules)
     assert done.stdout == "False\n"
 
 
+def problem(n_dense_cols: int = 1, threads: int = 4) -> Problem:
+    m = sps.random_array((4000, 4000), density=4e-3, rng=np.random.default_rng(0), format="csr", dtype=np.float32)
+    pattern = Pattern(4000, 4000, m.indptr, m.indices)
+    return Problem(
+        operation="matmul", pattern=pattern, transposed=False, n_dense_cols=n_dense_cols, dtype="float32",
+        threads=threads, deterministic=False, target=UNKNOWN,
+    )  # fmt: skip
+
+
 class FakeContext:
     """Context of a problem on the unknown machine, with prices."""
 
@@ -375,47 +381,6 @@ def test_an_explicit_search_measures_within_a_share_of_its_budget(store, scripte
     steps.measure_within(context, 10.0, clock=clock)
     assert scripted == [UNKNOWN]
     assert [kind for kind, _ in context.observed] == ["rates"]
-
-
-def problem(n_dense_cols: int = 1, threads: int = 4) -> Problem:
-    m = sps.random_array((4000, 4000), density=4e-3, rng=np.random.default_rng(0), format="csr", dtype=np.float32)
-    pattern = Pattern(4000, 4000, m.indptr, m.indices)
-    return Problem(
-        operation="matmul", pattern=pattern, transposed=False, n_dense_cols=n_dense_cols, dtype="float32",
-        threads=threads, deterministic=False, target=UNKNOWN,
-    )  # fmt: skip
-
-
-def test_the_reference_machine_has_the_shipped_rates():
-    """Check that models of the machine where they were fitted do not change when it measures itself."""
-    there = dataclasses.replace(problem(threads=2), target=dataclasses.replace(SHIPPED_XEON, isa="avx512"))
-    shipped_rates, probed = references()
-    assert dataclasses.replace(comparable(probed), start_s=0.0) == shipped_rates
-    (core, vector), (shipped_core, shipped_vector) = model_rates(there, shipped_rates, 2), SHIPPED
-    for found, shipped in ((core, shipped_core), (vector, shipped_vector)):
-        for name, value in dataclasses.asdict(shipped).items():
-            assert getattr(found, name) == pytest.approx(value), name
-    assert model_rates(there, None, 2) == SHIPPED
-
-
-def test_memory_that_threads_share_costs_more_per_thread():
-    """Check that a machine whose threads share one memory ranks by less bandwidth per thread than one thread has."""
-    one, four = (model_rates(problem(threads=n), TRUE, 4)[0] for n in (1, 4))
-    assert one.memory > four.memory
-    assert one.memory / SHIPPED[0].memory == pytest.approx(TRUE.core_memory / (references()[0].memory / 1.7))
-
-
-@pytest.mark.parametrize("n_dense_cols", [1, 32])
-def test_the_same_plan_comes_out_in_nine_of_ten_measurements(n_dense_cols):
-    """Rank all candidates by the rates of ten noisy measurements; the best one is the same nine times at least."""
-    one = problem(n_dense_cols)
-    schedules = (None, *spaces.candidates(one, _native.supports))
-    best = []
-    for seed in range(10):
-        rates = rounded(comparable(measured(noise=0.15, seed=seed).rates), MachineRates.typical(UNKNOWN))
-        times_s = statistics_model(one, model_rates(one, rates, 4)).rank(one, schedules)
-        best.append(int(np.argmin(times_s)))
-    assert max(map(best.count, best)) >= 9, best
 
 
 def test_doctor_and_explain_name_the_source(tmp_path):

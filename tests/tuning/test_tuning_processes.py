@@ -78,7 +78,7 @@ def test_processes_tune_one_matrix_at_once(tmp_path: Path, n_processes: int) -> 
     assert not list(Folder.open(tmp_path).root.glob("staging/*"))
 
 
-@pytest.mark.parametrize("n_kills", [3, pytest.param(80, marks=pytest.mark.full)])
+@pytest.mark.parametrize("n_kills", [2, pytest.param(80, marks=pytest.mark.full)])
 def test_tuning_killed_at_any_moment(tmp_path: Path, n_kills: int) -> None:
     rng = random.Random(1)
     n_killed = 0
