@@ -38,7 +38,7 @@ from autosparse.tuner.research.generators.base import FAMILIES, generate
 from autosparse.tuner.research.graph import ProgramGraph, best_first, exhaustive
 from autosparse.tuner.research.graph.build import build_graph
 from autosparse.tuner.research.inference.embeddings import embed_programs, network_weights
-from peerlib.archives import output
+from peerlib.archives import output, read_bytes
 from peerlib.table import markdown
 from searchlib import strategies
 from searchlib.encoding import Encoding
@@ -181,6 +181,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--nodes", type=int, default=8000, help="number of programs in a graph that is built here")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--record", action="store_true", help="write into benchmarks/results")
+    parser.add_argument("--report", action="store_true", help="only write the page of the outcomes in --out")
     return parser.parse_args(given)
 
 
@@ -224,7 +225,25 @@ def thinned(trace: Sequence[tuple[int, float, float]]) -> list[tuple[int, float,
 
 
 def text(outcomes: Sequence[Outcome], op: str) -> str:
-    """Return the page: geometric means over the patterns of the best ratio found, by strategy and number of trials."""
+    """Return the page: a table of all patterns, and one of the patterns that every strategy has, if they are fewer."""
+    lines = [
+        f"# Searches on the cost model `{op}`",
+        "",
+        "Written by `python benchmarks/search_compare.py`, whose docstring explains the strategies. Best predicted",
+        "ratio to the default kernel after so many trials, geometric mean over the patterns; less is better.",
+        "\n",
+    ]
+    of = {name: {one.pattern for one in outcomes if one.strategy == name} for name in STRATEGIES}
+    common = set.intersection(*(found for found in of.values() if found))
+    parts = ["\n".join(lines), markdown(rows_of(outcomes))]
+    if any(found and found != common for found in of.values()):
+        shared = markdown(rows_of([one for one in outcomes if one.pattern in common]))
+        parts.append(f"\n\nPatterns that every strategy searched, {len(common)} in number:\n\n{shared}")
+    return "".join(parts) + "\n"
+
+
+def rows_of(outcomes: Sequence[Outcome]) -> list[list[str]]:
+    """Return a row per strategy: geometric means over its patterns of the best ratio found, by number of trials."""
     names = [name for name in STRATEGIES if any(one.strategy == name for one in outcomes)]
     rows = [["strategy", "patterns", *(f"{n:,}" for n in MARKS), "all", "trials", "seconds", "in the model"]]
     for name in names:
@@ -235,25 +254,29 @@ def text(outcomes: Sequence[Outcome], op: str) -> str:
         n_trials, seconds = (statistics.median(getattr(one, key) for one in mine) for key in ("n_trials", "seconds"))
         cells = [f"{ratio:.3f}" for ratio in (*best, last)]
         rows.append([name, str(len(mine)), *cells, f"{n_trials:,.0f}", f"{seconds:.3g}", f"{share:.0%}"])
-    lines = [
-        f"# Searches on the cost model `{op}`",
-        "",
-        "Written by `python benchmarks/search_compare.py`, whose docstring explains the strategies. Best predicted",
-        "ratio to the default kernel after so many trials, geometric mean over the patterns; less is better.",
-        "",
-    ]
-    return "\n".join(lines) + markdown(rows) + "\n"
+    return rows
+
+
+def outcomes_of(path: Path) -> list[Outcome]:
+    """Return the outcomes in a file, or in the archive that holds it."""
+    content = read_bytes(path) or b""
+    return [Outcome(**json.loads(line)) for line in content.decode("utf-8").splitlines()]
 
 
 def main(given: Sequence[str] | None = None) -> None:
     """Compare, print, and write the outcomes."""
     args = arguments(given)
+    if args.report:
+        page = text(outcomes_of(args.out or output("searches.jsonl", record=True)), args.op)
+        output("searches.md", record=True).write_text(page, encoding="utf-8")
+        print(page)
+        return
     op = args.op.partition(".")[0]
     model, graph = read(args.models, args.op, args.nodes)
     _ = model.programs  # computed here, as when a model is loaded
     out = args.out or output("searches.jsonl", record=args.record)
     out.parent.mkdir(parents=True, exist_ok=True)
-    outcomes = [Outcome(**json.loads(line)) for line in out.read_text("utf-8").splitlines()] if out.exists() else []
+    outcomes = outcomes_of(out)
     known = {(one.strategy, one.pattern) for one in outcomes}
     chosen = [(name, one, model.features(one)) for name, one in patterns(args.matrices, args.patterns)]
     for strategy, (module, run) in STRATEGIES.items():

@@ -2,6 +2,7 @@
 
     python benchmarks/transfer.py --matrices DIR           # or: make transfer
     python benchmarks/transfer.py --gpu [--quick]          # measured kernels of two GPUs; no matrices, no GPU
+    python benchmarks/transfer.py --quick --json FILE --kept FOLDER   # a few of the matrices, to try the script out
 
 The script simulates times that `data/transfer` lacks, trains models that `build/transfer` lacks, and appends a line per
 method, k and draw to `results/transfer.jsonl`. An interrupted run continues where it stopped. `results/transfer.md` is
@@ -54,6 +55,9 @@ QUESTIONS: Final = (
     Question("wide", "small", "spmm", (5,)),
     Question("spade", "small", "sddmm", (5,)),
 )
+QUICK: Final = (Question("spade", "small", "spmm", (1,), networks=True),)
+QUICK_MATRICES: Final = 16
+"""Number of matrices with --quick, of the pool and of the test set together."""
 
 
 def main() -> int:
@@ -70,7 +74,7 @@ def main() -> int:
     parser.add_argument("--gpu", action="store_true", help="the measured kernels of two GPUs, not the simulator")
     parser.add_argument("--samples", type=Path, help="with --gpu: a file of gpu.py --collect instead of the archive's")
     parser.add_argument("--ship", action="store_true", help="with --gpu: only fit the correction that products use")
-    parser.add_argument("--quick", action="store_true", help="with --gpu: one draw, a source of few patterns")
+    parser.add_argument("--quick", action="store_true", help="one draw, a source of few patterns, few matrices")
     parser.add_argument("--report", action="store_true", help="only write the tables of existing results")
     parser.add_argument(
         "--validate", action="store_true", help="only compare the candidates for shipping, on the pool alone"
@@ -84,7 +88,7 @@ def main() -> int:
             parser.error("no folder of matrices: give --matrices DIR or set AUTOSPARSE_MATRICES")
         if arguments.validate:
             return _validate(arguments)
-        for question in QUESTIONS:
+        for question in QUICK if arguments.quick else QUESTIONS:
             if arguments.only in (None, f"{question.target}-{question.operation}"):
                 _answer(question, arguments)
     _write_page(arguments.json, arguments.json.with_name(OF_GPUS))
@@ -144,7 +148,8 @@ def _say(text: str) -> None:
 
 
 def _answer(question: Question, arguments: argparse.Namespace) -> None:
-    matrices = chosen(arguments.matrices)
+    matrices = chosen(arguments.matrices)[: QUICK_MATRICES if arguments.quick else None]
+    arguments.draws = 1 if arguments.quick else arguments.draws
     world = _world(question.target, question.operation, matrices, arguments)
     source = _world(question.source, question.operation, matrices, arguments)
     lines = Lines(arguments.json, dataclasses.asdict(question))
@@ -160,9 +165,10 @@ def _answer(question: Question, arguments: argparse.Namespace) -> None:
             if at % 20 == 0:
                 _say(f"{question.target} {question.operation}: {at} of {len(wanted)} fits")
     if question.networks:
-        from transferlib.dash_runs import run_networks
+        from transferlib.dash_runs import SOURCE_PATTERNS, run_networks
 
-        run_networks(world, matrices, arguments, lines, _say)
+        networks = Lines(arguments.json, dataclasses.asdict(question), patterns=SOURCE_PATTERNS)
+        run_networks(world, matrices, arguments, networks, _say)
 
 
 def _wanted(question: Question, world: World, every: Sequence[Draw], lines: Lines) -> Iterator[tuple[str, int, Draw]]:
@@ -187,12 +193,13 @@ def _world(name: str, operation: str, matrices: Sequence[Named], arguments: argp
 class Lines:
     """The file of results, with a line per method, k and draw of one question."""
 
-    def __init__(self, path: Path, question: dict[str, Any]) -> None:
-        self._path = path
+    def __init__(self, path: Path, question: dict[str, Any], **more: Any) -> None:
+        self._path, self._more = path, more
         self._facts = {name: question[name] for name in ("target", "source", "operation")}
         self._known: set[tuple[str, int, int]] = set()
         for one in ResultFile(path).lines():
-            if all(one[name] == value for name, value in self._facts.items()):
+            facts = {**self._facts, **more}
+            if all(one.get(name) == value for name, value in facts.items()):
                 self._known.add((one["method"], one["k"], one["draw"]))
 
     def has(self, method: str, k: int, draw: int) -> bool:
@@ -202,7 +209,7 @@ class Lines:
     def add(self, method: str, k: int, draw: Draw, found: Any) -> None:
         """Append one line."""
         values = {name: round(value, 5) for name, value in dataclasses.asdict(found).items()}
-        line = {**self._facts, "method": method, "k": k, "draw": draw.seed, **values}
+        line = {**self._facts, **self._more, "method": method, "k": k, "draw": draw.seed, **values}
         ResultFile(self._path).append(line)
         self._known.add((method, k, draw.seed))
 

@@ -4,6 +4,7 @@
     python benchmarks/waco_network.py --data DATA --matrices FOLDER --out FILE       # resumable
     python benchmarks/waco_network.py --report --out FILE
     python benchmarks/waco_network.py --quick                                        # generated patterns, seconds
+    python benchmarks/waco_network.py --published FOLDER          # best programs by the weights of WACO's authors
 
 Each model orders the schedules that were measured on a pattern of a group that no model was trained on. Its share of
 the oracle is the least measured time over the time of its first schedule (top-1), or over the least time of its first
@@ -232,6 +233,29 @@ def setting_of(op: str) -> Any:
     return RunSetting(target=Target.host(), dtype="float32", n_dense_cols=columns, threads=Target.host().n_cores)
 
 
+def by_published(folder: Path, *, n_programs: int = 2000) -> list[list[str]]:
+    """Return the best of random programs by the weights of WACO's authors, on generated patterns, with their costs."""
+    import torch
+    from autosparse.tuner.research.networks.embedder import flat_codes
+    from autosparse.tuner.research.networks.published import PUBLISHED, read_published
+
+    rows = [["weights", "pattern", "entries", "cost, best and median", "best program"]]
+    rng = np.random.default_rng(0)
+    for name, parameters in PUBLISHED.items():
+        if not (folder / f"{name}.npz").exists():
+            continue
+        model = read_published(folder / f"{name}.npz")
+        codes = [tuple(one.code(one.draw(rng)) for one in parameters) for _ in range(n_programs)]
+        for family in ("mesh", "power_law"):
+            pattern = generate(family, nnz=20_000, seed=1)
+            with torch.no_grad():
+                costs = model(model.extractor.prepare(pattern), torch.from_numpy(flat_codes(codes, parameters))).numpy()
+            best = zip(parameters, codes[int(costs.argmin())], strict=True)
+            program = ", ".join(f"{one.name}={one.value(code)}" for one, code in best)
+            rows.append([name, family, f"{pattern.nnz:,}", f"{costs.min():.2f}, {np.median(costs):.2f}", program])
+    return rows
+
+
 def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -246,8 +270,9 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     add("--quick", action="store_true", help="small generated patterns, to try the script out")
     add("--out", type=Path, default=output("waco_network.jsonl", record=False), help="JSON lines; the page lies beside")
     add("--report", action="store_true", help="only write the page of --out")
+    add("--published", type=Path, metavar="FOLDER", help="only print programs that the authors' weights prefer")
     parsed = parser.parse_args(given)
-    if parsed.data is None and not (parsed.quick or parsed.report or parsed.times):
+    if parsed.data is None and not (parsed.published or parsed.quick or parsed.report or parsed.times):
         parser.error("--data DIR is needed, the extracted archive `training`")
     return parsed
 
@@ -255,6 +280,9 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
 def main(given: Sequence[str] | None = None) -> None:
     """Compare, and write the page."""
     args = arguments(given)
+    if args.published is not None:
+        print(markdown(by_published(args.published)))
+        return
     args.out.parent.mkdir(parents=True, exist_ok=True)
     known = [json.loads(line) for line in args.out.read_text("utf-8").splitlines()] if args.out.exists() else []
     if args.quick:

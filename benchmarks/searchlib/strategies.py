@@ -38,25 +38,30 @@ def random(objective: Objective, encoding: Encoding, n_trials: int) -> None:
 
 
 def tpe(objective: Objective, encoding: Encoding, n_trials: int) -> None:
-    """Search by Optuna's tree-structured Parzen estimator; a permutation has a sort key per item."""
+    """Search by Optuna's tree-structured Parzen estimator, multivariate; a permutation has a sort key per item.
+
+    A study chooses the space, and a study of each space its parameters, from the trials in that space.
+    """
     optuna = importlib.import_module("optuna")
     optuna.logging.set_verbosity(logging.ERROR)
-    study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=0))
+    sampler = importlib.import_module("searchlib.optuna_arrays").ArraySampler
+    root, *own = (optuna.create_study(sampler=sampler(seed)) for seed in range(1 + len(encoding.spaces)))
     for _ in range(n_trials):
-        trial = study.ask()
-        ratio = objective(encoding.schedule(_asked(trial, encoding)))
-        study.tell(trial, math.log(ratio))
+        chosen = root.ask()
+        which = chosen.suggest_categorical("space", list(range(len(encoding.spaces))))
+        trial = own[which].ask()
+        cost = math.log(objective(encoding.schedule(_asked(trial, encoding, which))))
+        root.tell(chosen, cost)
+        own[which].tell(trial, cost)
 
 
-def _asked(trial: Any, encoding: Encoding) -> Point:  # Any: optuna's trial
-    which = trial.suggest_categorical("space", list(range(len(encoding.spaces))))
-    space, values = encoding.spaces[which], {}
-    for one in space.parameters:
-        name = f"{space.name}.{one.name}"
+def _asked(trial: Any, encoding: Encoding, which: int) -> Point:  # Any: optuna's trial
+    values: dict[str, Any] = {}
+    for one in encoding.spaces[which].parameters:
         if isinstance(one, Categorical):
-            values[one.name] = trial.suggest_categorical(name, list(range(one.size)))
+            values[one.name] = trial.suggest_categorical(one.name, list(range(one.size)))
         else:
-            values[one.name] = [trial.suggest_float(f"{name}.{n}", 0.0, 1.0) for n in range(len(one.items))]
+            values[one.name] = [trial.suggest_float(f"{one.name}.{n}", 0.0, 1.0) for n in range(len(one.items))]
     return encoding.point(which, values)
 
 

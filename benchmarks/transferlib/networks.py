@@ -27,10 +27,15 @@ from transferlib.patterns import Named
 from transferlib.world import Draw, World
 
 Floats = NDArray[np.float32]
-ENTRIES_SEEN: Final = 1024
-"""Maximum number of entries that a featurizer sees: a quarter of the default, so that pre-training takes minutes."""
-SOURCE_EPOCHS: Final = 30
+ENTRIES_SEEN: Final = 256
+"""Maximum number of entries that a featurizer sees, a sixteenth of the default, so that pre-training takes minutes."""
+SOURCE_EPOCHS: Final = 100
+PATTERNS_A_STEP: Final = 8
+"""Patterns of the source in a step; eight together cost twice as much as one alone, of ENTRIES_SEEN entries."""
 WHOLE_BATCH: Final = 4096
+LED_BATCH: Final = 32 * PATTERNS_A_STEP
+SOURCE_RATE: Final = 3e-4
+"""About the paper's rate times the square root of PATTERNS_A_STEP, as a step is the mean over more patterns."""
 
 
 @dataclass(frozen=True)
@@ -43,9 +48,25 @@ class Variant:
     augmented: bool = False  # concatenated parameters of both platforms instead of mapped ones
 
 
+class WacoFeaturizer(WACONet):
+    """WACONet that also reads groups of patterns, with a row per program, one pattern after the other."""
+
+    def prepare_together(self, patterns: Sequence[Any], n_programs: Sequence[int]) -> tuple[list[Any], torch.Tensor]:
+        """Return the input of each pattern, and the number of the pattern of each program."""
+        counts = torch.repeat_interleave(torch.arange(len(patterns)), torch.tensor(n_programs))
+        return [self.prepare(one) for one in patterns], counts
+
+    def forward(self, seen: Any) -> torch.Tensor:
+        """Return the embedding of one pattern, or that of every program's pattern."""
+        if not isinstance(seen, tuple):
+            return super().forward(seen)
+        patterns, of_program = seen
+        return torch.cat([super(WacoFeaturizer, self).forward(one) for one in patterns]).index_select(0, of_program)
+
+
 FEATURIZERS: Final[Mapping[str, Callable[[], Any]]] = {
     "dash": lambda: InputFeaturizer(ENTRIES_SEEN),
-    "waconet": lambda: WACONet(2, limit=ENTRIES_SEEN),
+    "waconet": lambda: WacoFeaturizer(2, limit=ENTRIES_SEEN),
 }
 LATENTS: Final[Mapping[str, Callable[[Sequence[Any]], LatentEncoder]]] = {
     "table": lambda known: LatentTable(tuple(known)),
@@ -137,27 +158,37 @@ def pretrained(
     kept: Path,
     progress: Callable[[str], object],
     epochs: int = SOURCE_EPOCHS,
+    names: Sequence[str] = tuple(VARIANTS),
 ) -> Networks:
-    """Train all of VARIANTS; networks that `kept` holds for the same patterns and epochs are loaded."""
+    """Train `names` of VARIANTS, and those whose featurizers they share.
+
+    Networks that `kept` holds for the same patterns and epochs are loaded.
+    """
     n_target = 6
     programs = source_programs(patterns, n_target)
     n_source = programs[0].augmented.shape[1] - n_target
     own = target_programs(world, n_source)
     models: dict[str, DashModel] = {}
     described: dict[str, dict[str, torch.Tensor]] = {}
-    for name, variant in VARIANTS.items():
-        path = kept / f"{world.operation}-{len(patterns)}-{epochs}-{name.replace(' ', '-')}.pt"
+    leaders = {one.featurizer: name for name, one in reversed(VARIANTS.items())}
+    needed = {*names, *(leaders[VARIANTS[name].featurizer] for name in names)}
+    for name, variant in [row for row in VARIANTS.items() if row[0] in needed]:
+        path = kept / f"{world.operation}-{len(patterns)}-{epochs}-{ENTRIES_SEEN}-{name.replace(' ', '-')}.pt"
         width = own.augmented.shape[1] if variant.augmented else MAPPED_WIDTH
         torch.manual_seed(0)
         model = DashModel(FEATURIZERS[variant.featurizer](), variant.parts, configuration_inputs=width)
-        leader = next((one for one in models if VARIANTS[one].featurizer == variant.featurizer), None)
-        if leader is not None:
-            model.featurizer = models[leader].featurizer
+        is_led = leaders[variant.featurizer] != name
+        if is_led:
+            model.featurizer = models[leaders[variant.featurizer]].featurizer
         if path.exists():
             model.load_state_dict(torch.load(path, weights_only=True))
         else:
-            _train_on_source(model, variant, patterns, programs, epochs, is_led=leader is not None,
-                             progress=lambda text, name=name: progress(f"{name}: {text}"))  # fmt: skip
+            cases = _source_cases(model, variant, patterns, programs)
+            settings = FewShotSettings(
+                epochs=epochs, rate=SOURCE_RATE, mode="heads" if is_led else "all",
+                batch=LED_BATCH if is_led else WHOLE_BATCH,
+            )  # fmt: skip
+            train(model, cases, settings, _said(name, epochs, progress), state=path.with_suffix(".state"))
             path.parent.mkdir(parents=True, exist_ok=True)
             torch.save(model.state_dict(), path)
         models[name] = model
@@ -167,17 +198,24 @@ def pretrained(
     return Networks(models, described, own)
 
 
-def _train_on_source(
-    model: DashModel, variant: Variant, patterns: Sequence[CpuPattern], programs: Sequence[Programs], epochs: int, *,
-    is_led: bool, progress: Callable[[str], object],
-) -> None:  # fmt: skip
+def _source_cases(
+    model: DashModel, variant: Variant, patterns: Sequence[CpuPattern], programs: Sequence[Programs]
+) -> list[TransferCase]:
+    """Return a case per PATTERNS_A_STEP patterns, in which pairs are of one pattern."""
     cases = []
-    for pattern, program in zip(patterns, programs, strict=True):
-        p, z = program.inputs(variant)
-        cases.append(TransferCase(model.featurizer.prepare(pattern.coordinates), p, z, pattern.ratios))
-    mode = "heads" if is_led else "all"
-    settings = FewShotSettings(epochs=epochs, mode=mode, batch=32 if is_led else WHOLE_BATCH)
-    train(model, cases, settings, lambda epoch, loss: progress(f"epoch {epoch + 1} of {epochs}, loss {loss:.4f}"))
+    for start in range(0, len(patterns), PATTERNS_A_STEP):
+        some = patterns[start : start + PATTERNS_A_STEP]
+        rows = [one.inputs(variant) for one in programs[start : start + PATTERNS_A_STEP]]
+        counts = [len(one.ratios) for one in some]
+        seen = model.featurizer.prepare_together([one.coordinates for one in some], counts)
+        p, z = (np.concatenate([one[side] for one in rows]) for side in (0, 1))
+        ratios = np.concatenate([one.ratios for one in some])
+        cases.append(TransferCase(seen, p, z, ratios, products=np.repeat(np.arange(len(some)), counts)))
+    return cases
+
+
+def _said(name: str, epochs: int, progress: Callable[[str], object]) -> Callable[[int, float], object]:
+    return lambda at, loss: progress(f"{name}: epoch {at + 1} of {epochs}, loss {loss:.4f}")
 
 
 def _descriptions(model: DashModel, matrices: Sequence[Named], folder: Path) -> dict[str, torch.Tensor]:
@@ -212,30 +250,3 @@ def tuned_whole(
     model = fine_tuned(source, cases, settings)
     described = _descriptions(model, [matrix.named for matrix in world.judged], folder)
     return [costs_of(model, described[matrix.named.name], p, z) for matrix in world.judged]
-
-
-def by_paper(
-    patterns: Sequence[CpuPattern], world: World, settings: FewShotSettings, *, kept: Path,
-    progress: Callable[[str], object],
-) -> tuple[DashModel, Programs]:  # fmt: skip
-    """Train DASH's network with its featurizer on the source; an interrupted training continues at its last epoch."""
-    programs = source_programs(patterns, 6)
-    own = target_programs(world, programs[0].augmented.shape[1] - 6)
-    torch.manual_seed(0)
-    model = DashModel(InputFeaturizer(ENTRIES_SEEN))
-    epochs = settings.epochs
-    path = kept / f"{world.operation}-{len(patterns)}-{epochs}-{settings.batch}-{settings.rate:g}.pt"
-    if path.exists():
-        model.load_state_dict(torch.load(path, weights_only=True))
-        return model, own
-    cases = []
-    for pattern, program in zip(patterns, programs, strict=True):
-        p, z = program.inputs(VARIANTS["DASH"])
-        cases.append(TransferCase(model.featurizer.prepare(pattern.coordinates), p, z, pattern.ratios))
-    state = path.with_suffix(".state")
-    train(
-        model, cases, settings, lambda at, loss: progress(f"epoch {at + 1} of {epochs}, loss {loss:.4f}"), state=state
-    )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    torch.save(model.state_dict(), path)
-    return model, own

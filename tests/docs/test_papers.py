@@ -6,8 +6,16 @@ import re
 from pathlib import Path
 
 from autosparse import cli
+from tests.benchmarks.test_bench_papers import QUICK
 
 REPOSITORY = Path(__file__).parents[2]
+PUBLISHED = {
+    "WACO": ("Table", (1, 2, 4, 5, 6, 7, 8), "Figure", (13, 14, 15, "16a", "16b", 17)),
+    "An asymptotic": ("Table", (), "Figure", (6, 7, 8)),
+    "DASH": ("Table", (2,), "Figure", (2, 6, 7, 8, 9, 10, 11, 12, 14)),
+    "STile": ("Table", (5, 6, 7), "Figure", (7, 8, 9, 10, 11, 12, 13, 14)),
+}
+"""Evaluation of each paper: its numbered tables and figures with results."""
 PAGE = REPOSITORY / "docs" / "papers.md"
 REACH = {"default", "option", "command"}
 
@@ -45,3 +53,32 @@ def test_every_component_is_within_a_user_s_reach() -> None:
 def test_every_command_exists() -> None:
     named = set(re.findall(r"python -m autosparse (\w+)", PAGE.read_text(encoding="utf-8")))
     assert named <= set(cli.COMMANDS)
+
+
+def test_every_script_has_a_quick_run_among_the_full_tests() -> None:
+    named = set(re.findall(r"python benchmarks/(\w+\.py)", PAGE.read_text(encoding="utf-8")))
+    assert named == set(QUICK)
+    for name, runs in QUICK.items():
+        source = (REPOSITORY / "benchmarks" / name).read_text(encoding="utf-8")
+        assert '"--quick"' not in source or any("--quick" in given for given in runs), name
+
+
+def test_every_published_table_and_figure_has_a_row() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    for title, (table, tables, figure, figures) in PUBLISHED.items():
+        section = text.partition(f"\n## {title}")[2].partition("\n## ")[0]
+        titles = " ".join(line.split("|")[1] for line in section.splitlines() if line.startswith("| "))
+        found = {f"{kind} {number}" for kind, number in numbered(titles)}
+        wanted = {f"{table} {one}" for one in tables} | {f"{figure} {one}" for one in figures}
+        assert wanted <= found, f"{title}: {sorted(wanted - found)}"
+
+
+def numbered(titles: str) -> list[tuple[str, str]]:
+    """Return (kind, number) of every table and figure in the titles; "Figures 11 to 13" and "8 and 10" are several."""
+    found = []
+    for kind, list_of in re.findall(r"(Table|Figure)s? (\d+[ab]?(?:(?:,| and| to) \d+[ab]?)*)", titles):
+        numbers = re.findall(r"\d+[ab]?", list_of)
+        if " to " in list_of:
+            numbers = [str(one) for one in range(int(numbers[0]), int(numbers[-1]) + 1)]
+        found += [(kind, one) for one in numbers]
+    return found

@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
+import numpy as np
 import torch
 from autosparse.tuner.research.generators.coordinates import Coordinates
 from autosparse.tuner.research.networks.convolution import Rectify, SparseConvolution, SparseFeatures, global_average
@@ -35,6 +37,8 @@ PRESENT: Final = 1 / 3
 """Approximate share of a kernel's offsets at which real patterns have a neighbour."""
 ENTRIES_SEEN: Final = 1 << 12
 """Maximum number of entries read; the first block takes 28,000 multiply-adds per pair of neighbours."""
+ROWS_APART: Final = 1 << (len(BLOCKS) - 1)
+"""Rows of one cell after all poolings; patterns of a group begin at multiples, with at least one empty cell between."""
 PARTS: Final = ("pattern", "configuration", "latent")
 """Inputs of the predictor; the paper's ablation (Figure 7) omits one at a time."""
 
@@ -57,8 +61,31 @@ class MaxPool(torch.nn.Module):
         )
 
 
+@dataclass(frozen=True, eq=False)
+class Together:
+    """Several patterns as one lattice, block after block along the first axis, so that a step computes all of them."""
+
+    lattice: Lattice = field(repr=False)
+    starts: torch.Tensor = field(repr=False)  # first row of each pattern, multiples of ROWS_APART
+    of_program: torch.Tensor = field(repr=False)  # number of the pattern of each program
+    _pattern_of: dict[int, torch.Tensor] = field(default_factory=dict, repr=False)  # of each cell, by level
+
+    def averages(self, features: SparseFeatures, level: int) -> torch.Tensor:
+        """Return the mean over the cells of each pattern, (patterns, channels), after `level` poolings."""
+        if level not in self._pattern_of:
+            rows = features.lattice.coordinates[:, 0].contiguous()
+            self._pattern_of[level] = torch.searchsorted(self.starts >> level, rows, right=True) - 1
+        which = self._pattern_of[level]
+        total = features.values.new_zeros(len(self.starts), features.values.shape[1])
+        n_cells = torch.bincount(which, minlength=len(self.starts)).clamp(min=1)
+        return total.index_add(0, which, features.values) / n_cells[:, None]
+
+
 class InputFeaturizer(torch.nn.Module):
-    """Network from a pattern to (1, PATTERN_WIDTH); above `limit` entries it reads only those in `panels`."""
+    """Network from a pattern to (1, PATTERN_WIDTH); above `limit` entries it reads only those in `panels`.
+
+    From patterns that `prepare_together` joined, the network computes one row per program.
+    """
 
     def __init__(self, limit: int = ENTRIES_SEEN) -> None:
         super().__init__()
@@ -75,18 +102,30 @@ class InputFeaturizer(torch.nn.Module):
         """Return the lattice of the pattern, which does not depend on the weights."""
         return lattice_of(pattern.looked_at(self.limit))
 
-    def forward(self, seen: Lattice) -> torch.Tensor:
-        """Return the embedding s of one pattern."""
-        at, means = SparseFeatures.ones(seen), []
+    def prepare_together(self, patterns: Sequence[Coordinates], n_programs: Sequence[int]) -> Together:
+        """Return matrices as one lattice; the i-th matrix is that of the next ``n_programs[i]`` programs."""
+        some = [one.looked_at(self.limit) for one in patterns]
+        extents = np.array([one.shape for one in some])
+        starts = np.concatenate([[0], np.cumsum(-(-extents[:, 0] // ROWS_APART) * ROWS_APART + 2 * ROWS_APART)])
+        rows = np.concatenate([one.indices[0] + start for one, start in zip(some, starts[:-1], strict=True)])
+        columns = np.concatenate([one.indices[1] for one in some])
+        lattice = Lattice.of(np.stack([rows, columns], axis=1), (int(starts[-1]), int(extents[:, 1].max())))
+        of_program = torch.repeat_interleave(torch.arange(len(some)), torch.tensor(n_programs))
+        return Together(lattice, torch.from_numpy(starts[:-1]), of_program)
+
+    def forward(self, seen: Lattice | Together) -> torch.Tensor:
+        """Return the embedding s of one pattern, or that of every program's pattern."""
+        group = seen if isinstance(seen, Together) else None
+        at, means = SparseFeatures.ones(seen if group is None else group.lattice), []
         for number, block in enumerate(self.blocks, start=1):
             assert isinstance(block, torch.nn.ModuleList)
             for layer in block:
                 at = self.rectify(layer(at))
-            means.append(global_average(at))
+            means.append(global_average(at) if group is None else group.averages(at, number - 1))
             if number < len(self.blocks):
                 at = self.pool(at)
         embedded: torch.Tensor = self.embedding(torch.cat(means, dim=1))
-        return embedded
+        return embedded if group is None else embedded.index_select(0, group.of_program)
 
 
 class StatisticsFeaturizer(torch.nn.Module):

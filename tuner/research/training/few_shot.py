@@ -41,7 +41,8 @@ class TransferCase:
     """Training data of one pattern: inputs p and z, and ratio, of each program.
 
     `seen` is the featurizer's input, or its output s where it is frozen. A case may hold several products of one
-    pattern (widths, dtypes): then `seen` has a row for each program, and only programs of one product are compared.
+    pattern (widths, dtypes) or several patterns: then the embedding has a row for each program, and only programs of
+    one product are compared.
     """
 
     seen: Any = field(repr=False)  # Any: each featurizer has its own type

@@ -50,6 +50,14 @@ def test_twelve_layers_with_the_papers_weights():
     assert made.costs(s, torch.zeros(7, 53), torch.zeros(7, 64)).shape == (7,)
 
 
+def test_patterns_together_have_the_embeddings_that_each_has_alone():
+    made = model()
+    patterns = [pattern(seed, nnz=40 + 9 * seed, size=25 + 7 * seed) for seed in range(4)]
+    together = made.featurizer(made.featurizer.prepare_together(patterns, [1, 2, 0, 3]))
+    alone = torch.cat([made.featurizer(made.featurizer.prepare(patterns[at])) for at in (0, 1, 1, 3, 3, 3)])
+    torch.testing.assert_close(together, alone, rtol=1e-4, atol=1e-5)
+
+
 def test_max_pool_is_the_maximum_over_blocks_that_exist():
     seen = lattice_of(pattern(3))
     values = torch.randn(len(seen), 4)
