@@ -22,6 +22,8 @@ REAL_TYPES: Final = tuple(SCALARS[name].torch for name in REAL)
 """Real dtypes that the C runtime supports."""
 COMPUTED: Final = {SCALARS[name].torch: SCALARS[SCALARS[name].compute].torch for name in HALF}
 """Dtype in which half-precision values are multiplied and summed."""
+coarse_half: Final = max(COMPUTED, key=lambda dtype: torch.finfo(dtype).eps)
+"""The half-precision dtype with the fewer digits."""
 WITH_NUMPY: Final = tuple(
     getattr(torch, row.name)
     for row in sorted(SCALARS.values(), key=lambda row: row.kind != "real")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from autosparse.errors import InputError
+from autosparse.scalar.tensors import coarse_half, narrow_real, wide_real
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -36,11 +37,11 @@ class Buffer:
 
     def float(self) -> Self:
         """Return the matrix with values of float32."""
-        return self.with_values(self.values.float())
+        return self.to(narrow_real)
 
     def double(self) -> Self:
         """Return the matrix with values of float64."""
-        return self.with_values(self.values.double())
+        return self.to(wide_real)
 
     def half(self) -> Self:
         """Return the matrix with values of float16."""
@@ -48,7 +49,7 @@ class Buffer:
 
     def bfloat16(self) -> Self:
         """Return the matrix with values of bfloat16."""
-        return self.with_values(self.values.bfloat16())
+        return self.to(coarse_half)
 
     def is_floating_point(self) -> bool:
         """Return whether the values are real numbers."""

@@ -80,7 +80,7 @@ def autocast(*tensors: torch.Tensor) -> tuple[tuple[torch.Tensor, ...], torch.dt
     Under ``torch.autocast`` tensors that mix float32 with half precision are computed in float32, and the result has
     autocast's dtype, as results of torch.mm have.
     """
-    dtypes = [one.dtype for one in tensors]
+    dtypes: list[Any] = [getattr(one, "dtype", None) for one in tensors]  # `common` refuses what is no tensor
     if len(set(dtypes)) == 1 or not torch.is_autocast_enabled("cpu") or not set(dtypes) <= AUTOCAST:
         return tensors, dtypes[-1]
     return tuple([one.to(narrow_real) for one in tensors]), torch.get_autocast_dtype("cpu")

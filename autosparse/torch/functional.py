@@ -16,7 +16,7 @@ from autosparse.ops import SDDMM
 from autosparse.torch.autograd import functions
 from autosparse.torch.autograd.attention import Additive, DotAttention, additive_scores, weighted_sum
 from autosparse.torch.autograd.compiled import run_as_is
-from autosparse.torch.checks import REAL, autocast, common, ranks, tensor
+from autosparse.torch.checks import REAL, autocast, common, ranks
 from autosparse.torch.matrix import Csr, Sparse, as_csr, upright
 from autosparse.torch.matrix import spmm as spmm  # noqa: PLC0414  re-exported: users look for it here
 
@@ -32,7 +32,7 @@ def sddmm(A: Sparse, X: torch.Tensor, Y: torch.Tensor) -> Csr:
     tensor([3., 3.])
     """
     A = as_csr(A)
-    (own, X, Y), result = autocast(A.rows.fit(A.values), tensor(SDDMM.name, X), tensor(SDDMM.name, Y))
+    (own, X, Y), result = autocast(A.rows.fit(A.values), X, Y)
     dtype = common(SDDMM.name, own, X, Y)
     if X.dim() != 2 or Y.dim() != 2 or X.shape[1] != Y.shape[0] or (X.shape[0], Y.shape[1]) != tuple(A.shape):
         raise ShapeError.unfit(SDDMM.name, wanted="A (n, m), X (n, K), Y (K, m)", A=A.shape, X=X.shape, Y=Y.shape)
@@ -79,7 +79,7 @@ def attention(
     """
     A = as_csr(A)
     rows = upright(A, "attention")
-    (Q, K, V), result = autocast(*(tensor("attention", one) for one in (Q, K, V)))
+    (Q, K, V), result = autocast(Q, K, V)
     dtype = common("attention", Q, K, V, known=REAL)
     wanted = "A (n, m), Q (n, H, D), K (m, H, D), V (m, H, F), all with or all without H, D of 1 or more"
     ranks("attention", wanted=wanted, dims=(2, 3), Q=Q, K=K, V=V)
@@ -112,7 +112,7 @@ def gat(
     """
     A = as_csr(A)
     rows = upright(A, "gat")
-    (target, source, V), result = autocast(*(tensor("gat", one) for one in (target, source, V)))
+    (target, source, V), result = autocast(target, source, V)
     dtype = common("gat", target, source, V, known=REAL)
     wanted = "A (n, m), target (n, H), source (m, H), V (m, H, F), all with or all without H"
     ranks("gat", wanted=wanted, dims=(2, 3), V=V)

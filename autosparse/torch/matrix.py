@@ -218,7 +218,7 @@ def _spmm(A: Sparse, X: torch.Tensor, reduce: str) -> torch.Tensor:
     A = as_csr(A)
     if reduce not in REDUCTIONS:
         raise OptionError.bad_value("reduce", reduce, domain=f"one of {', '.join(REDUCTIONS)}", source="argument")
-    (values, dense), result = autocast(A.rows.fit(A.values), tensor("spmm", X))
+    (values, dense), result = autocast(A.rows.fit(A.values), X)
     dtype = common("spmm", values, dense, known=REAL if reduce in ORDERED else NUMBERS)
     if X.dim() not in (1, 2) or X.shape[0] != A.shape[1]:
         raise ShapeError.matmul(tuple(A.shape), tuple(X.shape))

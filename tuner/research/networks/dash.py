@@ -116,7 +116,7 @@ class InputFeaturizer(torch.nn.Module):
     def forward(self, seen: Lattice | Together) -> torch.Tensor:
         """Return the embedding s of one pattern, or that of every program's pattern."""
         group = seen if isinstance(seen, Together) else None
-        at, means = SparseFeatures.ones(seen if group is None else group.lattice), []
+        at, means = SparseFeatures.ones(seen.lattice if isinstance(seen, Together) else seen), []
         for number, block in enumerate(self.blocks, start=1):
             assert isinstance(block, torch.nn.ModuleList)
             for layer in block:
