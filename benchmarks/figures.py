@@ -2,7 +2,7 @@
 
     python benchmarks/figures.py                          # every page and plot
     python benchmarks/figures.py --check                  # nothing is written; names what differs
-    python benchmarks/figures.py programs xeon480/totals  # some of them
+    python benchmarks/figures.py programs totals          # some of them
     python benchmarks/figures.py --summarise programs     # the summary anew, from the raw file or its archive
 
 `NAME.summary.json` holds the fields of the raw file `NAME.jsonl` that the page and the plot read, rounded to as many
@@ -35,13 +35,6 @@ def totals(path: Path) -> str:
     from peerlib.totals_report import markdown
 
     return markdown(ResultFile(path).cases(dtype="float32", threads=2))
-
-
-def totals_plot(path: Path, out: Path) -> None:
-    """Draw the plot of `totals.py`."""
-    from peerlib.totals_report import draw
-
-    draw(out, ResultFile(path).cases(dtype="float32", threads=2))
 
 
 def small(path: Path) -> str:
@@ -86,13 +79,6 @@ def einsum_first(path: Path) -> str:
     return written(path, write_table)
 
 
-def hybrid_costs(path: Path) -> str:
-    """Return the page of `hybrid_costs.py`."""
-    from hybrid_costs import report
-
-    return report(ResultFile(path).cases()) + "\n"
-
-
 def ablation(path: Path) -> str:
     """Return the page of `ablation.py`."""
     from ablation import report
@@ -106,15 +92,6 @@ def transfer(path: Path) -> str:
 
     measured = (read_bytes(path.with_name(OF_GPUS)) or b"").decode().splitlines()
     return page(list(ResultFile(path).lines()), [json.loads(line) for line in measured])
-
-
-def gnn_plot(path: Path, out: Path) -> None:
-    """Draw the plot of `gnn.py`: networks in float32, graph by graph, and pruned layers."""
-    from gnn import draw
-
-    records = [one for one in ResultFile(path).cases() if one.get("dtype") != "float64"]
-    graphs = list(dict.fromkeys(one["graph"] for one in records))
-    draw(sorted(records, key=lambda one: graphs.index(one["graph"])), out)
 
 
 def written(path: Path, write_table: Callable[[Path], None]) -> str:
@@ -150,9 +127,7 @@ class Figure:
 FIGURES: Final[Mapping[str, Figure]] = {
     "ablation": Figure(ablation),
     "einsum_first": Figure(einsum_first),
-    "gnn": Figure(plot=gnn_plot),
     "holding": Figure(holding),
-    "hybrid_costs": Figure(hybrid_costs, is_raw=True),
     "programs": Figure(programs),
     "small_products": Figure(small),
     "solvers": Figure(solvers, is_raw=True),
@@ -160,8 +135,6 @@ FIGURES: Final[Mapping[str, Figure]] = {
     "totals": Figure(totals, is_cut=True),
     "totals_open": Figure(totals, is_cut=True),
     "transfer": Figure(transfer, is_raw=True),
-    "xeon480/totals": Figure(totals, totals_plot, is_cut=True),
-    "xeon480/totals-open": Figure(totals, is_cut=True),
 }
 """Name of raw file, summary, page and plot, without suffix, relative to `benchmarks/results` -> how to make them."""
 

@@ -39,8 +39,9 @@ pool, 100 distinct configurations each. Speedups are geometric means over the de
 over draws; "share" is top 1 and top 5 over the exhaustive optimum. Networks: rows "(60)" have 60
 patterns of the CPU as their source, for 30 epochs, 1,024 entries seen. Rows without it, none of which is recorded yet,
 have 300 patterns of `benchmarks/data` for 100 epochs with the featurizer (the paper: 100 for 100), eight patterns in a
-step, 256 entries seen. The featurizer is frozen on the target but for "all layers", which has the paper's settings there. Ablations share
-the whole network's featurizer. "The paper's settings (60)": rate 1e-4, batches of 32, all layers for 100 epochs on the target, 50 epochs on the source.
+step, 256 entries seen. The featurizer is frozen on the target but for "all layers", which has the paper's settings
+there. Ablations share the whole network's featurizer. "The paper's settings (60)": rate 1e-4, batches of 32, all layers
+for 100 epochs on the target, 50 epochs on the source.
 """
 OLD: Final = " (60)"
 """Suffix of networks that were trained on the older, smaller source."""

@@ -46,7 +46,7 @@ def test_design_notes_are_few_and_listed():
 
 def test_every_archived_page_belongs_to_one_note():
     named = [int(n) for note in NOTES for n in re.findall(r"\d+", note.read_text(encoding="utf-8").splitlines()[-1])]
-    with tarfile.open(DESIGN / "archive" / "pages.tar.xz") as archive:
+    with tarfile.open(REPOSITORY / "benchmarks" / "data" / "design.tar.xz") as archive:
         pages = sorted(int(name[:4]) for name in archive.getnames())
     assert sorted(named) == pages
     listed = re.findall(r"^\| (\d+) \|", (DESIGN / "archive" / "README.md").read_text(encoding="utf-8"), re.MULTILINE)

@@ -108,12 +108,18 @@ def store() -> None:
     COMPRESSED.write_bytes(lzma.compress(json.dumps(texts, indent=1).encode(), preset=9 | lzma.PRESET_EXTREME))
 
 
+def difference(before: str, now: str) -> str:
+    """Return the lines that differ as a message; "" if none do."""
+    if before == now:
+        return ""
+    diff = difflib.unified_diff(before.splitlines(), now.splitlines(), "golden", "emitted", n=3, lineterm="")
+    return "\n".join(["read the diff, then the docstring of this file", *diff])
+
+
 @pytest.mark.parametrize("name", KERNELS)
 def test_emitted_c_is_the_golden_text(name: str) -> None:
-    before, now = golden()[name], source(name)
-    if before != now:
-        diff = difflib.unified_diff(before.splitlines(), now.splitlines(), "golden", "emitted", n=3, lineterm="")
-        pytest.fail("\n".join(["read the diff, then the docstring of this file", *diff]))
+    if reason := difference(golden()[name], source(name)):
+        pytest.fail(reason)
 
 
 def test_every_golden_text_has_a_kernel() -> None:

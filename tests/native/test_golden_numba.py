@@ -1,20 +1,22 @@
-"""Tests of emitted Python against golden files, as in `test_golden`.
+"""Tests of emitted Python against golden texts, which are kept compressed as in `test_golden`.
 
-To update the files after an intended change: python -m tests.native.test_golden_numba
+To update the texts after an intended change: python -m tests.native.test_golden_numba
 """
 
 from __future__ import annotations
 
+import json
+import lzma
 from typing import Final
 
 import pytest
 from autosparse._native.ir.spec import KernelSpec
 from autosparse._native.numba.emit import emit
 
-from tests.native.test_golden import FOLDER as C_FOLDER
+from tests.native.test_golden import FOLDER, difference
 from tests.native.test_golden import KERNELS as C_KERNELS
 
-FOLDER: Final = C_FOLDER.parent / "numba_kernels"
+COMPRESSED: Final = FOLDER / "numba_kernels.json.xz"
 KERNELS: Final = {
     name: C_KERNELS[name] for name in ("csr_spmm_avx2", "bcsr_spmv_avx2", "sell_spmv_avx512", "csc_search_baseline")
 }
@@ -24,9 +26,16 @@ def source(name: str) -> str:
     return emit(KernelSpec("matmul", *KERNELS[name]))
 
 
+def golden() -> dict[str, str]:
+    """Return the golden text of each kernel."""
+    texts: dict[str, str] = json.loads(lzma.decompress(COMPRESSED.read_bytes()))
+    return texts
+
+
 @pytest.mark.parametrize("name", KERNELS)
-def test_emitted_python_is_the_golden_file(name: str) -> None:
-    assert source(name) == (FOLDER / f"{name}.txt").read_text(encoding="utf-8"), "read the diff, then the docstring"
+def test_emitted_python_is_the_golden_text(name: str) -> None:
+    if reason := difference(golden()[name], source(name)):
+        pytest.fail(reason)
 
 
 @pytest.mark.parametrize("name", KERNELS)
@@ -34,11 +43,10 @@ def test_emitted_python_parses(name: str) -> None:
     compile(source(name), name, "exec")
 
 
-def test_every_golden_file_has_a_kernel() -> None:
-    assert {path.stem for path in FOLDER.iterdir()} == set(KERNELS)
+def test_every_golden_text_has_a_kernel() -> None:
+    assert set(golden()) == set(KERNELS)
 
 
 if __name__ == "__main__":
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    for each in KERNELS:
-        (FOLDER / f"{each}.txt").write_text(source(each), encoding="utf-8")
+    written = json.dumps({each: source(each) for each in sorted(KERNELS)}, indent=1).encode()
+    COMPRESSED.write_bytes(lzma.compress(written, preset=9 | lzma.PRESET_EXTREME))
