@@ -100,8 +100,11 @@ class OptionalBuildExt(build_ext):
         """Build the runtime's sources as `folder`/LIBRARY and write `folder`/_runtime.py with `ffi` and `lib`."""
         from cffi import FFI
 
+        identity = Path(self.build_temp) / "_identity.c"  # the module's source, which needs the headers, has it too
+        identity.parent.mkdir(parents=True, exist_ok=True)
+        identity.write_text(runpy.run_path(str(HERE / RUNTIME))["_identity"]((), ()), encoding="utf-8")
         objects = self.compiler.compile(
-            [source for source in ext.sources if Path(source).name != "autosparse._native._runtime.c"],
+            [one for one in ext.sources if Path(one).name != "autosparse._native._runtime.c"] + [str(identity)],
             output_dir=self.build_temp,
             include_dirs=ext.include_dirs,
             extra_postargs=[*ext.extra_compile_args, "-fvisibility=default"],
