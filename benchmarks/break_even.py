@@ -5,10 +5,11 @@
     python benchmarks/break_even.py --quick                                # a generated matrix, to check the script
 
 Every cell is a process of its own with an empty cache, default settings and the matrix made by ``asp.csr(m)``. The
-process computes SpMV in a loop for `--seconds`. It then times the default kernel and the kernel that ``A.tune()``
-finds, in turns. T(n) are the seconds of the first n products of the loop, and d those of a product by the default
-kernel. The break-even is the smallest N with T(n) <= n d for every n >= N of the loop. The greatest excess is the
-maximum of T(n) - n d, in products of d. `end` is the speed of the loop's last tenth over the tuned kernel's.
+process computes SpMV in a loop for `--seconds`, and then for half as long with ``effort="off"``. It then times the
+default kernel and the kernel that ``A.tune()`` finds, in turns. T(n) are the seconds of the first n products of the
+first loop, and d the mean of those of the second one, so that both count interruptions. The break-even is the smallest
+N with T(n) <= n d for every n >= N of the loop. The greatest excess is the maximum of T(n) - n d, in products of d.
+`end` is the speed of the loop's last third over the tuned kernel's.
 
 `--part gains` compares the gain over the default kernel of ``tune(effort="measure")`` without a compiler with the gain
 with one, for 1, 8, 32 and 256 columns.
@@ -53,7 +54,7 @@ class Loop:
 
     default_us: float
     tuned_us: float
-    end_us: float  # median of the loop's last tenth
+    end_us: float  # median of the loop's last third
     n: int
     break_even: int | None  # products, or None if the loop ended before
     excess: float  # in products of the default kernel
@@ -80,7 +81,7 @@ def matrix(path: str, dtype: str) -> Any:
     import scipy.sparse as sps
 
     if path:
-        return sps.csr_array(load(find_matrices(Path(path))[0]).astype(dtype))
+        return sps.csr_array(load(Path(path), dtype=dtype))
     m = sps.random_array((20_000, 20_000), density=5e-4, format="csr", rng=np.random.default_rng(0))
     return sps.csr_array(m.astype(dtype))
 
@@ -91,6 +92,18 @@ def loop(path: str, dtype: str, seconds: float) -> Loop:
 
     m = matrix(path, dtype)
     A, x = asp.csr(m), np.ones(m.shape[1], dtype)
+    times = timed(A, x, seconds)
+    with asp.options(effort="off"):
+        plain_s = statistics.fmean(timed(A, x, seconds / 2))
+    A.tune()
+    default_s, tuned_s = paces(A, x)
+    even, excess = break_even(times, plain_s)
+    end_s = statistics.median(times[-max(len(times) // 3, 1) :])
+    return Loop(1e6 * default_s, 1e6 * tuned_s, 1e6 * end_s, len(times), even, excess)
+
+
+def timed(A: Any, x: Any, seconds: float) -> list[float]:
+    """Return the seconds of each product of a loop."""
     times: list[float] = []
     begin = last = time.perf_counter()
     while last - begin < seconds:
@@ -98,11 +111,7 @@ def loop(path: str, dtype: str, seconds: float) -> Loop:
         now = time.perf_counter()
         times.append(now - last)
         last = now
-    A.tune()
-    default_s, tuned_s = paces(A, x)
-    even, excess = break_even(times, default_s)
-    end_s = statistics.median(times[-max(len(times) // 10, 1) :])
-    return Loop(1e6 * default_s, 1e6 * tuned_s, 1e6 * end_s, len(times), even, excess)
+    return times
 
 
 def paces(A: Any, X: Any) -> tuple[float, float]:
