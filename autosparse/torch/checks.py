@@ -81,6 +81,8 @@ def autocast(*tensors: torch.Tensor) -> tuple[tuple[torch.Tensor, ...], torch.dt
     autocast's dtype, as results of torch.mm have.
     """
     dtypes: list[Any] = [getattr(one, "dtype", None) for one in tensors]  # `common` refuses what is no tensor
+    if len(tensors) == 2 and dtypes[0] is dtypes[1]:  # a set would take longer than the rest of this function
+        return tensors, dtypes[0]
     if len(set(dtypes)) == 1 or not torch.is_autocast_enabled("cpu") or not set(dtypes) <= AUTOCAST:
         return tensors, dtypes[-1]
     return tuple([one.to(narrow_real) for one in tensors]), torch.get_autocast_dtype("cpu")

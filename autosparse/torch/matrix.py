@@ -222,9 +222,11 @@ def _spmm(A: Sparse, X: torch.Tensor, reduce: str) -> torch.Tensor:
     dtype = common("spmm", values, dense, known=REAL if reduce in ORDERED else NUMBERS)
     if X.dim() not in (1, 2) or X.shape[0] != A.shape[1]:
         raise ShapeError.matmul(tuple(A.shape), tuple(X.shape))
-    values, dense = values.to(dtype), dense.to(dtype)
+    if dtype is not dense.dtype:
+        values, dense = values.to(dtype), dense.to(dtype)
     if reduce == "sum":
-        return functions.product(A.rows, values, dense, transposed=A.is_transposed).to(result)
+        product = functions.product(A.rows, values, dense, transposed=A.is_transposed)
+        return product if product.dtype is result else product.to(result)
     rows = upright(A, f"spmm(reduce={reduce!r})")
     flat = dense.unsqueeze(1) if X.dim() == 1 else dense
     found = functions.reduction(rows, values, flat, reduce)
