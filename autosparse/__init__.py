@@ -18,12 +18,12 @@ import os.path
 from typing import TYPE_CHECKING, Any
 
 from autosparse import forking as forking  # first: later forks wait for imports of other threads
-from autosparse._version import __version__ as __version__
 
 if TYPE_CHECKING:
     # SciPy has modules `csr` and `csc`. Of two imports of a name mypy takes the first and pyright the last, so this
     # package's names come first and last.
     from autosparse._names import *  # noqa: F403
+    from autosparse._version import __version__ as __version__
     from scipy.sparse import *  # isort: skip  # noqa: F403
     from autosparse._names import *  # isort: skip  # noqa: F403
 
@@ -83,6 +83,8 @@ def __getattr__(name: str) -> Any:  # Any: the attribute of the home module
         value = getattr(_without_garbage(_HOME_OF[name]), name)
     elif name in _SUBMODULES or name in _DEPRECATED:
         value = importlib.import_module(f"{__name__}.{name}")
+    elif name == "__version__":
+        value = importlib.import_module("autosparse._version").__version__
     elif name == "__all__":
         value = sorted({*_HOME_OF, *_scipy_names()})
     elif not name.startswith("_") and not _is_module(name) and name in _scipy_names():
