@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, Final
@@ -180,9 +181,10 @@ def _set_state(self: Any, state: list[Any]) -> None:
         object.__setattr__(self, one.name, value)
 
 
-@dataclasses.dataclass(init=False, repr=False, eq=False)
-class _Sample:
-    value: int
+@functools.cache
+def _sample() -> Any:  # Any: a class
+    """Return a class that the standard decorator made."""
+    return dataclasses.make_dataclass("_Sample", ["value"], init=False, repr=False, eq=False)
 
 
 _KIND: Final = "_field_type"
@@ -202,7 +204,7 @@ class _Reflected(_Late):
         self.fields = fields
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:  # Any: of the standard library
-        sample: Any = _Sample
+        sample = _sample()
         for one in self.fields:
             setattr(one, _KIND, getattr(dataclasses.fields(sample)[0], _KIND))
         self.cls.__dataclass_fields__ = {one.name: one for one in self.fields}  # type: ignore[attr-defined]
@@ -274,7 +276,7 @@ def _process(cls: type, *, eq: bool, frozen: bool, slots: bool, kw_only: bool) -
     for name in ("__dataclass_fields__", "__dataclass_params__"):
         placed[name] = _Reflected(name, tuple(fields.values()))
     placed["__match_args__"] = tuple(name for name, one in fields.items() if one.init and not one.kw_only)
-    if hasattr(_Sample, "__replace__"):
+    if sys.version_info >= (3, 13):
         placed["__replace__"] = dataclasses.replace
     if frozen:
         placed |= {"__setattr__": _refuse_to_set, "__delattr__": _refuse_to_delete}

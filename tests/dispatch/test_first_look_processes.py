@@ -113,9 +113,11 @@ ALLOWED = {
                            "kernels.precompiled", "kernels.shipped", "storage", "storage.levels", "storage.dictionary",
                            "storage.packers", "storage.packing", "storage.row_orders", "storage.rows",
                            "storage.slices", "storage.stored"},
-    "autosparse": {"log"},
+    "autosparse": {"_version", "log"},
 }  # fmt: skip
 """Modules that loading a remembered plan may import. Who adds one must say why it is needed.
+
+Records name the version that wrote them (`_version`).
 
 `core.solver` and `trials.served` name the choice that a trial runs; `ops.tuned` and `targets` hold the operation's
 tuning row, which was part of `ops.matmul`. `ir.slice_layout` holds constants that were part of `storage.slices`.
