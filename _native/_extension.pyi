@@ -45,8 +45,20 @@ def small_product(
 
 def compile_sweep(
     steps: tuple[tuple[Any, ...], ...], n_threads: int, /
-) -> tuple[Callable[..., tuple[Any, ...]], Callable[[int, NDArray[Any]], None]] | None:
-    """Return (run, bind) of a sweep (`linalg.sweeps`), or None if the steps do not fit each other."""
+) -> tuple[Callable[..., tuple[Any, ...]], Callable[[int, NDArray[Any]], None], Callable[..., Any]] | None:
+    """Return (run, bind, after) of a sweep (`linalg.sweeps`), or None if the steps do not fit each other.
+
+    `after` takes the method `run` of a FastCall, the arguments of that method, and the coefficients of the sweep. It
+    computes the product, executes the sweep, and returns the dot products, or None if the fast call did not serve.
+    """
+
+def sweep_product(
+    sweep: int, enter: Callable[..., bool], operand: Any, B: object, out: object, options: object, transposed: bool, /
+) -> bool:
+    """Compute a product by `enter`, the method `run` of a FastCall, and execute a sweep over the rows of `out`.
+
+    `sweep` is the address of an asp_sweep with its coefficients. Returns whether both were done; else neither was.
+    """
 
 def make_field(
     owner: type, operand_type: type, slot: object, position: int, name: str, doc: str, fetch: Callable[[Any], Any],

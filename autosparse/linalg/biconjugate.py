@@ -18,6 +18,7 @@ from autosparse.linalg.arguments import (
     solved,
     takes_columns,
 )
+from autosparse.linalg.product_sweeps import ProductSweep
 from autosparse.linalg.solves import Solve
 from autosparse.linalg.sweeps import Combine, Dot, Sweep
 
@@ -83,23 +84,34 @@ class _BiconjugateVectors:
         p_hat, r_hat = hats or (p, r)
         self.r, self.p, self.v, self.t, self.p_hat, self.r_hat = r, p, v, t, p_hat, r_hat
         x = system.x
-        residual(system, system.product(), r)
+        product = system.product()
+        residual(system, product, r)
         shadow[...] = r
         self.measure = Sweep([Dot(r, r), Dot(shadow, r)])
         self.begin = Sweep([Combine(p, (r,)), *M.steps(p, p_hat)])
         self.turn = Sweep([Combine(p, (p, v, r)), *M.steps(p, p_hat)])
-        self.shadowed = Sweep([Dot(shadow, v)])
+        self._shadowed = ProductSweep(product, [Dot(shadow, v)])
         self.half = Sweep([Combine(r, (r, v)), Dot(r, r), *M.steps(r, r_hat)])
         self.half_step = Sweep([Combine(x, (x, p_hat))])
-        self.minimize = Sweep([Dot(t, r), Dot(t, t)])
+        self._minimize = ProductSweep(product, [Dot(t, r), Dot(t, t)])
         # x is updated first, because without M r_hat is r
         self.step = Sweep([Combine(x, (x, p_hat, r_hat)), Combine(r, (r, t)), Dot(r, r), Dot(shadow, r)])
+
+    def shadowed(self) -> Scalar:
+        """Write v = A M p; return the dot product of the shadow residual and v."""
+        self.M.apply(self.p, self.p_hat)
+        return self._shadowed(self.p_hat, self.v)[0]  # type: ignore[no-any-return]
+
+    def minimize(self) -> tuple[Scalar, Scalar]:
+        """Write t = A M r; return the dot products t.r and t.t."""
+        self.M.apply(self.r, self.r_hat)
+        return self._minimize(self.r_hat, self.t)  # type: ignore[return-value]
 
 
 def _bicgstab(
     system: System, solve: Solve, limit: float, maxiter: int, callback: Callback | None
 ) -> tuple[Vector, int]:
-    product, x, has = system.product(), system.x, _BiconjugateVectors(system, solve)
+    x, has = system.x, _BiconjugateVectors(system, solve)
     least = float(np.finfo(system.dtype).eps) ** 2
     before: Scalar | None = None
     alpha: Scalar = 0.0
@@ -119,8 +131,7 @@ def _bicgstab(
         else:
             beta: Scalar = divided(rho, before) * divided(alpha, omega)
             has.turn(beta, -beta * omega, 1.0)
-        has.M.multiply(product, has.p, has.p_hat, has.v)
-        (rv,) = has.shadowed()
+        rv = has.shadowed()
         if rv == 0:
             return x, -11
         alpha = divided(rho, rv)
@@ -128,7 +139,6 @@ def _bicgstab(
         if root(ss, system.dtype) < limit:
             has.half_step(1.0, alpha)
             return x, 0
-        has.M.multiply(product, has.r, has.r_hat, has.t)
         omega = divided(*has.minimize())
         before = rho
         rr, rho = has.step(1.0, alpha, omega, 1.0, -omega)

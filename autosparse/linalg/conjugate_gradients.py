@@ -18,6 +18,7 @@ from autosparse.linalg.arguments import (
     solved,
     takes_columns,
 )
+from autosparse.linalg.product_sweeps import ProductSweep
 from autosparse.linalg.solves import Solve
 from autosparse.linalg.sweeps import Combine, Dot, Step, Sweep
 
@@ -96,7 +97,7 @@ class _Directions:
         self._turn = Sweep([turn] if is_x_current else [*step, turn])
         self._finish = None if is_x_current else Sweep(step)
         self._rz = Sweep([Dot(r, self._z)]) if M.is_product else None
-        self._copy, self._curvature = Sweep([Combine(p, (self._z,))]), Sweep([Dot(p, q)])
+        self._copy, self._curvature = Sweep([Combine(p, (self._z,))]), ProductSweep(product, [Dot(p, q)])
         self._left: Scalar = 0.0  # length of the pending step of x
 
     def begin(self) -> tuple[Scalar, ...]:
@@ -121,8 +122,8 @@ class _Directions:
         self._left = 0.0
 
     def curvature(self) -> Scalar:
-        """Return the dot product of p and q."""
-        return self._curvature()[0]  # type: ignore[no-any-return]
+        """Write q = A p; return the dot product of p and q."""
+        return self._curvature(self.p, self.q)[0]  # type: ignore[no-any-return]
 
     def descend(self, alpha: Scalar) -> tuple[Scalar, ...]:
         """Compute x += alpha p (possibly delayed) and r -= alpha q; return the dot products of r as `begin` does."""
@@ -138,7 +139,7 @@ class _Directions:
 
 
 def _cg(system: System, solve: Solve, limit: float, maxiter: int, callback: Callback | None) -> tuple[Vector, int]:
-    product, vectors = system.product(), _Directions(system, solve, is_x_current=callback is not None)
+    vectors = _Directions(system, solve, is_x_current=callback is not None)
     squares, before, info = vectors.begin(), None, maxiter
     for _ in range(maxiter):
         size = root(squares[0], system.dtype)
@@ -148,7 +149,6 @@ def _cg(system: System, solve: Solve, limit: float, maxiter: int, callback: Call
             break
         rz = vectors.rz(squares)
         vectors.turn(None if before is None else divided(rz, before))
-        product(vectors.p, vectors.q)
         squares = vectors.descend(divided(rz, vectors.curvature()))
         before = rz
         if callback:
