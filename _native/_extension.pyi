@@ -52,6 +52,17 @@ def compile_sweep(
     computes the product, executes the sweep, and returns the dot products, or None if the fast call did not serve.
     """
 
+def advance_cg(
+    product: tuple[Any, ...], sweeps: tuple[Callable[..., Any], ...], numbers: tuple[float, ...], n_most: int, /
+) -> tuple[int, int, float, float, float, float, float, float]:
+    """Run at most `n_most` iterations of conjugate gradients on a real system.
+
+    `product` holds the method `run` of a FastCall and its arguments, `sweeps` builtins of the sweeps that turn p,
+    compute p.q, and change r, and `numbers` r.r, r.z, the last r.z, the pending step of x, and the norm that ends the
+    solve. Returns the number of whole iterations, where the last one ended (0: between iterations, 1: before the
+    product, 2: p.q is 0), r.r, r.z, the last r.z, the pending step, p.q, and the least norm.
+    """
+
 def sweep_product(
     sweep: int, enter: Callable[..., bool], operand: Any, B: object, out: object, options: object, transposed: bool, /
 ) -> bool:

@@ -40,6 +40,8 @@ small_product: Final = _function("small_product")
 """Function that computes a small product; None: unavailable."""
 compile_sweep: Final = _function("compile_sweep")
 """Function that compiles a sweep (`linalg.sweeps`); None: unavailable."""
+advance_cg: Final = _function("advance_cg")
+"""Function that runs iterations of conjugate gradients; None: unavailable."""
 sweep_product: Final = _function("sweep_product")
 """Function that computes a product and executes a sweep over the rows of its result; None: unavailable."""
 references: Final = _function("references")

@@ -100,6 +100,11 @@ int asp_watch_refreshes(asp_watch *watch, asp_fields *operand, int n_threads);
 PyObject *asp_look_run(PyObject *module, PyObject *const *args, Py_ssize_t n_args);
 PyObject *asp_small_product_run(PyObject *module, PyObject *const *args, Py_ssize_t n_args);
 PyObject *asp_compile_sweep(PyObject *module, PyObject *const *args, Py_ssize_t n_args);
+PyObject *asp_advance_cg(PyObject *module, PyObject *const *args, Py_ssize_t n_args);
+/* Return the sweep that a builtin made by compile_sweep executes; NULL, with an exception set, for other objects. */
+const asp_sweep *asp_sweep_of(PyObject *builtin);
+/* Execute a sweep, without the GIL if its vectors are long; return ASP_OK or ASP_NO_MEMORY. */
+int asp_sweep_execute(const asp_sweep *sweep);
 PyObject *asp_sweep_product(PyObject *module, PyObject *const *args, Py_ssize_t n_args);
 PyObject *asp_empty(PyObject *module, PyObject *args);
 int asp_make_handlers(void);

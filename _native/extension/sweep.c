@@ -39,6 +39,25 @@ static asp_sweep *sweep_of(PyObject *self)
     return PyCapsule_GetPointer(PyTuple_GET_ITEM(self, 0), NULL);
 }
 
+const asp_sweep *asp_sweep_of(PyObject *builtin)
+{
+    PyObject *self = PyCFunction_Check(builtin) ? PyCFunction_GetSelf(builtin) : NULL;
+    if (self && PyTuple_Check(self) && PyTuple_GET_SIZE(self) == 2 && PyCapsule_CheckExact(PyTuple_GET_ITEM(self, 0)))
+        return sweep_of(self);
+    PyErr_Format(PyExc_TypeError, "the builtin of a sweep is needed, not %.100s", Py_TYPE(builtin)->tp_name);
+    return NULL;
+}
+
+int asp_sweep_execute(const asp_sweep *sweep)
+{
+    if (sweep->n <= SWEEP_SHORT) return runtime.asp_sweep_run(sweep);
+    int status;
+    Py_BEGIN_ALLOW_THREADS;
+    status = runtime.asp_sweep_run(sweep);
+    Py_END_ALLOW_THREADS;
+    return status;
+}
+
 /* Store all coefficients; return 0, with an exception set, if they do not fit. */
 static int sweep_coefficients(const asp_sweep *sweep, PyObject *const *args, Py_ssize_t n_args)
 {
@@ -80,15 +99,7 @@ static PyObject *sweep_run(PyObject *self, PyObject *const *args, Py_ssize_t n_a
 {
     const asp_sweep *sweep = sweep_of(self);
     if (!sweep || !sweep_coefficients(sweep, args, n_args)) return NULL;
-    int status;
-    if (sweep->n <= SWEEP_SHORT)
-        status = runtime.asp_sweep_run(sweep);
-    else {
-        Py_BEGIN_ALLOW_THREADS;
-        status = runtime.asp_sweep_run(sweep);
-        Py_END_ALLOW_THREADS;
-    }
-    return status ? PyErr_NoMemory() : sweep_dots(sweep);
+    return asp_sweep_execute(sweep) ? PyErr_NoMemory() : sweep_dots(sweep);
 }
 
 /* State while a sweep is compiled. */

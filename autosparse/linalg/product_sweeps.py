@@ -8,7 +8,7 @@ from typing import Any
 from autosparse.arrays.family import AutoSparseMatrix
 from autosparse.config import decisive_options
 from autosparse.linalg.operators import MatrixProduct, Product
-from autosparse.linalg.sweeps import ColumnSweep, Step, Sweep, Vector
+from autosparse.linalg.sweeps import ColumnSweep, Run, Step, Sweep, Vector
 
 
 def _fast_call(matrix: AutoSparseMatrix, x: Vector, out: Vector) -> tuple[Any, ...] | None:
@@ -31,13 +31,25 @@ class ProductSweep:
     (3.0,)
     """
 
-    __slots__ = ("_after", "_matrix", "_product", "_run", "bind")
+    __slots__ = ("_after", "_matrix", "_product", "bind", "run")
+
+    run: Run
+    """The sweep alone."""
 
     def __init__(self, product: Product, steps: Sequence[Step]) -> None:
         sweep = Sweep(steps)
-        self._product, self._run, self.bind = product, sweep.run, sweep.bind
+        self._product, self.run, self.bind = product, sweep.run, sweep.bind
         self._after = sweep.after
         self._matrix = product.matrix if isinstance(product, MatrixProduct) and self._after is not None else None
+
+    @property
+    def is_fused(self) -> bool:
+        """Return whether fast calls may compute the product and the sweep."""
+        return self._matrix is not None
+
+    def fast_call(self, x: Vector, out: Vector) -> tuple[Any, ...] | None:
+        """Return the function that may compute out = A x without Python, and its arguments; None if there is none."""
+        return None if self._matrix is None else _fast_call(self._matrix, x, out)
 
     def __call__(self, x: Vector, out: Vector, *coefficients: complex) -> tuple[Any, ...]:
         """Write A x to out, and execute the steps with these coefficients; return the dot products."""
@@ -47,7 +59,7 @@ class ProductSweep:
             if found is not None:
                 return found
         self._product(x, out)
-        return self._run(*coefficients)
+        return self.run(*coefficients)
 
 
 class ColumnProductSweep:
