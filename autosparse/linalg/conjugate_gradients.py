@@ -123,7 +123,7 @@ class _Directions:
             return 0, _BETWEEN, numbers[:3], math.inf
         *given, limit = numbers
         sweeps = self._turn.run, self._curvature.run, self._descend.run
-        n, end, *found, self._left, _, best = python_objects.advance_cg(call, sweeps, (*given, self._left, limit), n_most)
+        n, end, *found, self._left, best = python_objects.advance_cg(call, sweeps, (*given, self._left, limit), n_most)
         return n, end, tuple(found), best
 
     def begin(self) -> tuple[Scalar, ...]:
