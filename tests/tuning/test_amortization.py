@@ -247,7 +247,8 @@ def test_large_matrices_are_packed_only_on_predicted_gain(n_entries, ratio, monk
     """
     monkeypatch.setattr(session, "expected_gain", lambda context: 0.31)
     context: Any = SimpleNamespace(problem=SimpleNamespace(pattern=SimpleNamespace(nnz=n_entries)))
-    search: Any = SimpleNamespace(queue=SimpleNamespace(ratios={} if ratio is None else {SuperSchedule(): ratio}))
+    queue = SimpleNamespace(ratios={} if ratio is None else {SuperSchedule(): ratio})
+    search: Any = SimpleNamespace(queue=queue, default_s=None, measured_s={})
     gain = session._gain_after_ranking(context, search)
     if ratio is None:
         assert gain == 0.31, "the model was not asked"
