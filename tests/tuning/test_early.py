@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import autosparse as asp
 from autosparse.core.target import Target
 from autosparse.dispatch import first_look, state
-from autosparse.dispatch.expectations import Expected
+from autosparse.dispatch.expectations import Expected, tell
 from autosparse.dispatch.state import DispatchState
 from autosparse.isa import ISAS
 from autosparse.tuning.memory import early
@@ -180,6 +180,18 @@ def test_a_solve_allows_no_advance_and_earlier_solves_do() -> None:
     assert first_look.early_look_ns(found, operand) == pytest.approx(alone_ns)
     found.expected = Expected(n_calls=10**6, n_certain=10**6)
     assert first_look.early_look_ns(found, operand) == 0.0, "a long solve pays for it at once"
+
+
+def test_the_end_of_a_solve_lets_the_next_one_consider_a_race() -> None:
+    found = make_state()
+    found.n_calls, found.product_ns, found.next_look_ns = 1000, 10**8, 10**12
+    tell(found, Expected(n_calls=1000, n_certain=1000))
+    assert found.next_look_ns == 10**12
+    tell(found, None)
+    assert found.product_ns < found.next_look_ns <= 1.2 * found.product_ns
+    found.next_look_ns = state.FOREVER_NS
+    tell(found, None)
+    assert found.next_look_ns == state.FOREVER_NS, "tuning was given up"
 
 
 @pytest.mark.parametrize("options", [{"overhead": 0.0}, {"runs": 5}])
