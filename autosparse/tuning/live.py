@@ -33,8 +33,8 @@ from autosparse.tuning.session import TuningSession
 from autosparse.tuning.trials.served import ServedTrial, served_of
 from autosparse.tuning.trials.service import Service
 
-WAIT_S: Final = 0.5
-"""Seconds a product waits for a step that may hang, such as a compiler; then the background thread continues it."""
+WAIT_S: Final = 0.02
+"""Seconds a product waits for a step that may hang; loading takes less, a compilation continues beside products."""
 Product: TypeAlias = tuple[int, Serving | None, float]
 """A finished product: its number of columns, the tuned kernel (None: the default kernel), and its seconds."""
 Perform: TypeAlias = Callable[[], "float | None"]

@@ -218,12 +218,12 @@ def indptr_of(lengths: Any) -> Any:
 def test_the_candidate_follows_from_the_lengths_of_rows() -> None:
     rng = np.random.default_rng(0)
     even, mixed = np.full(4096, 5), rng.integers(2, 12, 4096)
+    few_long = np.where(np.arange(4096) % 64 == 0, 110, 3)
     skewed = np.where(rng.random(4096) < 0.01, 3000, 3)
-    chosen = [early.candidate(indptr_of(one), 8, "avx512", has_few_values=False) for one in (even, mixed, skewed)]
-    assert chosen[0] is not None
-    assert chosen[1] is not None
-    assert (chosen[0].format.sigma, chosen[1].format.sigma) == (1, early.WINDOW)
-    assert chosen[2] is None
+    shapes = (even, mixed, few_long, skewed)
+    chosen = [early.candidate(indptr_of(one), 8, "avx512", has_few_values=False) for one in shapes]
+    found = [(one.format.split("i"), one.format.sigma) if one is not None else None for one in chosen]
+    assert found == [(8, 1), (16, early.WINDOW), (8, early.WINDOW), None]
     few = early.candidate(indptr_of(even), 8, "avx512", has_few_values=True)
     assert few is early.HIGH_SLICES
 

@@ -93,6 +93,8 @@ def candidate(indptr: Any, value_bytes: int, isa: str, *, has_few_values: bool) 
         rows, unroll = f"i={lanes}", SLICE_UNROLL
     elif padding(lengths, 2 * lanes, is_sorted=True) <= MAX_PADDING:
         rows, unroll = f"i={2 * lanes} | sigma={WINDOW}", 1
+    elif padding(lengths, lanes, is_sorted=True) <= MAX_PADDING:
+        rows, unroll = f"i={lanes} | sigma={WINDOW}", SLICE_UNROLL
     else:
         return None
     return SuperSchedule(
