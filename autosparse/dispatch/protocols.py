@@ -150,6 +150,7 @@ class FirstRace(Protocol):
     """Protocol of a race before the modules of tuning are loaded (`tuning.memory.early.EarlyRace`)."""
 
     spent_s: float  # seconds that the race has cost
+    default_s: float  # seconds of one product by the default kernel
     ratio: float  # default kernel's time over that of the kernel that serves
     is_won: bool
     schedule: Any  # Any: the candidate's SuperSchedule; None: there was no candidate

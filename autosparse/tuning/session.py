@@ -14,6 +14,7 @@ from autosparse.config import Effort, Options
 from autosparse.core.composite import Schedule
 from autosparse.core.plan import Plan
 from autosparse.core.values import dataclass, field
+from autosparse.dispatch.protocols import FirstRace
 from autosparse.log import event
 from autosparse.targets.priors import number
 from autosparse.tuner import Search
@@ -52,6 +53,7 @@ class TuningSession:
     incumbent: ServedTrial | None = None  # None: the default kernel
     in_place: ServedTrial | None = None  # serves where a packed copy does not pay; None: the default kernel serves
     recalled: ServedTrial | None = None  # served before the session began, and until it has an incumbent or is over
+    early: FirstRace | None = None  # race before the session began, which `recalled` won
     gain: float = UNKNOWN_GAIN
     next_price_s: float = 0.0  # price of the step that the search waits for
     tuning_s: float = 0.0  # spent so far; the live tuner keeps it up to date
@@ -179,8 +181,9 @@ class TuningSession:
         if not has_space(context.problem):
             space_s = context.stats.cost_estimates.price_s("space")
             yield Work(kind="space", price_s=space_s, path_price_s=space_s, do=make, in_advance=True)
-        start = known.schedule if known else self.recalled.schedule if self.recalled is not None else None
+        start = known.schedule if known else None
         self.search = search = search_for(context, effort=self.effort, live=True, start=start, unfinished=known)
+        self._begin_with_winner(context, search)
         loop = StepLoop(search.steps())
         memory.SCRATCH.hold()
         try:
@@ -198,6 +201,17 @@ class TuningSession:
         price_s = context.stats.cost_estimates.price_s("save")
         yield Work(kind="save", price_s=price_s, path_price_s=0.0, do=self._save)
         yield from rates_step(context)
+
+    def _begin_with_winner(self, context: TuningContext, search: Search) -> None:
+        """Let the search begin with the winner of the early race, on the same packed copy."""
+        race, recalled = self.early, self.recalled
+        if race is None or recalled is None or not race.is_won or search.start is not None:
+            return
+        trial = context(recalled.choice)
+        trial.build()
+        trial.pack()
+        if trial.ready:
+            search.begin_with(trial, default_s=race.default_s, measured_s=race.default_s / race.ratio)
 
     def _follow(self, context: TuningContext, search: Search) -> None:
         """Set the session's incumbent to the search's, so that it serves products, and update the expected gain."""

@@ -50,6 +50,7 @@ def session_of(live_tuner: LiveTuner, operand: AnyOperand) -> TuningSession:
         import_price_s=stats.cost_estimates.price_s("import"),
         runs_expected=lambda: stats.runs_expected(name()),
         total_runs=float(options.runs) if options.runs is not None else None,
+        early=state.early,
         gain=OPS[state.operation].tuning.measured_gain(state.n_dense_cols),
         recalled=state.recalled if isinstance(state.recalled, ServedTrial) else None,
     )

@@ -14,12 +14,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import autosparse as asp
+from autosparse.core.solver import choice_of
 from autosparse.core.target import Target
 from autosparse.dispatch import first_look, state
 from autosparse.dispatch.expectations import Expected, tell
 from autosparse.dispatch.state import DispatchState
 from autosparse.isa import ISAS
 from autosparse.tuning.memory import early
+from autosparse.tuning.setup import context_of, live_tuner_of
+from autosparse.tuning.solvers import candidates
 from tests.tuning.forcing import state_of
 
 OVERHEAD = asp.get_options().overhead
@@ -271,3 +274,32 @@ def test_products_are_right_during_the_race_and_after_it(dtype, is_faster, monke
         race.forget_threads()
         race.retire(found)
         np.testing.assert_allclose(A @ x, 2.0 * wanted, rtol=1e-4, atol=1e-5)
+
+
+@needs_shipped
+def test_a_search_begins_with_the_winner(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Check that a live search neither races the winner again nor packs it twice."""
+    monkeypatch.setattr(first_look, "early_look_ns", lambda found, operand: 0 if found.early is None else 1e18)
+    monkeypatch.setattr(state, "tuning_look_ns", lambda *_: 1e18)
+    monkeypatch.setattr(early, "verdict", lambda pairs: True if len(pairs) == 3 else None)
+    m = sps.csr_array(sps.diags_array(np.ones((5, 9000)), offsets=(-90, -1, 0, 1, 90), shape=(9000, 9000)))
+    m.data[:] = np.random.default_rng(3).standard_normal(m.nnz)
+    A, x = asp.csr(m, copy=True), np.ones(9000)
+    found = state_of(A)
+    found.next_look_ns = 0
+    for _ in range(20):
+        A @ x
+    race: Any = found.early
+    n_packed = A._cell.dispatcher.packed_copies.n_bytes
+    live_tuner = live_tuner_of(found, A._cell)
+    session = live_tuner.session
+    assert session is not None
+    session.context = context_of(A._cell, found)
+    search = candidates.search_for(session.context, effort=found.options.effort, live=True)
+    session._begin_with_winner(session.context, search)
+    assert search.incumbent.choice == choice_of(race.schedule)
+    assert search.tried(search.incumbent.choice)
+    assert search.measured_s[search.incumbent.choice] == pytest.approx(race.default_s / race.ratio)
+    assert A._cell.dispatcher.packed_copies.n_bytes == n_packed
+    assert session._twin(search.incumbent) is not None
+    search.incumbent.drop()
