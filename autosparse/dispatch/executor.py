@@ -74,7 +74,7 @@ def matmul(operand: Operand, B: AnyArray, *, transposed: bool, out: AnyArray | N
         state = state_for(operand, rows, n_vecs, transposed)
         state.take_small_products(operand)
     trial = None if sys.is_finalizing() else state.serving  # it may import, which fails in `__del__` at exit
-    sampled_ns = None if state.live_tuner is None or source is not None else _sampled_ns(operand, state, B, out)
+    sampled_ns = _sampled_ns(operand, state, B, out) if state.is_sampled and source is None else None
     start_ns = perf_counter_ns()
     if sampled_ns is None and (trial is None or not trial.run(operand, _call(rows, B, out, transposed))):
         trial = _without(trial, operand)
@@ -284,7 +284,7 @@ def _look(state: DispatchState, operand: AnyOperand, n_vecs: int, trial: Serving
         return
     state.options = get_options()  # decisive options are equal; the budget is that of the options in force now
     try:
-        if state.live_tuner is None and _is_enough(state, operand):
+        if state.live_tuner is None and _is_enough(state, operand, trial, took_ns):
             return
         begun_ns, is_first = perf_counter_ns(), "autosparse.tuning.setup" not in sys.modules
         is_new = state.live_tuner is None
@@ -294,6 +294,8 @@ def _look(state: DispatchState, operand: AnyOperand, n_vecs: int, trial: Serving
         live_tuner = live_tuner_of(state, operand)
         if is_new and (is_first or state.expected is not None):  # the budget includes loading the modules
             live_tuner.tuning_s += (perf_counter_ns() - begun_ns) * 1e-9
+        if is_new and state.early is not None:
+            live_tuner.tuning_s += state.early.spent_s
         live_tuner.look(n_vecs, trial, took_ns)
         state.commit()
         if live_tuner.is_stale:
@@ -304,12 +306,12 @@ def _look(state: DispatchState, operand: AnyOperand, n_vecs: int, trial: Serving
         state.give_up(err)
 
 
-def _is_enough(state: DispatchState, operand: AnyOperand) -> bool:
+def _is_enough(state: DispatchState, operand: AnyOperand, trial: Serving | None, took_ns: int) -> bool:
     """Return whether tuning need not be considered yet, after reading the account of earlier processes."""
     with forking.loading():
         from autosparse.dispatch import first_look
 
-    return first_look.is_enough(state, operand)
+    return first_look.is_enough(state, operand, trial, took_ns * 1e-9)
 
 
 def _without(trial: Serving | None, operand: AnyOperand) -> Serving | None:
