@@ -124,7 +124,8 @@ def _is_racing(state: DispatchState, operand: AnyOperand, trial: object, took_s:
     """Begin or continue the race with a shipped kernel where it is due; return whether the next product is part."""
     if state.early is None and state.product_ns >= early_look_ns(state, operand):
         state.next_look_ns, start_s = states.FOREVER_NS, time.perf_counter()  # blocks other threads
-        from autosparse.tuning.memory import early
+        with forking.loading():
+            from autosparse.tuning.memory import early
 
         state.early = race = early.EarlyRace()
         race.begin(state, operand, start_s)
