@@ -21,12 +21,14 @@ from autosparse.containment import contained
 from autosparse.dispatch import state as states
 from autosparse.dispatch.accounts import ADVANCE, PENDING, REINVEST_SHARE, ProblemAccount, key_of, place_of
 from autosparse.isa import ISAS
+from autosparse.operands.csr import Operand
 from autosparse.operands.holding import expected_look_s
 from autosparse.ops import names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from autosparse.core.plan import Plan
     from autosparse.dispatch.protocols import FirstRace
     from autosparse.dispatch.state import DispatchState
     from autosparse.operands.unfolding import AnyOperand
@@ -44,7 +46,7 @@ SETUP_S: Final = 0.04
 """Part of FIRST_SEARCH_S before the first candidate, in seconds, which one process must be allowed to spend."""
 LONG_RECALL_S: Final = 0.05
 """Recall cost in seconds from which on even a plan that `tune` found must be expected to pay."""
-EARLY_S: Final = 0.02
+EARLY_S: Final = 0.04
 """Cost in seconds of the first early race of a process, including its modules; LATER_EARLY_S of each later one."""
 LATER_EARLY_S: Final = 1e-3
 EARLY_ENTRY_S: Final = 1e-8
@@ -142,6 +144,8 @@ def _has_candidate(state: DispatchState, operand: AnyOperand) -> bool:
     from autosparse.tuning.memory.row_padding import slices
 
     isa = ISAS[state.options.isa or runtime_api.best_isa()]
+    if not isinstance(operand, Operand):
+        return False
     return isa.is_shipped and slices(operand.indptr, isa.vector_bytes // state.dtype.itemsize) is not None
 
 
@@ -160,8 +164,9 @@ class NoRace:
         """Return 0."""
         return 0.0
 
-    def plan(self) -> None:
-        """Return None: there is no winner."""
+    def plan(self) -> Plan:
+        """Raise: there is no winner."""
+        raise AssertionError("no race was won")
 
     def retire(self, state: object) -> None:
         """Do nothing."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from autosparse import forking
-from autosparse._native.ir.spec import VALUE_BYTES
+from autosparse._native.ir.spec import VALUE_BYTES, KernelSpec
 from autosparse._native.kernels.shipped import shipped_kernel
 from autosparse._native.kernels.shipped_specs import HIGH_SLICES, SLICE_PREFETCH, SLICE_UNROLL
 from autosparse.core.formats import DICTIONARY, Format
@@ -21,9 +21,10 @@ from autosparse.core.solver import choice_of
 from autosparse.errors import TUNING_FAILURES
 from autosparse.isa import ISAS
 from autosparse.log import event
+from autosparse.operands.csr import Operand
 from autosparse.ops import names
 from autosparse.targets.priors import number
-from autosparse.tuning.memory.recall import RecallBench
+from autosparse.tuning.memory.light_bench import LightBench
 from autosparse.tuning.memory.row_padding import slices
 from autosparse.tuning.problems import target_of
 from autosparse.tuning.trials.kernel_trial import KernelTrial
@@ -31,6 +32,7 @@ from autosparse.tuning.trials.service import Service
 from autosparse.tuning.trials.specs import spec_of
 
 if TYPE_CHECKING:
+    from autosparse.core.plan import Plan
     from autosparse.dispatch.state import DispatchState
     from autosparse.operands.unfolding import AnyOperand
 
@@ -76,15 +78,6 @@ def candidate(indptr: Any, value_bytes: int, isa: str, *, has_few_values: bool) 
     )  # fmt: skip
 
 
-class EarlyBench(RecallBench):
-    """Context of the trial of a shipped kernel."""
-
-    def note_wrong(self, trial: KernelTrial, difference: str) -> None:
-        """Set `failed` because the kernel's result is wrong."""
-        trial.failed = f"the kernel computes something else than the default kernel: {difference}"
-        event("fallback", trial.failed)
-
-
 class EarlyRace:
     """Race of one shipped kernel with the default kernel on the first products of a problem."""
 
@@ -121,16 +114,17 @@ class EarlyRace:
 
     def _ready(self, state: DispatchState, operand: AnyOperand) -> KernelTrial | None:
         target = target_of(state.options)
-        if not ISAS[target.isa].is_shipped or state.dtype.name not in VALUE_BYTES:
+        if not ISAS[target.isa].is_shipped or state.dtype.name not in VALUE_BYTES or not isinstance(operand, Operand):
             return None
-        bench = EarlyBench(state, operand, None)
+        bench = LightBench(state, operand)
         found = candidate(
             operand.indptr, state.dtype.itemsize, target.isa, has_few_values=bench.problem.storage == DICTIONARY
         )
         if found is None:
             return None
-        trial = KernelTrial(choice_of(found), bench)
-        kernel = shipped_kernel(spec_of(bench.problem, found), state.options.compiler) if trial.fits() else None
+        trial, spec = KernelTrial(choice_of(found), bench), spec_of(bench.problem, found)
+        assert isinstance(spec, KernelSpec)
+        kernel = shipped_kernel(spec, state.options.compiler) if trial.fits() else None
         if kernel is None:
             return None
         trial.kernel, self.schedule = kernel, found
@@ -205,10 +199,11 @@ class EarlyRace:
         """Return the seconds that products of `tuned_ns` by the winner saved."""
         return tuned_ns * 1e-9 * (self.ratio - 1.0) if self.is_won else 0.0
 
-    def plan(self) -> Any:  # Any: a Plan
+    def plan(self) -> Plan:
         """Return the plan of the winner."""
         from autosparse.core.plan import Plan
 
+        assert self.schedule
         return Plan(
             choice=choice_of(self.schedule),
             why=f"fastest of 1 shipped kernel, {self.ratio:.2f}x the default kernel; a search has not begun",
