@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from autosparse import forking
 from autosparse._native import memory, runtime_api
 from autosparse.config import decisive_options, get_options
 from autosparse.containment import contained
@@ -287,7 +288,8 @@ def _look(state: DispatchState, operand: AnyOperand, n_vecs: int, trial: Serving
             return
         begun_ns, is_first = perf_counter_ns(), "autosparse.tuning.setup" not in sys.modules
         is_new = state.live_tuner is None
-        from autosparse.tuning.setup import live_tuner_of
+        with forking.loading():
+            from autosparse.tuning.setup import live_tuner_of
 
         live_tuner = live_tuner_of(state, operand)
         if is_new and (is_first or state.expected is not None):  # the budget includes loading the modules
@@ -306,7 +308,8 @@ def _look(state: DispatchState, operand: AnyOperand, n_vecs: int, trial: Serving
 
 def _is_enough(state: DispatchState, operand: AnyOperand, trial: Serving | None, took_ns: int) -> bool:
     """Return whether tuning need not be considered yet, after reading the account of earlier processes."""
-    from autosparse.dispatch import first_look
+    with forking.loading():
+        from autosparse.dispatch import first_look
 
     return first_look.is_enough(state, operand, trial, took_ns * 1e-9)
 
@@ -321,7 +324,8 @@ def _without(trial: Serving | None, operand: AnyOperand) -> Serving | None:
 def tune(operand: AnyOperand, **hints: Any) -> Plan:
     """Find the kernel to run now and let the next products use it; `hints` go to `tuning.explicit.tune`."""
     try:
-        from autosparse.tuning import explicit
+        with forking.loading():
+            from autosparse.tuning import explicit
 
         return explicit.tune(operand, **hints)
     except RuntimeError as err:

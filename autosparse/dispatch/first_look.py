@@ -188,7 +188,8 @@ def _opened(state: DispatchState, operand: AnyOperand) -> ProblemAccount | None:
     )  # fmt: skip
     if not (place[1] / ACCOUNTS).exists():
         return ProblemAccount(*place, key)
-    from autosparse.cache.accounts import ledger
+    with forking.loading():
+        from autosparse.cache.accounts import ledger
 
     found = ledger.read(place[1], key)
     if found is None:
@@ -200,7 +201,8 @@ def _recall(state: DispatchState, operand: AnyOperand, account: ProblemAccount, 
     """Load the plan of earlier processes and let it serve, if it is expected to save more than loading it costs."""
     if not _pays(state, operand, account, plan):
         return
-    from autosparse.tuning.memory import recall
+    with forking.loading():
+        from autosparse.tuning.memory import recall
 
     start_s = time.perf_counter()
     recall.serve(state, operand, account)
