@@ -22,6 +22,7 @@ from autosparse.log import event
 from autosparse.notices import FallbackWarning, warn_once
 from autosparse.operands.holding import expected_look_s
 from autosparse.operands.unfolding import AnyOperand
+from autosparse.targets.priors import number
 from autosparse.tuner.search.loop import StepLoop, done
 from autosparse.tuner.search.trial import Pause, Sample, Step, Work
 from autosparse.tuning import amortization, background, planner
@@ -33,7 +34,7 @@ from autosparse.tuning.session import TuningSession
 from autosparse.tuning.trials.served import ServedTrial, served_of
 from autosparse.tuning.trials.service import Service
 
-WAIT_S: Final = 0.02
+WAIT_S: Final = number("background", "wait of a product s")
 """Seconds a product waits for a step that may hang; loading takes less, a compilation continues beside products."""
 Product: TypeAlias = tuple[int, Serving | None, float]
 """A finished product: its number of columns, the tuned kernel (None: the default kernel), and its seconds."""
