@@ -126,7 +126,7 @@ class _BiconjugateVectors:
 
 
 _BETWEEN, _TURNED, _SHADOWED, _HALVED, _MINIMIZED = range(5)
-"""Where a run of native iterations ends: the part of an iteration that was computed last."""
+"""Codes of the part of an iteration that a run of native iterations computed last."""
 
 
 class _Recurrence:

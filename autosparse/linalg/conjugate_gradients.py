@@ -78,7 +78,7 @@ def cg(
 
 
 _BETWEEN, _TURNED, _CURVED = 0, 1, 2
-"""Where a run of native iterations ends: between two iterations, before the product, or after it with p.q = 0."""
+"""Codes of the place at which native iterations end: between two, before the product, or after it with p.q = 0."""
 
 
 class _Directions:
