@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from typing import Any
 
 import numpy as np
@@ -167,7 +168,7 @@ class _Directions:
 def _cg(system: System, solve: Solve, limit: float, maxiter: int, callback: Callback | None) -> tuple[Vector, int]:
     vectors = _Directions(system, solve, is_x_current=callback is not None)
     squares, before, done = vectors.begin(), None, 0
-    while done < maxiter:
+    while done < operator.index(maxiter):
         size = root(squares[0], system.dtype)
         solve.step(size)
         if size < limit:
