@@ -20,7 +20,7 @@
 enum { CHUNK_BYTES = (1 << 19) - 64 };         /* least size of a chunk; blocks of the allocator have 64 bytes more */
 enum { CHUNK_HEADER = 64 };                    /* bytes before the first entry */
 enum { BEHIND = 2 };                           /* ranges per thread that may wait in chunks of CHUNK_BYTES for one before */
-static const double MARGIN = 1.125;            /* allocated over estimated entries */
+static const double MARGIN = 1.25;             /* allocated over estimated entries */
 
 void *sg_take_pages(size_t bytes) { return ((void *(*)(size_t))asp_output_take_address())(bytes ? bytes : 1); }
 void sg_give_pages(void *block, size_t bytes)
