@@ -75,20 +75,27 @@ def tune(
     if dtype is not None and not _names(dtype, rows.dtype):
         raise OptionError.bad_value("dtype", str(dtype), domain=f"the dtype of the matrix, {rows.dtype}")
     operand.refresh()
-    state = state_for(operand, rows, columns, transposed, operation=operation)
+    state = _retired(state_for(operand, rows, columns, transposed, operation=operation))
     state.n_dense_cols = columns
-    show = progress_line() if progress is True else progress or None
     context = context_of(operand, state)
     context.patience_s, context.ends_at = budget_s, time.monotonic() + budget_s
-    asked: dict[str, Any] = {"effort": wanted, "budget_s": budget_s, "may_lower": effort is None, "progress": show}
+    asked: dict[str, Any] = {"runs": runs, "effort": wanted, "budget_s": budget_s, "may_lower": effort is None}
+    asked["progress"] = progress_line() if progress is True else progress or None
     with memory.scratch_recycled():
-        decision = planner.plan(context, runs=runs, **asked)
+        decision = planner.plan(context, **asked)
     live_tuner = state.live_tuner = _driver(state, operand)
     session = session_of(live_tuner, operand)
     session.context = context
     live_tuner.install(session, decision.plan, decision.trial, decision.in_place)
     notes.note(context, decision.plan, is_asked=True)
     return decision.plan
+
+
+def _retired(state: DispatchState) -> DispatchState:
+    """Return `state` without the kernel of an early race, whose packed copy would take memory of the search."""
+    if state.early is not None:
+        state.early.retire(state)
+    return state
 
 
 def _known(operand: AnyOperand, operation: str) -> str:
