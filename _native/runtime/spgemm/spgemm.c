@@ -228,6 +228,7 @@ void *asp_spgemm_begin(int dtype, int itype, const int64_t *shape, const void *A
         return NULL;
     }
     drop_workspaces(job);
+    sg_trim_result(job);
     *nnz = job->nnz;
     return job;
 }
