@@ -30,7 +30,6 @@ from autosparse.tuning.amortization import Tier
 from autosparse.tuning.live import LiveTuner
 from autosparse.tuning.memory import misses, notes, plan_lookup
 from autosparse.tuning.problems import target_of
-from autosparse.tuning.rates.record import rates_in_use
 from autosparse.tuning.report import Report, ServingCosts, verdict_of
 from autosparse.tuning.setup import context_of, session_of
 from autosparse.tuning.trials.context import TuningContext
@@ -193,7 +192,7 @@ def _report(state: DispatchState, context: TuningContext, plan: Plan) -> Report:
         default_s=plan.default_s or outlook.default_s or None,
         expected_gain=plan_lookup.expected_gain(context),
         facts=pattern_facts(pattern, transposed=problem.transposed) if isinstance(pattern, Pattern) else None,
-        rates_source=rates_in_use(context.options, problem.target, context.store).source,
+        rates_source=context.rates.source,
         cores_are_contended=bool(runtime_api.lib.asp_pool_is_contended()),
         tiers=_tiers(context, plan.default_s or outlook.default_s),
         part_times=part_times(context, state.serving, plan.schedule) if isinstance(plan.schedule, Composite) else (),

@@ -30,6 +30,7 @@ from autosparse.tuning.rates import probing, record, steps
 from autosparse.tuning.rates.probed import ProbedRates
 from autosparse.tuning.rates.probing import measured_rates
 from autosparse.tuning.rates.scaling import comparable, rounded
+from autosparse.tuning.trials.context import TuningContext
 from tests.tuner.fakes import FakeClock
 
 UNKNOWN = Target(
@@ -356,6 +357,7 @@ class FakeContext:
         self.cost_estimates = self
         self.observed: list[tuple[str, float]] = []
 
+    rates = TuningContext.rates
     work = TuningStats.work
 
     def price_s(self, kind: str, units: float = 1.0) -> float:

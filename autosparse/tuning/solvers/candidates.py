@@ -19,7 +19,6 @@ from autosparse.tuner.search.style import BLOCKING, live_style
 from autosparse.tuner.space import spaces
 from autosparse.tuning.learned import proposer_of, training_domain_of
 from autosparse.tuning.rates.scaling import model_rates
-from autosparse.tuning.rates.steps import rates_of
 from autosparse.tuning.solvers import dense_rows
 from autosparse.tuning.solvers.offered import offer_of
 from autosparse.tuning.trials.context import TuningContext
@@ -50,7 +49,7 @@ def search_for(
         problem=context.problem,
         effort=effort,
         make_trial=context,
-        model=lambda: statistics_model(context.problem, model_rates(context.problem, rates_of(context))),
+        model=lambda: statistics_model(context.problem, model_rates(context.problem, context.rates)),
         supports=context.supports,
         cost_estimates=context.stats.cost_estimates,
         style=style,
