@@ -13,6 +13,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any, Final
 
+from autosparse import forking
+
 if TYPE_CHECKING:
     from autosparse._native.ir.spec import VALUE_BYTES as VALUE_BYTES
     from autosparse._native.ir.spec import KernelSpec as KernelSpec
@@ -83,6 +85,7 @@ _HOME: Final = {name: module for module, names in _MODULES.items() for name in n
 def __getattr__(name: str) -> Any:  # any public object of the modules
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = importlib.import_module(f"{__name__}.{_HOME[name]}")
+    with forking.loading():
+        module = importlib.import_module(f"{__name__}.{_HOME[name]}")
     globals().update({public: getattr(module, public) for public in _MODULES[_HOME[name]]})
     return globals()[name]

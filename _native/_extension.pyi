@@ -45,8 +45,45 @@ def small_product(
 
 def compile_sweep(
     steps: tuple[tuple[Any, ...], ...], n_threads: int, /
-) -> tuple[Callable[..., tuple[Any, ...]], Callable[[int, NDArray[Any]], None]] | None:
-    """Return (run, bind) of a sweep (`linalg.sweeps`), or None if the steps do not fit each other."""
+) -> tuple[Callable[..., tuple[Any, ...]], Callable[[int, NDArray[Any]], None], Callable[..., Any]] | None:
+    """Return (run, bind, after) of a sweep (`linalg.sweeps`), or None if the steps do not fit each other.
+
+    `after` takes the method `run` of a FastCall, the arguments of that method, and the coefficients of the sweep. It
+    computes the product, executes the sweep, and returns the dot products, or None if the fast call did not serve.
+    """
+
+def advance_cg(
+    product: tuple[Any, ...], sweeps: tuple[Callable[..., Any], ...], numbers: tuple[float, ...], n_most: int, /
+) -> tuple[int, int, float, float, float, float, float]:
+    """Run at most `n_most` iterations of conjugate gradients on a real system.
+
+    `product` holds the method `run` of a FastCall and its arguments, `sweeps` builtins of the sweeps that turn p,
+    compute p.q, and change r, and `numbers` r.r, r.z, the last r.z, the pending step of x, and the norm that ends the
+    solve. Returns the number of whole iterations, where the last one ended (0: between iterations, 1: before the
+    product, 2: p.q is 0), r.r, r.z, the last r.z, the pending step, and the least norm.
+    """
+
+def advance_bicgstab(
+    products: tuple[tuple[Any, ...], tuple[Any, ...]], sweeps: tuple[Callable[..., Any], ...],
+    numbers: tuple[float, ...], n_most: int, /,
+) -> tuple[int, int, tuple[float, ...], float]:  # fmt: skip
+    """Run at most `n_most` iterations of BiCGSTAB on a real system.
+
+    `products` are v = A M p and t = A M r, each as for `advance_cg`. `sweeps` holds builtins of the sweeps that turn p,
+    compute shadow.v, change r, compute (t.r, t.t), and change x and r; `numbers` r.r, rho, the last rho, alpha, omega,
+    the norm that ends the solve, and the least |rho| and |omega|. Returns the number of whole iterations, where the
+    last one ended (0: between iterations, 1: before v, 2: shadow.v is 0, 3: before t, or the norm of the changed r is
+    below the limit, 4: t.t is 0), the first five numbers, shadow.v, r.r after the first change, t.r and t.t, and the least
+    norm.
+    """
+
+def sweep_product(
+    sweep: int, enter: Callable[..., bool], operand: Any, B: object, out: object, options: object, transposed: bool, /
+) -> bool:
+    """Compute a product by `enter`, the method `run` of a FastCall, and execute a sweep over the rows of `out`.
+
+    `sweep` is the address of an asp_sweep with its coefficients. Returns whether both were done; else neither was.
+    """
 
 def make_field(
     owner: type, operand_type: type, slot: object, position: int, name: str, doc: str, fetch: Callable[[Any], Any],

@@ -60,14 +60,19 @@ def release_kept() -> None:
         lib.asp_output_limit(_limit_bytes)
 
 
+def is_recycled(n_bytes: int) -> bool:
+    """Return whether the memory of an array of `n_bytes` from `empty_output` is the runtime's, not NumPy's."""
+    if n_bytes < RECYCLED_FROM_BYTES or _allocate is None:
+        return False
+    return _limit(get_options().output_pool_bytes) != 0
+
+
 def empty_output(shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
     """Return an uninitialised C-ordered array of `shape` that owns its elements; from 128 KiB on its pages are reused.
 
     At most `output_pool_bytes` (setting) of freed results are kept; 0 turns reuse off.
     """
-    if math.prod(shape) * dtype.itemsize < RECYCLED_FROM_BYTES:
-        return np.empty(shape, dtype)
-    if _allocate is None or _limit(get_options().output_pool_bytes) == 0:
+    if _allocate is None or not is_recycled(math.prod(shape) * dtype.itemsize):
         return np.empty(shape, dtype)
     array: NDArray[Any] = _allocate(shape, dtype, False)
     return array

@@ -40,6 +40,12 @@ small_product: Final = _function("small_product")
 """Function that computes a small product; None: unavailable."""
 compile_sweep: Final = _function("compile_sweep")
 """Function that compiles a sweep (`linalg.sweeps`); None: unavailable."""
+advance_cg: Final = _function("advance_cg")
+"""Function that runs iterations of conjugate gradients; None: unavailable."""
+advance_bicgstab: Final = _function("advance_bicgstab")
+"""Function that runs iterations of BiCGSTAB; None: unavailable."""
+sweep_product: Final = _function("sweep_product")
+"""Function that computes a product and executes a sweep over the rows of its result; None: unavailable."""
 references: Final = _function("references")
 """Function that counts the references to the members of a tuple; None: unavailable."""
 references_with_bases: Final = _function("references_with_bases")

@@ -11,19 +11,18 @@ up at first use (PEP 562): `import autosparse` itself imports neither SciPy nor 
 
 from __future__ import annotations
 
-import gc
 import importlib
 import importlib.util
 import os.path
 from typing import TYPE_CHECKING, Any
 
 from autosparse import forking as forking  # first: later forks wait for imports of other threads
-from autosparse._version import __version__ as __version__
 
 if TYPE_CHECKING:
     # SciPy has modules `csr` and `csc`. Of two imports of a name mypy takes the first and pyright the last, so this
     # package's names come first and last.
     from autosparse._names import *  # noqa: F403
+    from autosparse._version import __version__ as __version__
     from scipy.sparse import *  # isort: skip  # noqa: F403
     from autosparse._names import *  # isort: skip  # noqa: F403
 
@@ -61,21 +60,15 @@ def _check_installed() -> None:
 
 
 def _without_garbage(module: str) -> Any:
-    """Import a module of this package while the garbage collector is disabled.
+    """Import a module of this package while the garbage collector is disabled (`forking.loading`).
 
-    Objects that modules allocate are never freed, so collecting during an import costs time for nothing: the first
-    `csr` took 27 ms longer beside scikit-learn. SciPy is imported before, with the collector enabled, because its
-    modules leave garbage; without collection the process would use 6 MB more.
+    SciPy is imported before, with the collector enabled, because its modules leave garbage; without collection the
+    process would use 6 MB more.
     """
     if module.startswith(("autosparse.arrays", "autosparse.contraction")):
         importlib.import_module("scipy.sparse")
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
+    with forking.loading():
         return importlib.import_module(module)
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def __getattr__(name: str) -> Any:  # Any: the attribute of the home module
@@ -83,6 +76,8 @@ def __getattr__(name: str) -> Any:  # Any: the attribute of the home module
         value = getattr(_without_garbage(_HOME_OF[name]), name)
     elif name in _SUBMODULES or name in _DEPRECATED:
         value = importlib.import_module(f"{__name__}.{name}")
+    elif name == "__version__":
+        value = importlib.import_module("autosparse._version").__version__
     elif name == "__all__":
         value = sorted({*_HOME_OF, *_scipy_names()})
     elif not name.startswith("_") and not _is_module(name) and name in _scipy_names():

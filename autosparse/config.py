@@ -44,7 +44,7 @@ class Effort(str, Enum):
 EffortName = Literal["off", "estimate", "measure", "full"]
 
 
-class Options(NamedTuple):  # like Setting a NamedTuple: a dataclass would cost 1 ms of the first product
+class Options(NamedTuple):  # a dataclass would cost 1 ms of the first product
     """Settings in force for one call; `SETTINGS` has their domains and meanings.
 
     >>> with asp.options(threads=1):
@@ -110,14 +110,13 @@ if TYPE_CHECKING:
         rates: str | os.PathLike[str] | None
 
 
-class Setting(NamedTuple):
+class Setting:
     """Row of `SETTINGS`: field of `Options`, environment variable, parser, domain and help text."""
 
-    name: str
-    env: str
-    parse: Callable[[Any], Any]
-    domain: str
-    help: str
+    __slots__ = ("domain", "env", "help", "name", "parse")
+
+    def __init__(self, name: str, env: str, parse: Callable[[Any], Any], domain: str, help: str) -> None:
+        self.name, self.env, self.parse, self.domain, self.help = name, env, parse, domain, help
 
 
 MAX_THREADS: Final = 4096

@@ -1,5 +1,7 @@
 """Fork safety: locks and imports that other threads held at a fork must not block the child process.
 
+`loading` is the context for imports at the first use of a part of the library.
+
 In the child only the forking thread exists. A lock that another thread held is never released, and a module that
 another thread was importing is never completed. Therefore:
 
@@ -11,6 +13,7 @@ another thread was importing is never completed. Therefore:
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import threading
@@ -57,6 +60,29 @@ def in_child(put_right: Callable[[], None]) -> Callable[[], None]:
 def was_held(lock: threading.Lock) -> bool:
     """Return whether a thread held `lock` when this child was forked."""
     return id(lock) in _held
+
+
+class loading:  # noqa: N801  # used in `with` statements
+    """Context in which modules are imported while the garbage collector is disabled.
+
+    Objects that modules allocate are never freed, so collecting costs time for nothing: 1 to 2 ms at the first `csr`,
+    5 ms at the first tuning, and 40 to 70 ms where their number lets the collector visit all objects of the process.
+    Afterwards the young objects count as old, as those that survive a collection do.
+    """
+
+    __slots__ = ("_n_before", "_was_enabled")
+
+    def __enter__(self) -> None:
+        self._was_enabled, self._n_before = gc.isenabled(), len(sys.modules)
+        gc.disable()
+
+    def __exit__(self, *error: object) -> None:
+        if not self._was_enabled:
+            return
+        if len(sys.modules) > self._n_before and hasattr(gc, "freeze") and not gc.get_freeze_count():
+            gc.freeze()
+            gc.unfreeze()
+        gc.enable()
 
 
 class computed_once(Generic[T]):  # noqa: N801  # used as a decorator, like functools.cached_property

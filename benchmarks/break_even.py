@@ -6,10 +6,10 @@
 
 Every cell is a process of its own with an empty cache, default settings and the matrix made by ``asp.csr(m)``. The
 process computes SpMV in a loop for `--seconds`, and then for half as long with ``effort="off"``. It then times the
-default kernel and the kernel that ``A.tune()`` finds, in turns. T(n) are the seconds of the first n products of the
-first loop, and d the mean of those of the second one, so that both count interruptions. The break-even is the smallest
-N with T(n) <= n d for every n >= N of the loop. The greatest excess is the maximum of T(n) - n d, in products of d.
-`end` is the speed of the loop's last third over the tuned kernel's.
+default kernel and the kernel that ``A.tune()`` finds in as long, in turns. T(n) are the seconds of the first n
+products of the first loop, and d the mean of those of the second one, so that both count interruptions. The break-even
+is the smallest N with T(n) <= n d for every n >= N of the loop. The greatest excess is the maximum of T(n) - n d, in
+products of d. `end` is the speed of the loop's last third over the tuned kernel's.
 
 `--part gains` compares the gain over the default kernel of ``tune(effort="measure")`` without a compiler with the gain
 with one, for 1, 8, 32 and 256 columns.
@@ -95,7 +95,7 @@ def loop(path: str, dtype: str, seconds: float) -> Loop:
     times = timed(A, x, seconds)
     with asp.options(effort="off"):
         plain_s = statistics.fmean(timed(A, x, seconds / 2))
-    A.tune()
+    A.tune(budget_s=seconds)
     default_s, tuned_s = paces(A, x)
     even, excess = break_even(times, plain_s)
     end_s = statistics.median(times[-max(len(times) // 3, 1) :])

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
-from autosparse._native.kernels.shipped import SHIPPED_ISAS, specs
+from autosparse._native.kernels.shipped_specs import SHIPPED_ISAS, specs
 from autosparse.tuner.research.collect.files import MEASURED, Measurements, read_folder
 from peerlib.archives import extracted
 from peerlib.table import markdown
@@ -92,7 +92,8 @@ def table(op: str, folders: Sequence[Path], *, n: int, is_coarse: bool) -> str:
         for spec in specs(isa)
         if spec.dtype == "float32"
     }
-    chosen = sorted(shipped & set(counts)) if op == "spmv" else []
+    own = {name for name in counts if name.startswith("runtime: ")}  # the runtime's loops need no compiler either
+    chosen = sorted((shipped | own) & set(counts))
     rows = [
         [name.replace(" | ", "; "), f"{reached:.3f}", str(wins.get(name, "")), str(counts.get(name, ""))]
         for name, reached in greedy(patterns, chosen, n)

@@ -1,4 +1,4 @@
-"""Test of a fork while another thread imports: the child repeats the imports that the fork cut short."""
+"""Tests of imports: a fork while another thread imports, and modules that are loaded without garbage collection."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="fork is POSIX")
 
 PROGRAM = """
 import faulthandler, importlib, os, sys, threading
@@ -41,9 +39,42 @@ DONE = imported_beside.DONE
 """
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="fork is POSIX")
 def test_a_module_that_another_thread_was_importing_is_imported_anew_in_the_child(tmp_path: Path) -> None:
     (tmp_path / "imported_slowly.py").write_text(SLOW)
     (tmp_path / "imported_beside.py").write_text("DONE = 'whole'")
     command = [sys.executable, "-W", "ignore", "-c", PROGRAM, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
+
+
+LOADING = """
+import gc, importlib, sys
+from autosparse import forking
+sys.path.insert(0, sys.argv[1])
+collections = []
+gc.collect()
+gc.callbacks.append(lambda phase, info: collections.append(info))
+with forking.loading():
+    importlib.import_module("many_objects")
+assert gc.isenabled() and gc.get_freeze_count() == 0
+kept = [[] for _ in range(10)]
+assert not collections, collections
+
+gc.freeze()
+with forking.loading():
+    del sys.modules["many_objects"]
+    importlib.import_module("many_objects")
+assert gc.get_freeze_count() > 0, "what the program froze stays frozen"
+
+gc.disable()
+with forking.loading():
+    del sys.modules["many_objects"]
+    importlib.import_module("many_objects")
+assert not gc.isenabled()
+"""
+
+
+def test_objects_of_loaded_modules_cause_no_collection(tmp_path: Path) -> None:
+    (tmp_path / "many_objects.py").write_text("kept = [[] for _ in range(20_000)]\n")
+    subprocess.run([sys.executable, "-c", LOADING, str(tmp_path)], check=True, timeout=300)

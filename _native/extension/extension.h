@@ -30,7 +30,8 @@
 #define ASP_FUNCTIONS(FUNCTION)                                                                                  \
     FUNCTION(asp_csr_check) FUNCTION(asp_csr_mm) FUNCTION(asp_csr_t_mm) FUNCTION(asp_dense_rows)                 \
     FUNCTION(asp_look_at_all) FUNCTION(asp_max_threads) FUNCTION(asp_output_allocator) FUNCTION(asp_run_kernel)  \
-    FUNCTION(asp_sweep_chunks) FUNCTION(asp_sweep_run) FUNCTION(asp_sweep_serial_ns)
+    FUNCTION(asp_sweep_chunks) FUNCTION(asp_sweep_run) FUNCTION(asp_sweep_run_after)                      \
+    FUNCTION(asp_sweep_serial_ns)
 #define ASP_MEMBER(name) __typeof__(&name) name;
 typedef struct asp_functions {
     ASP_FUNCTIONS(ASP_MEMBER)
@@ -79,6 +80,9 @@ int asp_add_fields(PyObject *module);
 int asp_add_watch(PyObject *module);
 int asp_add_fast_call(PyObject *module);
 PyObject *asp_make_field(PyObject *module, PyObject *args);
+/* Return whether `enter`, the method `run` of a FastCall, has computed the product args[0..4] and executed the sweep over
+ * the rows of its result. */
+int asp_fast_call_sweeps(PyObject *enter, PyObject *const *args, const asp_sweep *sweep);
 
 /* watch.c. Return the number of chunks of an array that are hashed. */
 static inline int64_t asp_watch_chunks(const asp_watched *one)
@@ -92,10 +96,17 @@ int asp_watch_is_same(const asp_watch *watch, const asp_fields *operand);
 /* Check all arrays but those that a look has validated for this product; return 0 if Python must check. */
 int asp_watch_refreshes(asp_watch *watch, asp_fields *operand, int n_threads);
 
-/* small_product.c, sweep.c, memory.c: functions of the module. */
+/* small_product.c, sweep.c, memory.c, conjugate_gradients.c, stabilized.c: functions of the module. */
 PyObject *asp_look_run(PyObject *module, PyObject *const *args, Py_ssize_t n_args);
 PyObject *asp_small_product_run(PyObject *module, PyObject *const *args, Py_ssize_t n_args);
 PyObject *asp_compile_sweep(PyObject *module, PyObject *const *args, Py_ssize_t n_args);
+PyObject *asp_advance_cg(PyObject *module, PyObject *const *args, Py_ssize_t n_args);
+PyObject *asp_advance_bicgstab(PyObject *module, PyObject *const *args, Py_ssize_t n_args);
+/* Return the sweep that a builtin made by compile_sweep executes; NULL, with an exception set, for other objects. */
+const asp_sweep *asp_sweep_of(PyObject *builtin);
+/* Execute a sweep, without the GIL if its vectors are long; return ASP_OK or ASP_NO_MEMORY. */
+int asp_sweep_execute(const asp_sweep *sweep);
+PyObject *asp_sweep_product(PyObject *module, PyObject *const *args, Py_ssize_t n_args);
 PyObject *asp_empty(PyObject *module, PyObject *args);
 int asp_make_handlers(void);
 

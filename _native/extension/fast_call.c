@@ -23,6 +23,7 @@ typedef struct fast_call {
     unsigned long long fixed_indptr, fixed_indices, fixed_data;
 } fast_call;
 
+static PyTypeObject *fast_call_type;
 static PyObject *values_version; /* the interned name of an attribute of packed copies */
 
 static const char *elements(unsigned long long slot) { return *(const char *const *)(uintptr_t)slot; }
@@ -87,9 +88,17 @@ static int has_rows(const fast_call *call, const asp_fields *operand)
 }
 
 /* Compute the product with the generated kernel or the default one; return 0 on success. */
-static int product(const fast_call *call, int transposed, const char *B, char *out, const char *const *arrays)
+static int product(const fast_call *call, int transposed, const char *B, char *out, const char *const *arrays,
+                   const asp_sweep *sweep)
 {
     const int64_t n_threads = threads(call), n_vecs = call->n_vecs;
+    if (sweep && sweep->left && !call->kernel && !transposed)
+        return runtime.asp_sweep_run_after(sweep, call->dtype, call->itype, call->n_major, call->n_minor, arrays[0],
+                                           arrays[1], arrays[2], B, out, n_vecs, (int)n_threads);
+    if (sweep) {
+        const int status = product(call, transposed, B, out, arrays, NULL);
+        return status ? status : runtime.asp_sweep_run(sweep);
+    }
     if (call->kernel)
         return runtime.asp_run_kernel((uintptr_t)call->kernel, (const asp_operand *)(uintptr_t)call->kernel_operand,
                                       (uintptr_t)B, n_vecs, (uintptr_t)out, n_vecs, n_vecs,
@@ -112,8 +121,9 @@ static int is_apart(const fast_call *call, PyArrayObject *B, PyArrayObject *out,
            are_apart(to, n_bytes, arrays[1], nnz * index) && are_apart(to, n_bytes, arrays[2], nnz * item);
 }
 
-/* Compute the product if nothing has changed; return whether it was computed. The GIL is released meanwhile. */
-static int serves(fast_call *call, PyObject *const *args)
+/* Compute the product, and execute the sweep after it unless NULL, if nothing has changed; return whether that was
+ * done. The GIL is released meanwhile. */
+static int serves(fast_call *call, PyObject *const *args, const asp_sweep *sweep)
 {
     if (Py_TYPE(args[0]) != call->operand_type) return 0;
     asp_fields *operand = (asp_fields *)args[0];
@@ -124,6 +134,7 @@ static int serves(fast_call *call, PyObject *const *args)
     const int transposed = args[4] == Py_True;
     const int64_t n_in = transposed ? call->n_major : call->n_minor, n_out = call->n_major + call->n_minor - n_in;
     if (!B || !out || PyArray_DIM(B, 0) != n_in || PyArray_DIM(out, 0) != n_out) return 0;
+    if (sweep && sweep->n != n_out) return 0;
     const char *const arrays[3] = {elements(call->indptr), elements(call->indices), elements(call->data)};
     if (!is_apart(call, B, out, arrays)) return 0;
     const int64_t start_ns = asp_now_ns();
@@ -134,7 +145,7 @@ static int serves(fast_call *call, PyObject *const *args)
     operand->n_running += 1;
     if (!call->kernel || is_current(call, operand)) {
         Py_BEGIN_ALLOW_THREADS;
-        status = product(call, transposed, from, to, arrays);
+        status = product(call, transposed, from, to, arrays, sweep);
         Py_END_ALLOW_THREADS;
     }
     call->n_running -= 1;
@@ -146,11 +157,17 @@ static int serves(fast_call *call, PyObject *const *args)
     return 1;
 }
 
+int asp_fast_call_sweeps(PyObject *enter, PyObject *const *args, const asp_sweep *sweep)
+{
+    PyObject *call = PyCFunction_Check(enter) ? PyCFunction_GetSelf(enter) : NULL;
+    return call && Py_IS_TYPE(call, fast_call_type) && serves((fast_call *)call, args, sweep);
+}
+
 /* -- methods */
 
 static PyObject *fast_call_run(PyObject *self, PyObject *const *args, Py_ssize_t n_args)
 {
-    PyObject *answer = n_args == 5 && serves((fast_call *)self, args) ? Py_True : Py_False;
+    PyObject *answer = n_args == 5 && serves((fast_call *)self, args, NULL) ? Py_True : Py_False;
     Py_INCREF(answer);
     return answer;
 }
@@ -284,6 +301,7 @@ static PyType_Spec fast_call_spec = {
 int asp_add_fast_call(PyObject *module)
 {
     PyObject *type = PyType_FromSpec(&fast_call_spec);
+    fast_call_type = (PyTypeObject *)type; /* the module keeps it */
     values_version = PyUnicode_InternFromString("values_version");
     const int status = type && values_version ? PyModule_AddObjectRef(module, "FastCall", type) : -1;
     Py_XDECREF(type);

@@ -39,24 +39,67 @@ static asp_sweep *sweep_of(PyObject *self)
     return PyCapsule_GetPointer(PyTuple_GET_ITEM(self, 0), NULL);
 }
 
+const asp_sweep *asp_sweep_of(PyObject *builtin)
+{
+    PyObject *self = PyCFunction_Check(builtin) ? PyCFunction_GetSelf(builtin) : NULL;
+    if (self && PyTuple_Check(self) && PyTuple_GET_SIZE(self) == 2 && PyCapsule_CheckExact(PyTuple_GET_ITEM(self, 0)))
+        return sweep_of(self);
+    PyErr_Format(PyExc_TypeError, "the builtin of a sweep is needed, not %.100s", Py_TYPE(builtin)->tp_name);
+    return NULL;
+}
+
+int asp_sweep_execute(const asp_sweep *sweep)
+{
+    if (sweep->n <= SWEEP_SHORT) return runtime.asp_sweep_run(sweep);
+    int status;
+    Py_BEGIN_ALLOW_THREADS;
+    status = runtime.asp_sweep_run(sweep);
+    Py_END_ALLOW_THREADS;
+    return status;
+}
+
+/* Store all coefficients; return 0, with an exception set, if they do not fit. */
+static int sweep_coefficients(const asp_sweep *sweep, PyObject *const *args, Py_ssize_t n_args)
+{
+    if (n_args != sweep->n_coefficients) {
+        PyErr_Format(PyExc_TypeError, "this sweep takes %d coefficients, not %zd", (int)sweep->n_coefficients, n_args);
+        return 0;
+    }
+    for (Py_ssize_t at = 0; at < n_args; at++)
+        if (!sweep_coefficient(sweep, args[at], (double *)sweep->coefficients + 2 * at)) return 0;
+    return 1;
+}
+
+enum { PRODUCT_ARGUMENTS = 6 }; /* the method `run` of a FastCall, and its arguments */
+
+/* The builtin `after`: return the dot products of the sweep after a product, or None if nothing was computed. */
+static PyObject *sweep_after(PyObject *self, PyObject *const *args, Py_ssize_t n_args)
+{
+    const asp_sweep *sweep = sweep_of(self);
+    if (!sweep) return NULL;
+    if (n_args < PRODUCT_ARGUMENTS)
+        return PyErr_Format(PyExc_TypeError, "a sweep after a product takes %d arguments of the product", PRODUCT_ARGUMENTS);
+    if (!sweep_coefficients(sweep, args + PRODUCT_ARGUMENTS, n_args - PRODUCT_ARGUMENTS)) return NULL;
+    if (!asp_fast_call_sweeps(args[0], args + 1, sweep)) Py_RETURN_NONE;
+    return sweep_dots(sweep);
+}
+
+PyObject *asp_sweep_product(PyObject *module, PyObject *const *args, Py_ssize_t n_args)
+{
+    (void)module;
+    if (n_args != 1 + PRODUCT_ARGUMENTS)
+        return PyErr_Format(PyExc_TypeError, "sweep_product takes %d arguments", 1 + PRODUCT_ARGUMENTS);
+    const asp_sweep *sweep = PyLong_AsVoidPtr(args[0]);
+    if (!sweep && PyErr_Occurred()) return NULL;
+    return PyBool_FromLong(sweep && asp_fast_call_sweeps(args[1], args + 2, sweep));
+}
+
 /* The builtin `run`; releases the GIL for long vectors. */
 static PyObject *sweep_run(PyObject *self, PyObject *const *args, Py_ssize_t n_args)
 {
     const asp_sweep *sweep = sweep_of(self);
-    if (!sweep) return NULL;
-    if (n_args != sweep->n_coefficients)
-        return PyErr_Format(PyExc_TypeError, "this sweep takes %d coefficients, not %zd", (int)sweep->n_coefficients, n_args);
-    for (Py_ssize_t at = 0; at < n_args; at++)
-        if (!sweep_coefficient(sweep, args[at], (double *)sweep->coefficients + 2 * at)) return NULL;
-    int status;
-    if (sweep->n <= SWEEP_SHORT)
-        status = runtime.asp_sweep_run(sweep);
-    else {
-        Py_BEGIN_ALLOW_THREADS;
-        status = runtime.asp_sweep_run(sweep);
-        Py_END_ALLOW_THREADS;
-    }
-    return status ? PyErr_NoMemory() : sweep_dots(sweep);
+    if (!sweep || !sweep_coefficients(sweep, args, n_args)) return NULL;
+    return asp_sweep_execute(sweep) ? PyErr_NoMemory() : sweep_dots(sweep);
 }
 
 /* State while a sweep is compiled. */
@@ -136,12 +179,14 @@ static PyObject *sweep_placed(const sweep_compiled *it)
 {
     const int64_t n_chunks = runtime.asp_sweep_chunks(it->sweep.dtype, it->sweep.n, 0);
     const int64_t n_pairs = it->sweep.n_coefficients + it->sweep.n_dots * (1 + n_chunks);
-    asp_sweep *sweep = malloc(sizeof *sweep + (size_t)n_pairs * 2 * sizeof(double));
+    const size_t pairs_bytes = (size_t)n_pairs * 2 * sizeof(double);
+    asp_sweep *sweep = malloc(sizeof *sweep + pairs_bytes + (size_t)n_chunks * sizeof(int32_t));
     if (!sweep) return PyErr_NoMemory();
     *sweep = it->sweep;
     sweep->coefficients = (uintptr_t)(sweep + 1);
     sweep->dots = sweep->coefficients + (uintptr_t)sweep->n_coefficients * 2 * sizeof(double);
     sweep->partials = sweep->dots + (uintptr_t)sweep->n_dots * 2 * sizeof(double);
+    sweep->left = sweep->coefficients + pairs_bytes;
     PyObject *capsule = PyCapsule_New(sweep, NULL, sweep_free);
     if (!capsule) free(sweep);
     return capsule;
@@ -168,23 +213,25 @@ static PyObject *sweep_bind(PyObject *self, PyObject *const *args, Py_ssize_t n_
 static PyMethodDef sweep_methods[] = {
     {"run", (PyCFunction)(void (*)(void))sweep_run, METH_FASTCALL, NULL},
     {"bind", (PyCFunction)(void (*)(void))sweep_bind, METH_FASTCALL, NULL},
+    {"after", (PyCFunction)(void (*)(void))sweep_after, METH_FASTCALL, NULL},
 };
+enum { SWEEP_METHODS = sizeof sweep_methods / sizeof *sweep_methods };
 
-/* Return the builtins (run, bind) of a compiled sweep. */
+/* Return the builtins (run, bind, after) of a compiled sweep. */
 static PyObject *sweep_builtins(sweep_compiled *it)
 {
     it->sweep.dtype = it->dtypes[0];
     it->sweep.serial_ns = runtime.asp_sweep_serial_ns(it->sweep.dtype, it->sweep.n, it->n_vectors);
     PyObject *capsule = sweep_placed(it);
     PyObject *self = capsule ? PyTuple_Pack(2, capsule, it->vectors) : NULL;
-    PyObject *run = self ? PyCFunction_NewEx(sweep_methods, self, NULL) : NULL;
-    PyObject *bind = run ? PyCFunction_NewEx(sweep_methods + 1, self, NULL) : NULL;
-    PyObject *both = bind ? PyTuple_Pack(2, run, bind) : NULL;
-    Py_XDECREF(bind);
-    Py_XDECREF(run);
+    PyObject *found = self ? PyTuple_New(SWEEP_METHODS) : NULL;
+    for (int at = 0; found && at < SWEEP_METHODS; at++) {
+        PyObject *method = PyCFunction_NewEx(sweep_methods + at, self, NULL);
+        if (!method || PyTuple_SetItem(found, at, method)) Py_CLEAR(found);
+    }
     Py_XDECREF(self);
     Py_XDECREF(capsule);
-    return both;
+    return found;
 }
 
 PyObject *asp_compile_sweep(PyObject *module, PyObject *const *args, Py_ssize_t n_args)

@@ -11,6 +11,7 @@ import functools
 from pathlib import Path
 
 from autosparse._native import runtime_api
+from autosparse._native.c import build as c_build
 from autosparse._native.ir.spec import KernelSpec
 from autosparse._native.kernels.kernel import CompiledKernel
 
@@ -18,14 +19,21 @@ from autosparse import config
 
 
 def shipped_kernel(spec: KernelSpec, compiler: str | None) -> CompiledKernel | None:
-    """Return the shipped kernel of `spec`, or None if there is none, the user names a compiler or edits sources."""
-    if compiler is not None or config.get_options().dump_dir is not None:
+    """Return the shipped kernel of `spec`; None if there is none, the user edits sources, or names a compiler.
+
+    A named compiler that does not exist compiles nothing, so that shipped kernels serve.
+    """
+    if config.get_options().dump_dir is not None or (compiler is not None and _exists(compiler)):
         return None
     address = _address_of(spec.key())
     if not address:
         return None
     # These kernels search no level, and no two of their threads write one result.
     return CompiledKernel(spec, Path(runtime_api.lib.__name__), address, needs_sorted=False, library=runtime_api.lib)
+
+
+def _exists(compiler: str) -> bool:
+    return compiler == "numba" or c_build.compiler_id(compiler) != "none"
 
 
 @functools.lru_cache(maxsize=1024)

@@ -30,6 +30,13 @@ HIGH_SLICES: Final = SuperSchedule(
 """Schedule of the fastest kernel for grids with few distinct coefficients; the tuning statistics never rank it."""
 
 
+WIDE: Final = ((3, 8, 2, " | bits=16"), (2, 8, 4, " | bits=16"), (3, 32, 2, ""), (2, 32, 2, " | bits=16"))
+"""Rows of a block, columns of a tile, unrolling and width of coordinates of the kernels for several columns.
+
+They add most to the default kernel for 8 and for 32 columns in the archive of measurements.
+"""
+
+
 def chosen(lanes: int) -> Iterator[SuperSchedule]:
     """Yield the schedules that add most to the others in the archive of measurements, for `lanes` values a vector.
 
@@ -43,6 +50,19 @@ def chosen(lanes: int) -> Iterator[SuperSchedule]:
         operation=names.MATMUL, format=Format.parse(f"i1:U,k1:D,i0:U | i={2 * lanes} | sigma=512 | bits=16"),
         loop_order=("i1", "k1", "i0"), unroll=1, prefetch=SLICE_PREFETCH,
     )  # fmt: skip
+
+
+def wide(lanes: int, n_registers: int) -> Iterator[SuperSchedule]:
+    """Yield the schedules of products with several columns: few rows share their entries, and a tile of columns of C.
+
+    Tiles whose sums of all rows do not fit into the vector registers are left out.
+    """
+    for rows, tile, unroll, bits in WIDE:
+        if rows * max(1, tile // lanes) < n_registers - 2:
+            yield SuperSchedule(
+                operation=names.MATMUL, format=Format.parse(f"i1:U,k1:C,i0:U | i={rows}{bits}"),
+                loop_order=("i1", "j1", "k1", "i0", "j0"), dense_splits=(("j", tile),), unroll=unroll,
+            )  # fmt: skip
 
 
 def specs(isa: str) -> Iterator[KernelSpec]:
@@ -66,4 +86,5 @@ def specs(isa: str) -> Iterator[KernelSpec]:
             operation=names.MATMUL, format=Format.parse("i1:U,k1:C,i0:U,k0:U | i=3,k=3 | bits=16"),
             loop_order=("i1", "k1", "i0", "k0"),
         )  # fmt: skip
-        yield from (KernelSpec(names.MATMUL, blocks, dtype, index_dtype, isa, gathers=one) for one in (True, False))
+        for one in (blocks, *wide(lanes, ISAS[isa].n_registers)):
+            yield from (KernelSpec(names.MATMUL, one, dtype, index_dtype, isa, gathers=it) for it in (True, False))

@@ -116,15 +116,19 @@ def _multiply(A: CompressedRows, B: CompressedRows, *, n_cols: int, threads: int
         raise MemoryError(f"no memory for the product of {A.n_rows} rows with a matrix of {n_cols} columns")
     try:
         wide = index_code == 1 or n_entries[0] > np.iinfo(NarrowIndex).max
-        index_dtype = WideIndex if wide else NarrowIndex
-        result = CompressedRows(
-            memory.empty_output((A.n_rows + 1,), np.dtype(index_dtype)),
-            memory.empty_output((n_entries[0],), np.dtype(index_dtype)),
-            memory.empty_output((n_entries[0],), A.data.dtype),
-        )
+        index_dtype = np.dtype(WideIndex if wide else NarrowIndex)
+        indptr = memory.empty_output((A.n_rows + 1,), index_dtype)
+        parts = []
+        for part, dtype in enumerate((index_dtype, A.data.dtype)):
+            if dtype != (A.indices, A.data)[part].dtype or not memory.is_recycled(n_entries[0] * dtype.itemsize):
+                parts.append(np.empty(n_entries[0], dtype))
+                continue
+            lib.asp_spgemm_hand_over(job, part)
+            parts.append(memory.empty_output((n_entries[0],), dtype))
     except BaseException:
         lib.asp_spgemm_drop(job)
         raise
+    result = CompressedRows(indptr, *parts)
     runtime_api.raise_for(lib.asp_spgemm_finish(job, int(wide), *map(pointer, result)))
     return result
 

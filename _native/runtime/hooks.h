@@ -47,3 +47,6 @@ void asp_pool_counters(int64_t *found);
 /* Store three numbers about the pages of freed results (output.c) in `found`: bytes and blocks cached now, and blocks
  * reused since the start. */
 void asp_output_counters(int64_t *found);
+/* Return the bytes that the last product of two sparse matrices allocated for rows before their place in the result was
+ * known. */
+int64_t asp_spgemm_private_bytes(void);

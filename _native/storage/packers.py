@@ -136,7 +136,7 @@ def pack(pattern: Pattern, values: Array, fmt: Format, *, transposed: bool) -> P
     return pos, crd | {"rows": order}, packed
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class ValuePositions:
     """Positions of a matrix's values in a packed copy: value `origin[e]` is stored at `to[e]`; None means e itself."""
 

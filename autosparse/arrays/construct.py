@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sps
 from numpy.typing import DTypeLike
 
-from autosparse.arrays import adoption, tensors
+from autosparse.arrays import adoption
 from autosparse.arrays.family import AutoSparseMatrix, csc_array, csc_matrix, csr_array, csr_matrix
 from autosparse.config import get_options
 from autosparse.errors import AutosparseError, DtypeError, InputError, InputTypeError, LayoutError, ShapeError
@@ -114,8 +114,11 @@ def csr(
     >>> A @ np.array([1.0, 1.0, 1.0])
     array([3., 3.])
     """
-    if tensors.keeps_gradients(obj, gradients):
-        return tensors.with_gradients(obj, shape, dtype, is_copy=bool(copy))
+    if (
+        foreign.is_tensor(obj)
+        and (made := _with_gradients(obj, shape, dtype, gradients, is_copy=bool(copy))) is not None
+    ):
+        return made
     return _construct("csr", obj, shape, dtype, copy=copy, frozen=frozen)
 
 
@@ -133,9 +136,22 @@ def csc(
     >>> asp.csc([[0.0, 2.0], [1.0, 0.0]]).indices
     array([1, 0], dtype=int32)
     """
-    if tensors.keeps_gradients(obj, gradients):
-        return tensors.with_gradients(obj, shape, dtype, is_copy=bool(copy))
+    if (
+        foreign.is_tensor(obj)
+        and (made := _with_gradients(obj, shape, dtype, gradients, is_copy=bool(copy))) is not None
+    ):
+        return made
     return _construct("csc", obj, shape, dtype, copy=copy, frozen=frozen)
+
+
+def _with_gradients(obj: Any, shape: Any, dtype: Any, wanted: bool | None, *, is_copy: bool) -> Any:
+    """Return the matrix whose products keep gradients of the tensor `obj`; None for other objects."""
+    if not foreign.is_tensor(obj):
+        return None
+    from autosparse.arrays import tensors  # for torch's users only
+
+    keeps = tensors.keeps_gradients(obj, wanted)
+    return tensors.with_gradients(obj, shape, dtype, is_copy=is_copy) if keeps else None
 
 
 def wrapped(m: Any) -> Any:  # Any: a sparse matrix, or another object that `csr` takes
@@ -176,7 +192,7 @@ def _check_indices(A: Any) -> None:
 
 def _converted(fmt: str, obj: Any, shape: Any, dtype: Any, copy: bool | None) -> Any:
     """Return the matrix that SciPy's constructor makes of `obj`, in the class of format `fmt`."""
-    if fmt == "csr" and tensors.is_on_gpu(obj) and shape is None and dtype is None and not copy:
+    if fmt == "csr" and foreign.is_on_gpu(obj) and shape is None and dtype is None and not copy:
         from autosparse.cuda import matrix  # imports torch, which the owner of such a tensor has
 
         return matrix.csr(obj)
@@ -195,6 +211,8 @@ def _converted(fmt: str, obj: Any, shape: Any, dtype: Any, copy: bool | None) ->
     if copy is not False:
         ownership.take_over(A._cell, given, everything=copy is True)
         if tensor is not None:
+            from autosparse.arrays import tensors
+
             A._cell = tensors.Snapshot.of(A._cell, tensor)
     if isinstance(obj, tuple) and len(obj) == 3:
         _check_indices(A)
@@ -205,7 +223,9 @@ def _for_scipy(obj: Any) -> tuple[Any, ownership.Given, Any]:
     """Return the argument for SciPy's constructor, the caller's arrays in it, and the tensor that holds them."""
     if foreign.is_file(obj):
         return foreign.from_file(obj), ownership.Given(None), None
-    if tensors.is_tensor(obj):
+    if foreign.is_tensor(obj):
+        from autosparse.arrays import tensors
+
         made = tensors.from_tensor(obj)
         return made, ownership.Given(made), obj
     try:

@@ -1,14 +1,25 @@
-"""Copies of autosparse matrices (`copy`, the module `copy`, `pickle`), and ownership of their arrays."""
+"""Copies of autosparse matrices (`copy`, the module `copy`, `pickle`), and ownership of their arrays.
+
+Conversion between csr and csc by a multithreaded counting sort, and dense results (`toarray`, `diagonal`, `sum`):
+arrays, dtypes and the order of entries are those of SciPy's ``csr_tocsc``, rows in order within each column.
+"""
 
 from __future__ import annotations
 
 import copy
 from typing import Any, ClassVar
 
-from autosparse.arrays.fields import NAMES
-from autosparse.arrays.plain import arrays_of, attributes, set_state
+import numpy as np
+import scipy.sparse as sps
+from numpy.typing import NDArray
+from scipy.sparse._sparsetools import csr_diagonal, csr_todense
+
+from autosparse._native import memory, runtime_api
+from autosparse.arrays.plain import NAMES, arrays_of, attributes, set_state
+from autosparse.config import get_options
 from autosparse.operands import ownership
 from autosparse.operands.csr import DATA, INDICES, INDPTR, Operand
+from autosparse.operands.native_rows import NATIVE
 
 
 class Copies:
@@ -87,3 +98,79 @@ class Copies:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self._restore(dict(state))
+
+
+_MINOR_AXES = ((1, -1), (0, -2))
+"""Axes along which the compressed rows are summed: for csr, for csc."""
+
+Compressed = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]  # indptr, indices, data
+
+
+def transposed_rows(cell: Operand) -> Compressed | None:
+    """Return (indptr, indices, data) of the transpose of the rows in `cell`, or None where SciPy should convert.
+
+    Raises MemoryError where memory is short, StructureError for indices out of bounds.
+    """
+    rows = cell.rows or cell.validate()
+    if rows.dtype is None:
+        return None
+    indptr, indices, data = (cell.peek(field) for field in (INDPTR, INDICES, DATA))
+    threads, shape = get_options().threads or runtime_api.max_threads(), (rows.n_major, rows.n_minor)
+    made = runtime_api.transpose((indptr, indices, data), shape, threads=threads, room=memory.empty_output)
+    t_indptr, t_indices, t_data, _ = made
+    assert t_data is not None
+    return t_indptr, t_indices, t_data
+
+
+class DenseResults:
+    """Mixin with ``A.toarray()``, ``A.diagonal()`` and ``A.sum()``, placed before SciPy's class.
+
+    SciPy's compiled loops are called directly on the arrays, which therefore do not count as exported. Calls with
+    further arguments go to SciPy's methods.
+    """
+
+    __slots__ = ()
+
+    _cell: Operand
+    _shape: tuple[int, ...]
+    _transposed: ClassVar[bool]
+
+    def toarray(self, order: Any = None, out: Any = None) -> Any:
+        """Return the matrix as an ndarray, as SciPy's `toarray` does."""
+        arrays = self._cell._arrays
+        if order is not None or out is not None or len(self._shape) != 2 or type(arrays[DATA]) is not np.ndarray:
+            return super().toarray(order=order, out=out)  # type: ignore[misc]
+        dense = np.zeros(self._shape, arrays[DATA].dtype, "F" if self._transposed else "C")
+        rows = dense.T if self._transposed else dense
+        csr_todense(*rows.shape, *arrays, rows)
+        return dense
+
+    def diagonal(self, k: int = 0) -> Any:
+        """Return the k-th diagonal of the matrix, as SciPy's `diagonal` does."""
+        arrays = self._cell._arrays
+        is_plain = type(arrays[DATA]) is np.ndarray and arrays[DATA].dtype.char in NATIVE
+        if k != 0 or len(self._shape) != 2 or not is_plain:
+            return super().diagonal(k)  # type: ignore[misc]
+        diagonal = np.empty(min(self._shape), arrays[DATA].dtype)
+        csr_diagonal(0, self._cell.n_major, self._cell.n_minor, *arrays, diagonal)
+        return diagonal
+
+    def sum(self, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+        """Return the sum over all entries or along an axis, as SciPy's `sum` does."""
+        values = self._cell._arrays[DATA]
+        is_plain = dtype is None and out is None and type(values) is np.ndarray
+        # Summing duplicates separately changes only sums of booleans and of integers that overflow.
+        if is_plain and values.dtype.char in NATIVE and 0 < values.size == self._cell.nnz:
+            if axis is None:
+                return values.sum()
+            if axis in _MINOR_AXES[self._transposed] and len(self._shape) == 2 and isinstance(self, sps.sparray):
+                return self._sums_of_rows(values)
+        return super().sum(axis=axis, dtype=dtype, out=out)  # type: ignore[misc]
+
+    def _sums_of_rows(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Return the sum of each compressed row, added in SciPy's order."""
+        starts = self._cell._arrays[INDPTR]
+        filled = (starts[1:] != starts[:-1]).nonzero()[0]
+        sums = np.zeros(starts.size - 1, values.dtype)
+        sums[filled] = np.add.reduceat(values, starts[filled])
+        return sums

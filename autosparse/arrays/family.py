@@ -15,17 +15,14 @@ import scipy.sparse as sps
 from numpy.typing import NDArray
 
 from autosparse._native import memory
-from autosparse.arrays import adoption, conversion, fields
-from autosparse.arrays.copies import Copies
-from autosparse.arrays.fields import watched
-from autosparse.arrays.plain import LiveAttributes, ModuleName, constructed, set_state
-from autosparse.arrays.products import Products
+from autosparse.arrays import adoption, plain
+from autosparse.arrays.copies import Copies, DenseResults, transposed_rows
+from autosparse.arrays.plain import LiveAttributes, ModuleName, constructed, set_state, watched
+from autosparse.arrays.products import Products, Reflected
 from autosparse.dispatch import executor
 from autosparse.interop import neighbours
-from autosparse.interop.reflected import Reflected
 from autosparse.operands import mutation_guard, ownership
-from autosparse.operands.csr import DATA, INDICES, INDPTR, Operand
-from autosparse.operands.unfinished import UnfinishedOperand
+from autosparse.operands.csr import DATA, INDICES, INDPTR, Operand, UnfinishedOperand
 from autosparse.ops import names
 
 if TYPE_CHECKING:
@@ -59,7 +56,7 @@ class _Family:
         return coo_array if isinstance(self, sps.sparray) else coo_matrix
 
 
-class AutoSparseMatrix(_Family, Reflected, Copies, Products, conversion.DenseResults):
+class AutoSparseMatrix(_Family, Reflected, Copies, Products, DenseResults):
     """Base class of sparse arrays whose ``A @ B`` gives SciPy's result, faster; mixed into SciPy's csr and csc classes.
 
     Sums are formed in another order than SciPy's (docs/differences.md says what that can change).
@@ -181,7 +178,7 @@ class AutoSparseMatrix(_Family, Reflected, Copies, Products, conversion.DenseRes
 
     def _regrouped(self, container: Any) -> Any:
         """Return the same matrix in the class `container` of the other format; None where SciPy should convert."""
-        rows = conversion.transposed_rows(self._cell)
+        rows = transposed_rows(self._cell)
         if rows is None:
             return None
         made = container._of_rows(self._shape, rows)
@@ -386,7 +383,7 @@ class coo_matrix(_Coordinates, sps.coo_matrix):  # type: ignore[misc]  # noqa: D
     _plain_class = sps.coo_matrix
 
 
-fields.hasten(AutoSparseMatrix)
+plain.hasten(AutoSparseMatrix)
 csr_array._twin, csc_array._twin = csc_array, csr_array
 csr_matrix._twin, csc_matrix._twin = csc_matrix, csr_matrix
 

@@ -12,12 +12,12 @@ import numpy as np
 import scipy.sparse as sps
 from numpy.typing import NDArray
 
-from autosparse.arrays import tensors
 from autosparse.arrays.construct import check_out, describe
 from autosparse.config import get_options
 from autosparse.core.dtypes import NarrowIndex, WideIndex
 from autosparse.dispatch import executor
 from autosparse.errors import DtypeError, InputError, InputTypeError, ShapeError, StructureError
+from autosparse.interop import foreign
 from autosparse.operands import ownership
 from autosparse.operands.dense import has_rows
 from autosparse.operands.unfolding import TensorEntries, Unfolding
@@ -278,12 +278,12 @@ def mttkrp(T: Any, factors: Sequence[Any], mode: int, *, out: Any = None) -> Any
            [3.]])
     """
     factors = _as_list(factors)
-    if tensors.is_on_gpu(T) or any(map(tensors.is_on_gpu, factors)):
+    if foreign.is_on_gpu(T) or any(map(foreign.is_on_gpu, factors)):
         from autosparse.cuda import fibers  # imports torch, which the owner of such a tensor has
 
         on_gpu: Any = fibers.mttkrp(T, factors, mode, out=out)
         return on_gpu
-    if tensors.is_tensor(T):
+    if foreign.is_tensor(T):
         from autosparse.torch import fibers as fibers_of_torch  # imports torch, which the owner of such a tensor has
 
         return fibers_of_torch.mttkrp(T, factors, mode_of(T, mode), make=tensor, multiply=mttkrp, out=out)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import weakref
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -11,22 +10,12 @@ import scipy.sparse as sps
 
 from autosparse import notices
 from autosparse.errors import InputError, InputTypeError, StructureError
+from autosparse.interop.foreign import is_on_gpu, is_tensor
 from autosparse.notices import SnapshotWarning
 from autosparse.operands.csr import DATA, INDICES, INDPTR, NOT_SMALL_NS, Operand
 from autosparse.operands.native_rows import check_structure
 
 Tensor = Any  # torch.Tensor; torch is optional
-
-
-def is_tensor(obj: object) -> bool:
-    """Return whether `obj` is a torch tensor."""
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(obj, getattr(torch, "Tensor", ()))
-
-
-def is_on_gpu(obj: object) -> bool:
-    """Return whether `obj` is a torch tensor in the memory of an NVIDIA GPU."""
-    return is_tensor(obj) and bool(getattr(obj, "is_cuda", False))
 
 
 def as_array(tensor: Tensor) -> Any:

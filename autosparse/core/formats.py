@@ -20,7 +20,7 @@ are in the user's order in every case. `PRESETS` lists the formats that the lite
 from __future__ import annotations
 
 import dataclasses
-import re
+import string
 from collections.abc import Mapping
 from enum import Enum
 from typing import Final
@@ -227,20 +227,17 @@ class Format:
         Split sizes of 1 may be written out.
         """
         parts = [part.strip() for part in text.split("|")]
-        if not re.fullmatch(r"[a-z][01]:[UCSDNQ](\s*,\s*[a-z][01]:[UCSDNQ])*", parts[0]):
-            raise ScheduleError.unparsable(text, expected="levels like 'i1:U,k1:C' then ' | i=8,k=1'")
-        pairs = [item.strip().split(":") for item in parts[0].split(",")]
-        levels = [Level(coordinate, LevelKind(kind)) for coordinate, kind in pairs]
+        levels = [_parsed_level(item.strip(), text) for item in parts[0].split(",")]
         settings: dict[str, int] = {}
         words = {"rows": "", "values": ""}
         for item in (item for part in parts[1:] for item in part.split(",")):
-            match = re.fullmatch(r"\s*(?:(rows|values)\s*=\s*([a-z]+\d*)|([a-z]+)\s*=\s*(\d+))\s*", item)
-            if match is None:
-                raise ScheduleError.unparsable(text, expected="settings like 'i=8', 'bits=16' or 'rows=rcm' after '|'")
-            if match[1]:
-                words[match[1]] = match[2]
+            name, _, value = (one.strip() for one in item.partition("="))
+            if name in words and _is_word(value.rstrip(string.digits)):
+                words[name] = value
+            elif _is_word(name) and value.isdecimal():
+                settings[name] = int(value)
             else:
-                settings[match[3]] = int(match[4])
+                raise ScheduleError.unparsable(text, expected="settings like 'i=8', 'bits=16' or 'rows=rcm' after '|'")
         bits, sigma = settings.pop("bits", 32), settings.pop("sigma", 1)
         symmetric = bool(settings.pop("symmetric", 0))
         return cls.of(levels, settings, index_bits=bits, sigma=sigma, symmetric=symmetric, **words)
@@ -269,6 +266,23 @@ class Format:
             symmetric,
             values,
         )
+
+
+# Texts of formats are parsed without `re`, because compiling the patterns would take 1 ms of a process.
+_KINDS: Final = {kind.value: kind for kind in LevelKind}
+
+
+def _parsed_level(item: str, text: str) -> Level:
+    """Return the level that `item` of the format `text` means, such as "i1:U"."""
+    coordinate, _, kind = item.partition(":")
+    if len(coordinate) != 2 or not _is_word(coordinate[0]) or coordinate[1] not in "01" or kind not in _KINDS:
+        raise ScheduleError.unparsable(text, expected="levels like 'i1:U,k1:C' then ' | i=8,k=1'")
+    return Level(coordinate, _KINDS[kind])
+
+
+def _is_word(text: str) -> bool:
+    """Return whether the text consists of lowercase letters only."""
+    return text.isascii() and text.isalpha() and text.islower()
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,6 @@ import itertools
 import json
 import os
 import platform
-import re
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -123,12 +122,17 @@ def _usable_cores() -> int:
 def _data_caches() -> dict[str, int]:
     """Return the bytes of the data caches that Linux reports, by level; empty on other systems."""
     found: dict[str, int] = {}
-    for folder in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
+    try:  # neither `glob` nor `re`, whose patterns take 1 ms of a process
+        folders = sorted(one for one in Path("/sys/devices/system/cpu/cpu0/cache").iterdir() if "index" in one.name)
+    except OSError:
+        return found
+    units = {"K": 1 << 10, "M": 1 << 20}
+    for folder in folders:
         try:
             level, kind, size = ((folder / name).read_text().strip() for name in ("level", "type", "size"))
         except OSError:
             continue
-        match = re.fullmatch(r"(\d+)([KM]?)", size)
-        if match and kind in ("Data", "Unified"):
-            found.setdefault(level, int(match[1]) * {"": 1, "K": 1 << 10, "M": 1 << 20}[match[2]])
+        number = size[:-1] if size[-1:] in units else size
+        if number.isdecimal() and kind in ("Data", "Unified"):
+            found.setdefault(level, int(number) * units.get(size[-1:], 1))
     return found

@@ -3,14 +3,16 @@
 The standard decorator compiles up to six methods per class, 0.2 to 0.45 ms each time a process imports it. The modules
 of tuning define more than a hundred such classes, and most processes use the methods of a few. The decorator here has
 the same meaning for the parameters that it takes. `fields`, `replace` and `asdict` of the standard library work on its
-classes. Not supported: ``InitVar``, ``order``, and a frozen base class made by the standard decorator.
+classes; they collect a class's fields when they are first used. Not supported: ``InitVar``, ``KW_ONLY``, ``order``, and
+a frozen base class made by the standard decorator.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterable
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,19 +24,31 @@ _UNSET: Final = object()
 """Default of arguments whose field has a factory."""
 
 
-class _WrittenLate:
+class _Late:
+    """Base class of descriptors that are replaced by the attribute `_name` of the class `cls` when it is looked up."""
+
+    __slots__ = ("_name", "cls")
+
+    cls: type  # set once the class has been made
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+
+class _WrittenLate(_Late):
     """Descriptor that compiles a method and replaces itself by it when the method is first looked up."""
 
-    __slots__ = ("_cls", "_name", "_write")
+    __slots__ = ("_write",)
 
-    def __init__(self, cls: type, name: str, write: Callable[[type], Callable[..., Any]]) -> None:
-        self._cls, self._name, self._write = cls, name, write
+    def __init__(self, name: str, write: Callable[[type], Callable[..., Any]]) -> None:
+        super().__init__(name)
+        self._write = write
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:  # Any: a function or a bound method
-        method = self._write(self._cls)
-        method.__qualname__ = f"{self._cls.__qualname__}.{self._name}"
-        method.__module__ = self._cls.__module__
-        setattr(self._cls, self._name, method)
+        method = self._write(self.cls)
+        method.__qualname__ = f"{self.cls.__qualname__}.{self._name}"
+        method.__module__ = self.cls.__module__
+        setattr(self.cls, self._name, method)
         return method.__get__(instance, owner)
 
 
@@ -43,8 +57,8 @@ class _InitLate(_WrittenLate):
 
     __slots__ = ("_facts", "_n_left", "_positional")
 
-    def __init__(self, cls: type) -> None:
-        super().__init__(cls, "__init__", _write_init)
+    def __init__(self) -> None:
+        super().__init__("__init__", _write_init)
         self._n_left = FIRST_INSTANCES
         self._facts: list[tuple[str, tuple[bool, Any, Any]]] | None = None
         self._positional: tuple[str, ...] = ()
@@ -58,14 +72,14 @@ class _InitLate(_WrittenLate):
     def _make(self, instance: Any, *args: Any, **kwargs: Any) -> None:
         facts = self._facts
         if facts is None:
-            fields = dataclasses.fields(self._cls)
+            fields = _fields(self.cls)
             self._positional = tuple(one.name for one in fields if one.init and not one.kw_only)
             facts = self._facts = [(one.name, (one.init, one.default, one.default_factory)) for one in fields]
         given = kwargs | dict(zip(self._positional, args, strict=False))
         n_given = len(given)
         values = [(name, _value(name, *rest, given)) for name, rest in facts]
         if n_given != len(kwargs) + len(args) or given or any(value is _UNSET for _, value in values):
-            super().__get__(instance, self._cls)(*args, **kwargs)  # raises the right error, or sets fields
+            super().__get__(instance, self.cls)(*args, **kwargs)  # raises the right error, or sets fields
             return
         for name, value in values:
             object.__setattr__(instance, name, value)
@@ -92,7 +106,7 @@ def _write_init(cls: type) -> Callable[..., Any]:
     is_frozen = getattr(cls, "__setattr__", None) is _refuse_to_set
     names: dict[str, Any] = {"_set": object.__setattr__, "_UNSET": _UNSET}
     positional, by_keyword, body = ["self"], list[str](), list[str]()
-    for one in dataclasses.fields(cls):
+    for one in _fields(cls):
         argument, value = _argument(one, names)
         if one.init:
             (by_keyword if one.kw_only else positional).append(argument)
@@ -102,7 +116,7 @@ def _write_init(cls: type) -> Callable[..., Any]:
         body.append(" self.__post_init__()")
     arguments = [*positional, *(["*", *by_keyword] if by_keyword else [])]
     made = _compiled("__init__", f"def __init__({', '.join(arguments)}):\n" + ("\n".join(body) or " pass"), names)
-    made.__annotations__ = {one.name: one.type for one in dataclasses.fields(cls) if one.init} | {"return": "None"}
+    made.__annotations__ = {one.name: one.type for one in _fields(cls) if one.init} | {"return": "None"}
     return made
 
 
@@ -123,7 +137,7 @@ def _argument(one: dataclasses.Field[Any], names: dict[str, Any]) -> tuple[str, 
 
 
 def _compared(cls: type, whose: str) -> str:
-    names = [one.name for one in dataclasses.fields(cls) if one.compare]
+    names = [one.name for one in _fields(cls) if one.compare]
     return f"({''.join(f'{whose}.{name}, ' for name in names)})"
 
 
@@ -142,7 +156,7 @@ def _write_hash(cls: type) -> Callable[..., Any]:
 
 
 def _write_repr(cls: type) -> Callable[..., Any]:
-    shown = [one.name for one in dataclasses.fields(cls) if one.repr]
+    shown = [one.name for one in _fields(cls) if one.repr]
 
     def __repr__(self: Any) -> str:  # noqa: N807
         return f"{type(self).__qualname__}({', '.join(f'{name}={getattr(self, name)!r}' for name in shown)})"
@@ -159,47 +173,119 @@ def _refuse_to_delete(self: object, name: str) -> None:
 
 
 def _state(self: Any) -> list[Any]:
-    return [getattr(self, one.name) for one in dataclasses.fields(self)]
+    return [getattr(self, one.name) for one in _fields(type(self))]
 
 
 def _set_state(self: Any, state: list[Any]) -> None:
-    for one, value in zip(dataclasses.fields(self), state, strict=True):
+    for one, value in zip(_fields(type(self)), state, strict=True):
         object.__setattr__(self, one.name, value)
 
 
-def _with_slots(cls: type) -> type:
-    """Return `cls` made again with a slot for each field that no base class has a slot for."""
-    contents = dict(cls.__dict__)
+@functools.cache
+def _sample() -> Any:  # Any: a class
+    """Return a class that the standard decorator made."""
+    return dataclasses.make_dataclass("_Sample", ["value"], init=False, repr=False, eq=False)
+
+
+_KIND: Final = "_field_type"
+"""Attribute by which the standard library tells fields from class variables; an object of its own is the value."""
+
+
+class _Reflected(_Late):
+    """Descriptor for `__dataclass_fields__` and `__dataclass_params__`, the standard library's view of a class.
+
+    `fields` are the class's fields, inherited ones first, for this module.
+    """
+
+    __slots__ = ("fields",)
+
+    def __init__(self, name: str, fields: tuple[dataclasses.Field[Any], ...]) -> None:
+        super().__init__(name)
+        self.fields = fields
+
+    def __get__(self, instance: object, owner: type | None = None) -> Any:  # Any: of the standard library
+        sample = _sample()
+        for one in self.fields:
+            setattr(one, _KIND, getattr(dataclasses.fields(sample)[0], _KIND))
+        self.cls.__dataclass_fields__ = {one.name: one for one in self.fields}  # type: ignore[attr-defined]
+        self.cls.__dataclass_params__ = sample.__dataclass_params__  # type: ignore[attr-defined]
+        return getattr(self.cls, self._name)
+
+
+def _fields(cls: type) -> tuple[dataclasses.Field[Any], ...]:
+    """Return what `dataclasses.fields` returns, without the standard library's work for a class of this module."""
+    held = next(one for base in cls.__mro__ if (one := base.__dict__.get("__dataclass_fields__")) is not None)
+    return held.fields if type(held) is _Reflected else dataclasses.fields(cls)
+
+
+def _own_fields(cls: type, *, kw_only: bool) -> dict[str, dataclasses.Field[Any]]:
+    """Return the fields that the body of `cls` annotates, by name."""
+    found = {}
+    for name, annotation in cls.__annotations__.items():
+        if not str(annotation).startswith(("ClassVar", "typing.ClassVar")):
+            default = cls.__dict__.get(name, dataclasses.MISSING)
+            if default.__class__.__hash__ is None:
+                raise ValueError(f"mutable default {default!r} of the field {name}: use a factory")
+            one: Any = default if isinstance(default, dataclasses.Field) else field(default=default)
+            one.name, one.type = name, annotation
+            one.kw_only = kw_only if one.kw_only is dataclasses.MISSING else one.kw_only
+            found[name] = one
+    return found
+
+
+def _with_slots(cls: type, contents: dict[str, Any], names: Iterable[str]) -> type:
+    """Return `cls` made again, with the contents and with a slot for each name that no base class has a slot for."""
     inherited = {name for base in cls.__mro__[1:] for name in getattr(base, "__slots__", ())}
-    own = tuple(one.name for one in dataclasses.fields(cls) if one.name not in inherited)
-    for name in (*own, "__dict__", "__weakref__"):
-        contents.pop(name, None)
-    contents["__slots__"] = own
-    made: type = type(cls)(cls.__name__, cls.__bases__, contents)
+    slots = tuple(name for name in names if name not in inherited)
+    contents = {k: v for k, v in cls.__dict__.items() if k not in {*names, "__dict__", "__weakref__"}} | contents
+    made: type = type(cls)(cls.__name__, cls.__bases__, contents | {"__slots__": slots})
     made.__qualname__ = cls.__qualname__
     return made
 
 
-def _process(cls: type, *, eq: bool, frozen: bool, slots: bool, kw_only: bool) -> type:
-    own = set(cls.__dict__)
-    made: type = dataclasses.dataclass(init=False, repr=False, eq=False, kw_only=kw_only)(cls)  # collects fields
-    made = _with_slots(made) if slots else made
-    late: dict[str, Callable[[type], Callable[..., Any]]] = {} if "__repr__" in own else {"__repr__": _write_repr}
+def _with_contents(cls: type, contents: dict[str, Any], names: Iterable[str]) -> type:
+    """Return `cls` with the contents, and with the defaults of the named fields as attributes."""
+    for name in names:
+        default = cls.__dict__.get(name)
+        if isinstance(default, dataclasses.Field):
+            contents[name] = default.default
+    for name, value in contents.items():
+        if value is not dataclasses.MISSING:
+            setattr(cls, name, value)
+        else:
+            delattr(cls, name)
+    return cls
+
+
+def _late(cls: type, *, eq: bool, frozen: bool) -> dict[str, Any]:
+    """Return the methods that the body of `cls` does not define; None: the class shall not have the method."""
+    own = cls.__dict__
+    late: dict[str, Any] = {} if "__repr__" in own else {"__repr__": _write_repr}
     if eq:
         late |= {} if "__eq__" in own else {"__eq__": _write_eq}
-        if "__hash__" not in own or (cls.__dict__.get("__hash__") is None and "__eq__" in own):
-            if frozen:
-                late["__hash__"] = _write_hash
-            else:
-                made.__hash__ = None  # type: ignore[assignment]  # equal by value and mutable: not hashable
-    placed: dict[str, Any] = {name: _WrittenLate(made, name, write) for name, write in late.items()}  # Any: methods
-    placed["__init__"] = _InitLate(made)
+        if own.get("__hash__") is None and ("__hash__" not in own or "__eq__" in own):
+            late["__hash__"] = _write_hash if frozen else None  # equal by value and mutable: not hashable
+    return {name: write and _WrittenLate(name, write) for name, write in late.items()} | {"__init__": _InitLate()}
+
+
+def _process(cls: type, *, eq: bool, frozen: bool, slots: bool, kw_only: bool) -> type:
+    own = _own_fields(cls, kw_only=kw_only)
+    inherited = [base for base in cls.__mro__[:0:-1] if "__dataclass_fields__" in base.__dict__]
+    fields = {one.name: one for base in inherited for one in _fields(base)} | own
+    placed: dict[str, Any] = _late(cls, eq=eq, frozen=frozen)  # Any: methods and descriptors
+    for name in ("__dataclass_fields__", "__dataclass_params__"):
+        placed[name] = _Reflected(name, tuple(fields.values()))
+    placed["__match_args__"] = tuple(name for name, one in fields.items() if one.init and not one.kw_only)
+    if sys.version_info >= (3, 13):
+        placed["__replace__"] = dataclasses.replace
     if frozen:
         placed |= {"__setattr__": _refuse_to_set, "__delattr__": _refuse_to_delete}
-        if slots and not {"__getstate__", "__setstate__"} & own:
+        if slots and not {"__getstate__", "__setstate__"} & cls.__dict__.keys():
             placed |= {"__getstate__": _state, "__setstate__": _set_state}
-    for name, method in placed.items():
-        setattr(made, name, method)
+    made = _with_slots(cls, placed, fields) if slots else _with_contents(cls, placed, own)
+    for one in placed.values():
+        if isinstance(one, _Late):
+            one.cls = made
     return made
 
 

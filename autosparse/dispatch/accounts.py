@@ -16,7 +16,7 @@ from autosparse.cache.accounts.rows import MAX_BYTES, PlanNote, Spent
 
 if TYPE_CHECKING:
     from autosparse.config import Options
-    from autosparse.dispatch.protocols import Tuning
+    from autosparse.dispatch.protocols import FirstRace, Tuning
     from autosparse.operands.unfolding import AnyOperand
 
 RUN_SHARE: Final = 0.1
@@ -38,6 +38,7 @@ class Spender(Protocol):
     product_ns: int
     tuned_ns: int
     live_tuner: Tuning | None
+    early: FirstRace | None
 
     def commit(self) -> None:
         """Add the products that fast calls served to the counts."""
@@ -105,7 +106,11 @@ class ProblemAccount:
 
     def _spent_and_saved_s(self, state: Spender) -> tuple[float, float]:
         """Return the seconds that this process spent on tuning, and those that tuned kernels saved."""
-        tuning_s, saved_s = state.live_tuner.spent_and_saved_s() if state.live_tuner is not None else (0.0, 0.0)
+        tuning_s, saved_s, early = 0.0, 0.0, state.early
+        if state.live_tuner is not None:
+            tuning_s, saved_s = state.live_tuner.spent_and_saved_s()
+        elif early is not None:
+            tuning_s, saved_s = early.spent_s, early.saved_s(state.tuned_ns)
         if not saved_s:  # a tuner without measurements: the remembered plan serves
             plan = self.plan
             is_measured = plan is not None and plan.measured_s and plan.default_s

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from autosparse import forking
 from autosparse._native import memory, runtime_api
 from autosparse.config import decisive_options, get_options
 from autosparse.containment import contained
@@ -73,7 +74,7 @@ def matmul(operand: Operand, B: AnyArray, *, transposed: bool, out: AnyArray | N
         state = state_for(operand, rows, n_vecs, transposed)
         state.take_small_products(operand)
     trial = None if sys.is_finalizing() else state.serving  # it may import, which fails in `__del__` at exit
-    sampled_ns = None if state.live_tuner is None or source is not None else _sampled_ns(operand, state, B, out)
+    sampled_ns = _sampled_ns(operand, state, B, out) if state.is_sampled and source is None else None
     start_ns = perf_counter_ns()
     if sampled_ns is None and (trial is None or not trial.run(operand, _call(rows, B, out, transposed))):
         trial = _without(trial, operand)
@@ -283,15 +284,18 @@ def _look(state: DispatchState, operand: AnyOperand, n_vecs: int, trial: Serving
         return
     state.options = get_options()  # decisive options are equal; the budget is that of the options in force now
     try:
-        if state.live_tuner is None and _is_enough(state, operand):
+        if state.live_tuner is None and _is_enough(state, operand, trial, took_ns):
             return
         begun_ns, is_first = perf_counter_ns(), "autosparse.tuning.setup" not in sys.modules
         is_new = state.live_tuner is None
-        from autosparse.tuning.setup import live_tuner_of
+        with forking.loading():
+            from autosparse.tuning.setup import live_tuner_of
 
         live_tuner = live_tuner_of(state, operand)
         if is_new and (is_first or state.expected is not None):  # the budget includes loading the modules
             live_tuner.tuning_s += (perf_counter_ns() - begun_ns) * 1e-9
+        if is_new and state.early is not None:
+            live_tuner.tuning_s += state.early.spent_s
         live_tuner.look(n_vecs, trial, took_ns)
         state.commit()
         if live_tuner.is_stale:
@@ -302,11 +306,12 @@ def _look(state: DispatchState, operand: AnyOperand, n_vecs: int, trial: Serving
         state.give_up(err)
 
 
-def _is_enough(state: DispatchState, operand: AnyOperand) -> bool:
+def _is_enough(state: DispatchState, operand: AnyOperand, trial: Serving | None, took_ns: int) -> bool:
     """Return whether tuning need not be considered yet, after reading the account of earlier processes."""
-    from autosparse.dispatch import first_look
+    with forking.loading():
+        from autosparse.dispatch import first_look
 
-    return first_look.is_enough(state, operand)
+    return first_look.is_enough(state, operand, trial, took_ns * 1e-9)
 
 
 def _without(trial: Serving | None, operand: AnyOperand) -> Serving | None:
@@ -319,7 +324,8 @@ def _without(trial: Serving | None, operand: AnyOperand) -> Serving | None:
 def tune(operand: AnyOperand, **hints: Any) -> Plan:
     """Find the kernel to run now and let the next products use it; `hints` go to `tuning.explicit.tune`."""
     try:
-        from autosparse.tuning import explicit
+        with forking.loading():
+            from autosparse.tuning import explicit
 
         return explicit.tune(operand, **hints)
     except RuntimeError as err:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 GROWTH: Final = 1.25
 """Factor by which the certain products must grow before tuning is checked again; a check costs microseconds."""
+AFTER_SOLVE: Final = 1.1
+"""Factor by which the time in products grows after the end of a solve until tuning is considered."""
 NEVER_NS: Final = 1 << 62
 """Value of `DispatchState.next_look_ns` from which on the problem is not tuned (`dispatch.state.FOREVER_NS`)."""
 
@@ -27,6 +29,11 @@ class Expected:
     n_calls: float  # likely number, by this solve and later ones: decides whether a tuning step pays
     n_certain: float  # minimum number, by this solve: decides how much may be spent
     other_s: float = 0.0  # seconds that the solve takes beside each product: vectors, preconditioner
+    n_past: float = 0.0  # products of earlier solves in this process
+
+    def past_share(self, n_calls: int) -> float:
+        """Return the fraction of the `n_calls` products so far that earlier solves ran; its time allows an advance."""
+        return min(1.0, self.n_past / n_calls) if n_calls else 0.0
 
     def certain_s(self, product_s: float) -> float:
         """Return the estimated seconds of the solve for all certain products of `product_s` each."""
@@ -59,13 +66,17 @@ def tell(state: Expecting, expected: Expected | None) -> None:
     """Record the products that a solver expects of the problem of `state`; None: no solver runs any more.
 
     If tuning has not begun or lacks budget, and more products are certain than before, the next product considers
-    it.
+    it. After a solve it is considered soon, because the time of past solves allows an advance.
     """
     before, state.expected = state.expected, expected
-    if expected is None or state.next_look_ns >= NEVER_NS:  # not tuned: switched off, given up, or another thread tunes
+    if state.next_look_ns >= NEVER_NS:  # not tuned: switched off, given up, or another thread tunes
         return
     n_before = before.n_certain if before is not None else float(state.n_calls)
     tuning = state.live_tuner
-    if expected.n_certain >= GROWTH * n_before and (tuning is None or tuning.waits_for_pay):
+    if expected is None:
+        if tuning is None or tuning.waits_for_pay:
+            state.next_look_ns = min(state.next_look_ns, AFTER_SOLVE * state.product_ns)
+            state.commit()
+    elif expected.n_certain >= GROWTH * n_before and (tuning is None or tuning.waits_for_pay):
         state.next_look_ns = min(state.next_look_ns, state.product_ns)
         state.commit()

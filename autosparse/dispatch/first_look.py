@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -17,12 +18,14 @@ from autosparse import forking
 from autosparse.cache.accounts.rows import ACCOUNTS, PlanNote, Spent, spent_row
 from autosparse.containment import contained
 from autosparse.dispatch import state as states
-from autosparse.dispatch.accounts import ADVANCE, PENDING, ProblemAccount, key_of, place_of
+from autosparse.dispatch.accounts import ADVANCE, PENDING, REINVEST_SHARE, ProblemAccount, key_of, place_of
 from autosparse.operands.holding import expected_look_s
+from autosparse.ops import names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from autosparse.dispatch.protocols import FirstRace
     from autosparse.dispatch.state import DispatchState
     from autosparse.operands.unfolding import AnyOperand
 
@@ -39,6 +42,24 @@ SETUP_S: Final = 0.04
 """Part of FIRST_SEARCH_S before the first candidate, in seconds, which one process must be allowed to spend."""
 LONG_RECALL_S: Final = 0.05
 """Recall cost in seconds from which on even a plan that `tune` found must be expected to pay."""
+EARLY_S: Final = 0.02
+"""Cost in seconds of the first early race of a process, including its modules; LATER_EARLY_S of each later one."""
+LATER_EARLY_S: Final = 1e-3
+EARLY_ENTRY_S: Final = 1e-8
+"""Additional cost in seconds per entry of the matrix: packing, comparing the kernel's result."""
+EARLY_LARGE_ENTRY_S: Final = 4e-8
+"""The same for matrices of at least `tuning.memory.sizes.LARGE_ENTRIES` entries, whose memory is new."""
+LARGE_ENTRIES: Final = 1 << 22
+EARLY_FROM_ENTRIES: Final = 10_000
+"""Minimum number of entries for an early race; smaller matrices stay in a core's own cache."""
+MAX_ADVANCE: Final = 4.0
+"""Maximum advance, as a multiple of the overhead share (`tuning.amortization` has the same)."""
+GAIN_LEFT: Final = 0.05
+"""Fraction of a product's time that a search is expected to save after an early race was won.
+
+With RUNS_TO_COME further products for each one so far, it decides when the modules of tuning are loaded.
+"""
+RUNS_TO_COME: Final = 3.0
 UNKNOWN_GAIN: Final = 0.2
 """Fraction of a product's time that a plan is expected to save where its gain was never measured."""
 MAX_WRITTEN: Final = 256
@@ -48,8 +69,11 @@ _written: Final[set[tuple[Path, bytes]]] = set()
 _registered: Final[list[bool]] = []
 
 
-def is_enough(state: DispatchState, operand: AnyOperand) -> bool:
-    """Use the plan of earlier processes if that pays; return whether tuning the problem need not be considered yet."""
+def is_enough(state: DispatchState, operand: AnyOperand, trial: object = None, took_s: float = 0.0) -> bool:
+    """Use the plan of earlier processes if that pays; return whether tuning the problem need not be considered yet.
+
+    `trial`: the kernel that computed the last product (None: the default kernel), in `took_s`.
+    """
     if not state.is_known and state.options.overhead > 0:  # with overhead 0 nothing is recalled unless asked
         due_ns, state.next_look_ns, state.is_known = state.next_look_ns, states.FOREVER_NS, True  # blocks other threads
         try:
@@ -59,12 +83,54 @@ def is_enough(state: DispatchState, operand: AnyOperand) -> bool:
         except BaseException:  # Ctrl-C: the next product looks again
             state.next_look_ns, state.is_known = due_ns, False
             raise
+    if _is_racing(state, operand, trial, took_s):
+        return True
     look_ns = _tuning_look_ns(state)
-    state.next_look_ns = look_ns
+    state.next_look_ns = min(look_ns, early_look_ns(state, operand))
     if state.recalled is not None and state.recalled.service is not None:
         state.recalled.service.steer(state.recalled, operand)
     state.commit()
     return state.product_ns < look_ns
+
+
+def early_look_ns(state: DispatchState, operand: AnyOperand) -> float:
+    """Return the product time (ns) of this process after which a shipped kernel races; inf: it does not.
+
+    It pays on the whole advance, so that the total of any number of products is at most (1 + (1 + MAX_ADVANCE) *
+    overhead) times the untuned total.
+    """
+    options, account = state.options, state.account
+    is_served = state.early is not None or state.live_tuner is not None or state.recalled is not None
+    is_planned = account is not None and (account.plan is not None or account.is_finished)
+    if is_served or is_planned or options.overhead <= 0 or options.runs is not None or options.vendor:
+        return states.FOREVER_NS
+    is_vector = state.operation == names.MATMUL and state.n_dense_cols == 1 and not state.transposed
+    if not is_vector or operand.nnz < EARLY_FROM_ENTRIES or expected_look_s(operand) > 0.0:
+        return states.FOREVER_NS
+    entry_s = EARLY_ENTRY_S if operand.nnz < LARGE_ENTRIES else EARLY_LARGE_ENTRY_S
+    price_s = (LATER_EARLY_S if _EARLY in sys.modules else EARLY_S) + entry_s * operand.nnz
+    certain_s = 0.0
+    share = options.overhead * (1.0 + MAX_ADVANCE)
+    if state.expected is not None:  # no advance on a solve that has just begun
+        certain_s = options.overhead * state.expected.certain_ns(state.n_calls, state.product_ns) * 1e-9
+        share = options.overhead * (1.0 + MAX_ADVANCE * state.expected.past_share(state.n_calls))
+    return 0.0 if certain_s >= price_s else price_s / share * 1e9
+
+
+_EARLY: Final = "autosparse.tuning.memory.early"
+
+
+def _is_racing(state: DispatchState, operand: AnyOperand, trial: object, took_s: float) -> bool:
+    """Begin or continue the race with a shipped kernel where it is due; return whether the next product is part."""
+    if state.early is None and state.product_ns >= early_look_ns(state, operand):
+        state.next_look_ns, start_s = states.FOREVER_NS, time.perf_counter()  # blocks other threads
+        from autosparse.tuning.memory import early
+
+        state.early = race = early.EarlyRace()
+        race.begin(state, operand, start_s)
+    elif state.early is not None and state.early.is_racing:
+        state.early.look(state, operand, trial, took_s)
+    return state.early is not None and state.early.is_racing
 
 
 def _opened(state: DispatchState, operand: AnyOperand) -> ProblemAccount | None:
@@ -80,7 +146,8 @@ def _opened(state: DispatchState, operand: AnyOperand) -> ProblemAccount | None:
     )  # fmt: skip
     if not (place[1] / ACCOUNTS).exists():
         return ProblemAccount(*place, key)
-    from autosparse.cache.accounts import ledger
+    with forking.loading():
+        from autosparse.cache.accounts import ledger
 
     found = ledger.read(place[1], key)
     if found is None:
@@ -92,7 +159,8 @@ def _recall(state: DispatchState, operand: AnyOperand, account: ProblemAccount, 
     """Load the plan of earlier processes and let it serve, if it is expected to save more than loading it costs."""
     if not _pays(state, operand, account, plan):
         return
-    from autosparse.tuning.memory import recall
+    with forking.loading():
+        from autosparse.tuning.memory import recall
 
     start_s = time.perf_counter()
     recall.serve(state, operand, account)
@@ -118,6 +186,8 @@ def _tuning_look_ns(state: DispatchState) -> float:
     if options.overhead <= 0:
         return max(states.FIRST_IMPORT_S * 1e9, 2.0 * state.product_ns)  # other options may be in force by then
     own_ns = states.tuning_look_ns(options, state.operation, state.n_dense_cols)
+    if state.early is not None and state.early.schedule is not None:
+        own_ns = max(own_ns, _search_look_ns(state, state.early))
     if state.expected is not None:
         certain_ns = state.expected.certain_ns(state.n_calls, state.product_ns)
         own_ns = 0.0 if options.overhead * certain_ns >= FIRST_SEARCH_S * 1e9 else own_ns
@@ -130,6 +200,15 @@ def _tuning_look_ns(state: DispatchState) -> float:
     next_s = SETUP_S + account.next_step_s if account.next_step_s else 0.0
     is_due = account.earned_s(share) >= max(FIRST_SEARCH_S, next_s) and limit_s >= max(SETUP_S, next_s)
     return 0.0 if is_due else own_ns
+
+
+def _search_look_ns(state: DispatchState, early: FirstRace) -> float:
+    """Return the product time (ns) after which a search pays that follows an early race."""
+    share, saved_s = state.options.overhead, early.saved_s(state.tuned_ns)
+    product_s = state.product_ns * 1e-9
+    missing_s = FIRST_SEARCH_S + early.spent_s - share * product_s - REINVEST_SHARE * saved_s
+    by_budget_s = product_s + max(0.0, missing_s) / (share + REINVEST_SHARE * max(0.0, early.ratio - 1.0))
+    return 1e9 * max(by_budget_s, FIRST_SEARCH_S / (RUNS_TO_COME * GAIN_LEFT))
 
 
 def write() -> None:

@@ -146,6 +146,35 @@ class FastCall(Protocol):
         """Reset the running products in a forked child, where other threads do not exist."""
 
 
+class FirstRace(Protocol):
+    """Protocol of a race before the modules of tuning are loaded (`tuning.memory.early.EarlyRace`)."""
+
+    spent_s: float  # seconds that the race has cost
+    default_s: float  # seconds of one product by the default kernel
+    ratio: float  # default kernel's time over that of the kernel that serves
+    is_won: bool
+    schedule: Any  # Any: the candidate's SuperSchedule; None: there was no candidate
+
+    @property
+    def is_racing(self) -> bool:
+        """Return whether products are samples now."""
+
+    def look(self, state: Any, operand: Any, served_by: object, took_s: float) -> None:
+        """Take a product as a sample, and choose the next product's kernel."""
+
+    def saved_s(self, tuned_ns: float) -> float:
+        """Return the seconds that products of `tuned_ns` by the winner saved."""
+
+    def retire(self, state: Any) -> None:
+        """End the race or the service of its winner."""
+
+    def plan(self) -> Any:  # Any: a Plan
+        """Return the plan of a race that was won."""
+
+    def forget_threads(self) -> None:
+        """Reset what other threads held in a forked child."""
+
+
 class Tuning(Protocol):
     """Protocol of the tuning of one state's problem (`tuning.live.LiveTuner`)."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 import weakref
 from typing import TYPE_CHECKING, Any, Final
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
     from autosparse.dispatch.accounts import ProblemAccount
     from autosparse.dispatch.expectations import Expected
-    from autosparse.dispatch.protocols import FastCall, HasDtype, Serving, Tuning
+    from autosparse.dispatch.protocols import FastCall, FirstRace, HasDtype, Serving, Tuning
     from autosparse.operands.unfolding import Unfolding
 
 FOREVER_NS: Final = 1 << 62
@@ -59,7 +58,7 @@ class DispatchState:
     """
 
     __slots__ = (
-        "account", "sampling_calls", "sampling_due", "decisive", "dtype", "expected",
+        "account", "sampling_calls", "sampling_due", "decisive", "dtype", "early", "expected",
         "fast_path", "fast_path_due", "fast_path_wait", "flags",
         "is_known", "recalled",
         "live_tuner", "n_calls", "n_dense_cols", "n_tuned", "next_look_ns", "operation", "options", "product_ns",
@@ -96,12 +95,18 @@ class DispatchState:
         self.expected: Expected | None = None  # products that a running solver expects
         self.is_known = False  # whether the account across processes was read
         self.account: ProblemAccount | None = None  # None: not read, or the cache is off
+        self.early: FirstRace | None = None  # race with a shipped kernel before tuning is loaded; None: not begun
         self.fast_path: FastCall | None = None  # fast path, once one was opened
         self.fast_path_due = FIRST_FAST_PATH  # n_calls from which the next fast path may be opened
         self.fast_path_wait = 2
         self.sampling_calls: dict[int, FastCall] | None = None  # sampling fast paths, by id(kernel's trial)
         self.turning: Turning | None = None  # account of products Mᵀ @ B that rows of Mᵀ may compute
         self.sampling_due = 0  # n_calls from which sampling calls may be made
+
+    @property
+    def is_sampled(self) -> bool:
+        """Return whether products may be samples, which are computed by sampling fast paths."""
+        return self.live_tuner is not None or (self.early is not None and self.early.is_racing)
 
     def count(self, took_ns: int, *, is_tuned: bool) -> None:
         """Count one product."""
@@ -153,7 +158,7 @@ class Dispatcher:
         for state in self.states.values():
             if state.account is not None:
                 state.account.collect(state)
-            state.serving = state.recalled = state.live_tuner = state.sampling_calls = None
+            state.serving = state.recalled = state.live_tuner = state.sampling_calls = state.early = None
 
     def forget_threads(self) -> None:
         """Reset products and tuning of other threads in a forked child."""
@@ -162,8 +167,9 @@ class Dispatcher:
             for path in (state.fast_path, *(state.sampling_calls or {}).values()):
                 if path is not None:
                     path.forget_threads()
-            if state.live_tuner is not None:
-                state.live_tuner.forget_threads()
+            for one in (state.live_tuner, state.early):
+                if one is not None:
+                    one.forget_threads()
 
 
 DISPATCHERS: Final[weakref.WeakSet[Dispatcher]] = weakref.WeakSet()
@@ -238,8 +244,7 @@ def _first_look_ns(options: Options, operation: str, n_vecs: int) -> float:
         return FIRST_IMPORT_S * 1e9
     if options.runs is not None:
         return 0.0
-    look_ns = FIRST_GLANCE_S / options.overhead * 1e9 if options.cache else math.inf
-    return min(look_ns, tuning_look_ns(options, operation, n_vecs))
+    return min(FIRST_GLANCE_S / options.overhead * 1e9, tuning_look_ns(options, operation, n_vecs))
 
 
 def tuning_look_ns(options: Options, operation: str, n_vecs: int) -> float:

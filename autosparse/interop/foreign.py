@@ -1,4 +1,4 @@
-"""Further inputs of `csr`: files, and matrices of pydata/sparse and pandas."""
+"""Further inputs of `csr`: torch's tensors, files, and matrices of pydata/sparse and pandas."""
 
 from __future__ import annotations
 
@@ -12,6 +12,17 @@ from typing import Any
 def class_of(module: ModuleType, name: str) -> Any:
     """Return the class `name` of `module`; if it has none an empty tuple, of which `isinstance` finds no instance."""
     return getattr(module, name, ())
+
+
+def is_tensor(obj: object) -> bool:
+    """Return whether `obj` is a torch tensor."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(obj, getattr(torch, "Tensor", ()))
+
+
+def is_on_gpu(obj: object) -> bool:
+    """Return whether `obj` is a torch tensor in the memory of an NVIDIA GPU."""
+    return is_tensor(obj) and bool(getattr(obj, "is_cuda", False))
 
 
 def is_file(obj: Any) -> bool:

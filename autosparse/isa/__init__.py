@@ -4,17 +4,20 @@ A row here, a row in `_native/runtime/isa/isa.h` and a header `isa_<name>.h` bes
 about an instruction set. The module imports nothing of the package, so that build scripts can run it.
 """
 
-# No `from __future__ import annotations`: a NamedTuple compiles each string annotation while the module is loaded.
+from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NoReturn
 
 IsaName = Literal["baseline", "avx2", "avx512", "neon"]
 """Names of `ISAS`, for type checkers."""
 
 
-class Isa(NamedTuple):
-    """Instruction set: vectors, registers, and how processors and compilers name it."""
+class Isa:
+    """Instruction set: vectors, registers, and how processors and compilers name it.
+
+    A plain class: the methods of a named tuple or dataclass would be compiled at each import.
+    """
 
     name: str
     title: str
@@ -23,24 +26,45 @@ class Isa(NamedTuple):
     """Order of preference among the sets of one processor family; the number that the C runtime uses."""
     vector_bytes: int
     n_registers: int
-    machines: frozenset[str] = frozenset()
+    machines: frozenset[str]
     """Values of `platform.machine()` on which the set may exist; empty: all."""
-    features: tuple[str, ...] = ()
+    features: tuple[str, ...]
     """Features that compilers enable for it: in target attributes, and as -m options."""
-    tuning: tuple[str, ...] = ()
+    tuning: tuple[str, ...]
     """Further compiler options for generated kernels."""
-    cpu_flags: frozenset[str] = frozenset()
+    cpu_flags: frozenset[str]
     """Flags in /proc/cpuinfo by which it is recognised without the C runtime."""
-    masked_bytes: tuple[int, ...] = ()
+    masked_bytes: tuple[int, ...]
     """Sizes of vectors whose first n lanes can be loaded and stored without accessing the other lanes' memory."""
-    has_masked_gather: bool = False
+    has_masked_gather: bool
     """True if a gather and its product can be limited to the first n lanes."""
-    has_table_permutation: bool = False
+    has_table_permutation: bool
     """True if one permutation reads a table of 16 values from registers (dictionary-encoded values)."""
-    has_statistics: bool = False
+    has_statistics: bool
     """True if the margins of the analytic cost model were determined with it (docs/design/cost-models.md)."""
-    is_shipped: bool = False
+    is_shipped: bool
     """True if generated kernels are compiled with the runtime (`_native/kernels/shipped_specs.py`)."""
+
+    __slots__ = tuple(__annotations__)
+
+    def __init__(self, name: str, title: str, level: int, vector_bytes: int, n_registers: int, **others: Any) -> None:
+        given = {  # Any: the other fields
+            "name": name, "title": title, "level": level, "vector_bytes": vector_bytes, "n_registers": n_registers,
+            "machines": frozenset(), "features": (), "tuning": (), "cpu_flags": frozenset(), "masked_bytes": (),
+            "has_masked_gather": False, "has_table_permutation": False, "has_statistics": False, "is_shipped": False,
+            **others,
+        }  # fmt: skip
+        for field, value in given.items():
+            object.__setattr__(self, field, value)
+
+    def __setattr__(self, field: str, value: object) -> NoReturn:
+        raise AttributeError(f"cannot assign to field {field!r} of an instruction set")
+
+    def __repr__(self) -> str:
+        return f"Isa({self.name!r})"
+
+    def __reduce__(self) -> tuple[Any, tuple[str]]:
+        return _isa_named, (self.name,)
 
     @property
     def flags(self) -> tuple[str, ...]:
@@ -78,6 +102,10 @@ ISAS: Final[Mapping[str, Isa]] = {
     )
 }  # fmt: skip
 """Instruction sets by name, in ascending order of preference within a processor family."""
+
+
+def _isa_named(name: str) -> Isa:
+    return ISAS[name]
 
 
 def _machine() -> str:

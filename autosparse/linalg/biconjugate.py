@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
+from autosparse._native import python_objects
 from autosparse.linalg.arguments import (
     Callback,
     Preconditioning,
@@ -18,8 +20,9 @@ from autosparse.linalg.arguments import (
     solved,
     takes_columns,
 )
+from autosparse.linalg.product_sweeps import ProductSweep
 from autosparse.linalg.solves import Solve
-from autosparse.linalg.sweeps import Combine, Dot, Sweep
+from autosparse.linalg.sweeps import Combine, Dot, Run, Sweep
 
 
 @takes_columns
@@ -83,55 +86,126 @@ class _BiconjugateVectors:
         p_hat, r_hat = hats or (p, r)
         self.r, self.p, self.v, self.t, self.p_hat, self.r_hat = r, p, v, t, p_hat, r_hat
         x = system.x
-        residual(system, system.product(), r)
+        product = system.product()
+        residual(system, product, r)
         shadow[...] = r
         self.measure = Sweep([Dot(r, r), Dot(shadow, r)])
         self.begin = Sweep([Combine(p, (r,)), *M.steps(p, p_hat)])
         self.turn = Sweep([Combine(p, (p, v, r)), *M.steps(p, p_hat)])
-        self.shadowed = Sweep([Dot(shadow, v)])
+        self._shadowed = ProductSweep(product, [Dot(shadow, v)])
         self.half = Sweep([Combine(r, (r, v)), Dot(r, r), *M.steps(r, r_hat)])
         self.half_step = Sweep([Combine(x, (x, p_hat))])
-        self.minimize = Sweep([Dot(t, r), Dot(t, t)])
+        self._minimize = ProductSweep(product, [Dot(t, r), Dot(t, t)])
         # x is updated first, because without M r_hat is r
         self.step = Sweep([Combine(x, (x, p_hat, r_hat)), Combine(r, (r, t)), Dot(r, r), Dot(shadow, r)])
+
+    @property
+    def is_fused(self) -> bool:
+        """Return whether fast calls may compute the products and the sweeps after them."""
+        return self._shadowed.is_fused
+
+    @property
+    def sweeps(self) -> tuple[Run, ...]:
+        """Builtins of the sweeps of an iteration, in the order of execution."""
+        return self.turn.run, self._shadowed.run, self.half.run, self._minimize.run, self.step.run
+
+    def fast_calls(self) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
+        """Return the functions that may compute v and t without Python, with their arguments, if there are any."""
+        of_v, of_t = self._shadowed.fast_call(self.p_hat, self.v), self._minimize.fast_call(self.r_hat, self.t)
+        return None if of_v is None or of_t is None else (of_v, of_t)
+
+    def shadowed(self) -> Scalar:
+        """Write v = A M p; return the dot product of the shadow residual and v."""
+        self.M.apply(self.p, self.p_hat)
+        return self._shadowed(self.p_hat, self.v)[0]  # type: ignore[no-any-return]
+
+    def minimize(self) -> tuple[Scalar, Scalar]:
+        """Write t = A M r; return the dot products t.r and t.t."""
+        self.M.apply(self.r, self.r_hat)
+        return self._minimize(self.r_hat, self.t)  # type: ignore[return-value]
+
+
+_BETWEEN, _TURNED, _SHADOWED, _HALVED, _MINIMIZED = range(5)
+"""Where a run of native iterations ends: the part of an iteration that was computed last."""
+
+
+class _Recurrence:
+    """Scalars of BiCGSTAB: r.r, rho = shadow.r, the last rho, alpha, omega; shadow.v, r.r after v, t.r and t.t."""
+
+    def __init__(self, system: System, solve: Solve, limit: float, *, has_callback: bool) -> None:
+        self.vectors = has = _BiconjugateVectors(system, solve)
+        self.dtype, self.limit, self.least = system.dtype, limit, float(np.finfo(system.dtype).eps) ** 2
+        self.rr, self.rho = has.measure()
+        self.before: Scalar | None = None
+        self.alpha = self.omega = self.rv = self.ss = self.tr = self.tt = 0.0
+        is_apt = system.dtype.kind == "f" and not (has_callback or has.M.is_product) and has.is_fused
+        self._advance = python_objects.advance_bicgstab if is_apt else None
+
+    def turn(self) -> None:
+        """Compute the next direction p."""
+        if self.before is None:
+            self.vectors.begin(1.0)
+            return
+        beta: Scalar = divided(self.rho, self.before) * divided(self.alpha, self.omega)
+        self.vectors.turn(beta, -beta * self.omega, 1.0)
+
+    def finish(self, end: int) -> int | None:
+        """Compute the part of an iteration after `end`; return SciPy's info if that ends the solve, else None."""
+        has = self.vectors
+        if end < _SHADOWED:
+            self.rv = has.shadowed()
+        if self.rv == 0:
+            return -11
+        if end < _HALVED:
+            self.alpha = divided(self.rho, self.rv)
+            (self.ss,) = has.half(1.0, -self.alpha)
+        if root(self.ss, self.dtype) < self.limit:
+            has.half_step(1.0, self.alpha)
+            return 0
+        if end < _MINIMIZED:
+            self.tr, self.tt = has.minimize()
+        self.before, self.omega = self.rho, divided(self.tr, self.tt)
+        self.rr, self.rho = has.step(1.0, self.alpha, self.omega, 1.0, -self.omega)
+        return None
+
+    def advance(self, n_most: int) -> tuple[int, int, float]:
+        """Run up to `n_most` iterations in the extension module.
+
+        Returns the number of whole iterations, where the last one ended, and the least norm at their ends.
+        """
+        products = self.vectors.fast_calls() if self._advance is not None and self.before is not None else None
+        if products is None:
+            return 0, _BETWEEN, math.inf
+        numbers = self.rr, self.rho, self.before, self.alpha, self.omega, self.limit, self.least
+        n, end, found, best = self._advance(products, self.vectors.sweeps, numbers, n_most)  # type: ignore[misc]
+        self.rr, self.rho, self.before, self.alpha, self.omega, self.rv, self.ss, self.tr, self.tt = found
+        return n, end, best
 
 
 def _bicgstab(
     system: System, solve: Solve, limit: float, maxiter: int, callback: Callback | None
 ) -> tuple[Vector, int]:
-    product, x, has = system.product(), system.x, _BiconjugateVectors(system, solve)
-    least = float(np.finfo(system.dtype).eps) ** 2
-    before: Scalar | None = None
-    alpha: Scalar = 0.0
-    omega: Scalar = 0.0
-    rr, rho = has.measure()
-    for _ in range(maxiter):
-        size = root(rr, system.dtype)
+    x, it, done = system.x, _Recurrence(system, solve, limit, has_callback=callback is not None), 0
+    while done < maxiter:
+        size = root(it.rr, system.dtype)
         solve.step(size)
         if size < limit:
             return x, 0
-        if abs(rho) < least:
+        if abs(it.rho) < it.least:
             return x, -10
-        if before is None:
-            has.begin(1.0)
-        elif abs(omega) < least:
+        if it.before is not None and abs(it.omega) < it.least:
             return x, -11
-        else:
-            beta: Scalar = divided(rho, before) * divided(alpha, omega)
-            has.turn(beta, -beta * omega, 1.0)
-        has.M.multiply(product, has.p, has.p_hat, has.v)
-        (rv,) = has.shadowed()
-        if rv == 0:
-            return x, -11
-        alpha = divided(rho, rv)
-        (ss,) = has.half(1.0, -alpha)
-        if root(ss, system.dtype) < limit:
-            has.half_step(1.0, alpha)
-            return x, 0
-        has.M.multiply(product, has.r, has.r_hat, has.t)
-        omega = divided(*has.minimize())
-        before = rho
-        rr, rho = has.step(1.0, alpha, omega, 1.0, -omega)
+        n, end, best = it.advance(min(maxiter - done, solve.n_until_report))
+        done += n
+        solve.pass_steps(n - 1 if n and end == _BETWEEN else n, best)
+        if n and end == _BETWEEN:
+            continue
+        if end == _BETWEEN:
+            it.turn()
+        info = it.finish(end)
+        if info is not None:
+            return x, info
+        done += 1
         if callback:
             callback(x)
     return x, maxiter

@@ -16,7 +16,7 @@ from autosparse._native import runtime_api
 from autosparse.arrays import construct
 from autosparse.core.dtypes import NativeIndex
 from autosparse.linalg.arguments import scipys
-from autosparse.linalg.columns.recurrence import block_product_of
+from autosparse.linalg.columns.recurrence import BlockProduct
 from autosparse.linalg.solves import Solve
 from autosparse.linalg.sweeps import ColumnSweep, Combine, Dot
 from autosparse.linalg.tall import Block, combine, gram, grams
@@ -99,7 +99,7 @@ def _common_dtype(A: Any, B: Any, X: Block) -> np.dtype[Any]:
 def _applied(A: Any, dtype: np.dtype[Any]) -> Operator:
     """Return a function that computes A X for blocks of `dtype`, as a new C-ordered array of that dtype."""
     if sps.issparse(A) and A.format in ("csr", "csc"):
-        product = block_product_of(A, dtype)
+        product = BlockProduct(A, dtype)
 
         def apply(X: Block) -> Block:
             out = np.empty_like(X)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
+from autosparse._native import python_objects
 from autosparse.linalg.arguments import (
     Callback,
     Preconditioning,
@@ -18,6 +20,7 @@ from autosparse.linalg.arguments import (
     solved,
     takes_columns,
 )
+from autosparse.linalg.product_sweeps import ProductSweep
 from autosparse.linalg.solves import Solve
 from autosparse.linalg.sweeps import Combine, Dot, Step, Sweep
 
@@ -74,6 +77,10 @@ def cg(
     )  # fmt: skip
 
 
+_BETWEEN, _TURNED, _CURVED = 0, 1, 2
+"""Where a run of native iterations ends: between two iterations, before the product, or after it with p.q = 0."""
+
+
 class _Directions:
     """Vectors and sweeps of conjugate gradients: x, the residual r, z = M r, the direction p, and q = A p.
 
@@ -96,8 +103,28 @@ class _Directions:
         self._turn = Sweep([turn] if is_x_current else [*step, turn])
         self._finish = None if is_x_current else Sweep(step)
         self._rz = Sweep([Dot(r, self._z)]) if M.is_product else None
-        self._copy, self._curvature = Sweep([Combine(p, (self._z,))]), Sweep([Dot(p, q)])
+        self._copy, self._curvature = Sweep([Combine(p, (self._z,))]), ProductSweep(product, [Dot(p, q)])
         self._left: Scalar = 0.0  # length of the pending step of x
+        self.is_native = (
+            not (is_x_current or M.is_product)
+            and system.dtype.kind == "f"
+            and self._curvature.is_fused
+            and python_objects.advance_cg is not None
+        )
+
+    def advance(self, numbers: tuple[Scalar, ...], n_most: int) -> tuple[int, int, tuple[Scalar, ...], float]:
+        """Run up to `n_most` iterations in the extension module, if `is_native`.
+
+        `numbers`: r.r, r.z, the last r.z, and the norm that ends the solve. Returns the number of iterations, where the
+        last one ended, r.r, r.z and the last r.z, and the least norm.
+        """
+        call = self._curvature.fast_call(self.p, self.q)
+        if call is None:
+            return 0, _BETWEEN, numbers[:3], math.inf
+        *given, limit = numbers
+        sweeps = self._turn.run, self._curvature.run, self._descend.run
+        n, end, *found, self._left, best = python_objects.advance_cg(call, sweeps, (*given, self._left, limit), n_most)
+        return n, end, tuple(found), best
 
     def begin(self) -> tuple[Scalar, ...]:
         """Return r.r for r = b - A x, and r.z unless M is a product or the identity."""
@@ -121,8 +148,8 @@ class _Directions:
         self._left = 0.0
 
     def curvature(self) -> Scalar:
-        """Return the dot product of p and q."""
-        return self._curvature()[0]  # type: ignore[no-any-return]
+        """Write q = A p; return the dot product of p and q."""
+        return self._curvature(self.p, self.q)[0]  # type: ignore[no-any-return]
 
     def descend(self, alpha: Scalar) -> tuple[Scalar, ...]:
         """Compute x += alpha p (possibly delayed) and r -= alpha q; return the dot products of r as `begin` does."""
@@ -138,23 +165,31 @@ class _Directions:
 
 
 def _cg(system: System, solve: Solve, limit: float, maxiter: int, callback: Callback | None) -> tuple[Vector, int]:
-    product, vectors = system.product(), _Directions(system, solve, is_x_current=callback is not None)
-    squares, before, info = vectors.begin(), None, maxiter
-    for _ in range(maxiter):
+    vectors = _Directions(system, solve, is_x_current=callback is not None)
+    squares, before, done = vectors.begin(), None, 0
+    while done < maxiter:
         size = root(squares[0], system.dtype)
         solve.step(size)
         if size < limit:
-            info = 0
-            break
-        rz = vectors.rz(squares)
-        vectors.turn(None if before is None else divided(rz, before))
-        product(vectors.p, vectors.q)
-        squares = vectors.descend(divided(rz, vectors.curvature()))
-        before = rz
+            vectors.finish()
+            return system.x, 0
+        rz, end = vectors.rz(squares), _BETWEEN
+        if before is not None and vectors.is_native:
+            numbers, n_most = (squares[0], rz, before, limit), min(maxiter - done, solve.n_until_report)
+            n, end, (rr, rz, before), best = vectors.advance(numbers, n_most)
+            done += n
+            solve.pass_steps(n - 1 if n and end == _BETWEEN else n, best)
+            if n and end == _BETWEEN:
+                squares = rr, rz
+                continue
+        if end == _BETWEEN:
+            vectors.turn(None if before is None else divided(rz, before))
+        squares = vectors.descend(divided(rz, 0.0 if end == _CURVED else vectors.curvature()))
+        before, done = rz, done + 1
         if callback:
             callback(system.x)
     vectors.finish()
-    return system.x, info
+    return system.x, maxiter
 
 
 def cgs(

@@ -22,7 +22,7 @@ from autosparse._native import runtime_api
 from autosparse.arrays.family import AutoSparseMatrix
 from autosparse.core.dtypes import Real
 from autosparse.linalg.arguments import scipys
-from autosparse.linalg.columns.recurrence import block_product_of
+from autosparse.linalg.columns.recurrence import BlockProduct
 from autosparse.linalg.solves import Solve
 from autosparse.linalg.solves.conversions import remembered
 from autosparse.scalar import DOUBLE
@@ -250,7 +250,7 @@ class _Series:
         self._terms, self._step = solve.workspace(like.shape, dtype, 2), solve.step
         self.n, self.k = like.shape[0], 1 if like.ndim == 1 else like.shape[1]
         self.mu, self.dtype = shifted.mu, dtype
-        self._product = block_product_of(shifted.A, dtype)
+        self._product = BlockProduct(shifted.A, dtype)
         self._code = runtime_api.DTYPE_CODES[dtype.name]
         self._shift = runtime_api.ffi.new(_PAIR, [shifted.shift.real, shifted.shift.imag])
         self._norms = runtime_api.ffi.new(_PAIR)

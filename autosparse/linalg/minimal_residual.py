@@ -21,6 +21,7 @@ from autosparse.linalg.arguments import (
     scipys,
     takes_columns,
 )
+from autosparse.linalg.product_sweeps import ProductSweep
 from autosparse.linalg.solves import CRITERION, Solve
 from autosparse.linalg.sweeps import Combine, Dot, Sweep
 
@@ -145,7 +146,7 @@ class _Lanczos:
         self._applied = Sweep([Dot(r2, z)]) if M.is_product else None
         self._scale = Sweep([Combine(v, (z,))])
         # new = A v - shift v - .. r1
-        self._multiply = Sweep([Combine(new, (new, v, r1)), Dot(v, new)])
+        self._multiply = ProductSweep(self._product, [Combine(new, (new, v, r1)), Dot(v, new)])
         z = new if self._y is None else self._y
         squares = [] if M.is_product else [*M.steps(new, z), Dot(new, z)]
         self._orthogonalize = Sweep([Combine(new, (new, r2)), *squares])
@@ -185,10 +186,9 @@ class _Lanczos:
     def multiply(self, back: float) -> float:
         """Write new = A v - shift v - back r1; return its dot product with v."""
         r1, _, new = self._r
-        self._product(self.v, new)
         self._multiply.bind(0, new)
         self._multiply.bind(2, r1)
-        return float(self._multiply(1.0, -self._shift, -back)[0])
+        return float(self._multiply(self.v, new, 1.0, -self._shift, -back)[0])
 
     def orthogonalize(self, coefficient: float) -> float:
         """Subtract coefficient r2 from new, let r1, r2 = r2, new, and return the dot product of r2 with y = M r2."""

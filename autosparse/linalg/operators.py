@@ -21,6 +21,19 @@ Product = Callable[[Vector, Vector], object]
 """Function (x, out) that writes the product with x to out, which has the dtype of x and overlaps no operand."""
 
 
+class MatrixProduct:
+    """Product with an autosparse array of the dtype of the vectors."""
+
+    __slots__ = ("matrix",)
+
+    def __init__(self, matrix: AutoSparseMatrix) -> None:
+        self.matrix = matrix
+
+    def __call__(self, x: Vector, out: Vector) -> None:
+        """Write the product with x to out."""
+        matmul(self.matrix, x, out=out)
+
+
 @functools.cache
 def _matrix_operator() -> type:
     """Return the class of operators that `aslinearoperator` makes from a matrix; they store the matrix as `A`."""
@@ -97,7 +110,7 @@ def _product_of_ours(A: Any, dtype: np.dtype[Any]) -> Product:  # Any: a matrix 
         from autosparse.linalg.solves.conversions import converted
 
         A = converted(A, dtype)
-    return lambda x, out: matmul(A, x, out=out)
+    return MatrixProduct(A)
 
 
 @timed(PRECONDITIONER)

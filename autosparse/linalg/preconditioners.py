@@ -22,7 +22,7 @@ from scipy.sparse.linalg import LinearOperator
 from autosparse.arrays import construct
 from autosparse.core.dtypes import Real
 from autosparse.errors import InputError, InputTypeError, ShapeError
-from autosparse.linalg.columns.recurrence import block_product_of
+from autosparse.linalg.columns.recurrence import BlockProduct
 from autosparse.linalg.operators import matrix_of, product_of
 from autosparse.linalg.sweeps import ColumnSweep, Combine, Sweep
 
@@ -213,7 +213,7 @@ class _Recurrence:
     """Buffers of one application at a time (residual, direction, product), and the sweep over them."""
 
     def __init__(self, A: Any, like: AnyArray) -> None:
-        of_A, sweep = (product_of, Sweep) if like.ndim == 1 else (block_product_of, ColumnSweep)
+        of_A, sweep = (product_of, Sweep) if like.ndim == 1 else (BlockProduct, ColumnSweep)
         self.product: Callable[[AnyArray, AnyArray], Any] = of_A(A, like.dtype)
         self.r, self.d, self.q, x = (np.zeros_like(like) for _ in range(4))
         steps = [Combine(self.r, (self.r, self.q)), Combine(self.d, (self.d, self.r)), Combine(x, (x, self.d))]

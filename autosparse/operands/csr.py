@@ -10,20 +10,29 @@ A = Mᵀ. Three checks differ in cost:
 
 from __future__ import annotations
 
+import weakref
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from autosparse._native import python_objects, runtime_api
 from autosparse.config import get_options
-from autosparse.operands.array_views import pointer_to, structure_sample
-from autosparse.operands.native_rows import BUILTIN, NATIVE, NativeRows, check_bounds, plain_codes, stored_codes
+from autosparse.operands.native_rows import (
+    BUILTIN,
+    NATIVE,
+    NativeRows,
+    check_bounds,
+    plain_codes,
+    pointer_to,
+    stored_codes,
+    structure_sample,
+)
 from autosparse.operands.watched import DATA, INDICES, INDPTR, NEVER, NONE_YET, UNHASHED, AnyArray, WatchedArrays
 
 if TYPE_CHECKING:
     from autosparse.core.pattern import Pattern
 
-__all__ = ["DATA", "INDICES", "INDPTR", "NOT_SMALL_NS", "Operand"]
+__all__ = ["DATA", "INDICES", "INDPTR", "NOT_SMALL_NS", "Operand", "UnfinishedOperand"]
 
 NOT_SMALL_NS: Final = 1_000_000
 """Product time in ns from which on dispatch keeps a state for the problem; before, `executor.few` computes."""
@@ -136,7 +145,7 @@ class Operand(WatchedArrays):
         return self.nnz * int(self.indices.itemsize)
 
     def structure_sample(self) -> bytes:
-        """Return samples of the structure (see `array_views.structure_sample`)."""
+        """Return samples of the structure (see `native_rows.structure_sample`)."""
         return structure_sample(self)
 
     def pin(self) -> None:
@@ -231,3 +240,48 @@ class Operand(WatchedArrays):
         found, is_live = pointer_to(self._arrays[field])
         self._known_rows = self._known_rows if is_live else None
         return found
+
+
+_N_MAJOR: Final[Any] = WatchedArrays.__dict__["n_major"]
+_N_MINOR: Final[Any] = WatchedArrays.__dict__["n_minor"]
+
+
+class UnfinishedOperand(Operand):
+    """Operand of a matrix that no constructor filled in; it takes the matrix's shape when that is first needed.
+
+    ``cls.__new__(cls)`` with assignments to the attributes makes such a matrix, and so do subclasses whose ``__init__``
+    does not call SciPy's. After that the object's class becomes `Operand`: both classes have the same layout.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, owner: Any) -> None:  # Any: a matrix, of a higher layer
+        super().__init__()
+        self._pattern = weakref.ref(owner)  # type: ignore[assignment]  # the slot is free until the shape is known
+
+    def _finished(self) -> Operand:
+        """Return this operand, as an `Operand`, with the shape of its matrix."""
+        owner: Any = self._pattern and self._pattern()  # type: ignore[operator]
+        self.__class__ = Operand  # type: ignore[assignment]
+        self._pattern = None
+        if owner is not None:
+            owner._finish()
+        return self
+
+    @property
+    def n_major(self) -> int:
+        """Number of compressed rows."""
+        return self._finished().n_major
+
+    @n_major.setter
+    def n_major(self, n: int) -> None:
+        _N_MAJOR.__set__(self, n)
+
+    @property
+    def n_minor(self) -> int:
+        """Extent of the indices."""
+        return self._finished().n_minor
+
+    @n_minor.setter
+    def n_minor(self, n: int) -> None:
+        _N_MINOR.__set__(self, n)

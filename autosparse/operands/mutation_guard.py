@@ -14,7 +14,7 @@ distinguished (free-threaded builds, other interpreters), every look hashes. Bas
 view, or the bytes that an array was unpickled from. Not covered: raw addresses kept by C code.
 """
 
-# No `from __future__ import annotations`: a NamedTuple compiles each string annotation while the module is loaded.
+from __future__ import annotations
 
 import functools
 import gc
@@ -22,7 +22,7 @@ import hashlib
 import sys
 import weakref
 from collections.abc import Callable, Iterable
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,20 +36,25 @@ NEVER_ALONE: Final = -1
 """Expected reference total of arrays that other code can always reach; no count equals it."""
 
 
-class Anchors(NamedTuple):
+class Anchors:
     """Objects by which the memory can be reached, and `expected`: their reference total if no other code holds them.
 
     Arrays come first, then their bases, then the objects beneath these: the last `n_beneath`.
     """
 
-    arrays: tuple[Any, ...]
-    expected: int
-    n_beneath: int = 0
+    __slots__ = ("arrays", "expected", "n_beneath")
+
+    def __init__(self, arrays: tuple[Any, ...], expected: int, n_beneath: int = 0) -> None:
+        self.arrays, self.expected, self.n_beneath = arrays, expected, n_beneath
 
 
-class _Counts(NamedTuple):
-    array: int  # references to an array held by one owner and the anchors
-    base: int  # references to the array that owns the memory of a view held by one owner
+class _Counts:
+    """References to an array held by one owner and the anchors, and to the base of a view held by one owner."""
+
+    __slots__ = ("array", "base")
+
+    def __init__(self, array: int, base: int) -> None:
+        self.array, self.base = array, base
 
 
 _EXACT_COUNTS: Final = _Counts(array=2, base=2)  # the owner, or the view, and the tuple of anchors
@@ -64,7 +69,7 @@ reference_total: Final[Callable[[tuple[Any, ...]], int]] = python_objects.refere
 """Return the sum of the reference counts; references by the tuple itself and by this call are part of every sum."""
 
 
-def _measure_counts() -> _Counts | None:
+def _measure_counts() -> tuple[int, int] | None:
     """Return the reference counts of a fresh array and a fresh view; None if an alias does not change them."""
     owner: list[AnyArray] = [np.empty(2)]
     anchors: tuple[AnyArray, ...] = (owner[0],)
@@ -79,7 +84,7 @@ def _measure_counts() -> _Counts | None:
     view_aliased = reference_total(anchors)
     if aliased != alone + 1 or view_aliased != view_alone + 1:
         return None
-    return _Counts(alone, view_alone - alone)
+    return alone, view_alone - alone
 
 
 def _base_of(view: AnyArray) -> AnyArray:
@@ -96,7 +101,8 @@ def calibrated_counts() -> _Counts | None:
     if _getrefcount is None or not getattr(sys, "_is_gil_enabled", lambda: True)():
         return None
     seen = {_measure_counts() for _ in range(20)}  # repeated: adaptive interpreters change after a few runs
-    return seen.pop() if len(seen) == 1 else None
+    found = seen.pop()
+    return None if found is None or seen else _Counts(*found)
 
 
 def anchors_of(arrays: Iterable[AnyArray]) -> Anchors:
@@ -190,16 +196,16 @@ class Print:
         self.dtype, self.n_bytes, self.hashes = dtype, n_bytes, hashes
 
     @classmethod
-    def of(cls, array: AnyArray) -> "Print":
+    def of(cls, array: AnyArray) -> Print:
         """Hash a one-dimensional array, by all threads where that pays."""
         whole = np.ascontiguousarray(array)
         return cls(whole.dtype, whole.nbytes, _hasher()(whole))
 
-    def is_comparable(self, other: "Print | None") -> bool:
+    def is_comparable(self, other: Print | None) -> bool:
         """Return whether `other` is the print of an array of the same dtype and number of bytes."""
         return other is not None and self.dtype == other.dtype and self.n_bytes == other.n_bytes
 
-    def is_like(self, other: "Print | None") -> bool:
+    def is_like(self, other: Print | None) -> bool:
         """Return whether `other` is the print of the same bytes, of the same dtype."""
         return other is not None and self.is_comparable(other) and np.array_equal(self.hashes, other.hashes)
 

@@ -19,9 +19,8 @@ from autosparse._native import python_objects
 from autosparse.config import get_options
 from autosparse.core.dtypes import Hash
 from autosparse.operands import mutation_guard, watch
-from autosparse.operands.array_views import Lease, moved, same_memory
 from autosparse.operands.mutation_guard import CHUNK_BYTES, Anchors, Print
-from autosparse.operands.native_rows import NativeRows
+from autosparse.operands.native_rows import Lease, NativeRows, moved, same_memory
 from autosparse.operands.packed_copies import smoothed
 from autosparse.operands.watch import CLEANS, INVALIDATED
 
@@ -53,7 +52,7 @@ class WatchedArrays(python_objects.OperandFields):
     n_major: int
     n_minor: int
     rows: NativeRows | None  # None: `validate` must look again
-    unvalidated: bool  # no code has read the arrays: they are replaced without a record (`arrays.fields`)
+    unvalidated: bool  # no code has read the arrays: they are replaced without a record (`arrays.plain`)
     copied_bytes: int | None  # bytes that the constructor copied; None: nothing copied, arrays may be shared
     frozen: bool  # the caller declares that nobody writes to the arrays
     structure_version: int

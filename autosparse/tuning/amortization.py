@@ -11,8 +11,8 @@ of products run so far, and rho the option `overhead`. Tuning between products i
   <= (1 + (1 + MAX_ADVANCE) * rho) * N * d, which is 1.20 times the untuned total with the default overhead.
 
 A solver that runs products states a lower bound on their number (`Expected`) and its time beside them, v for each
-product. The overhead share is then rho times the solve's time with that many products, and there is no advance: the
-total stays <= (1 + rho) * N * (d + v) if the bound holds.
+product. The overhead share is then rho times the solve's time with that many products. The advance is a multiple of
+the time of earlier solves. The total of the first solve stays <= (1 + rho) * N * (d + v) if the bound holds.
 
 A step runs when its budget covers its price. docs/design/tuning-policy.md gives the competitive argument. Where the
 number of products is known, `pick` returns the tuning tier that minimizes the total.
@@ -120,10 +120,9 @@ def saving_budget_s(outlook: Outlook) -> float:
 
 
 def advance_budget_s(account: TuningAccount, outlook: Outlook) -> float:
-    """Return the seconds by which tuning may exceed the overhead share early on; 0 if a solver bounds the run count."""
-    if outlook.expected is not None:
-        return 0.0
-    return advance_share(outlook.gain) * outlook.overhead * account.product_s
+    """Return the seconds by which tuning may exceed the overhead share early on; none for the products of a solve."""
+    past = 1.0 if outlook.expected is None else outlook.expected.past_share(account.n_calls)
+    return advance_share(outlook.gain) * outlook.overhead * past * account.product_s
 
 
 def advance_share(gain: float) -> float:
@@ -222,8 +221,8 @@ def next_look_s(
         return math.inf
     path_s = max(price_s, path_price_s or 0.0)
     saved_s = REINVEST_SHARE * max(0.0, account.saved_s)
-    in_advance = in_advance and outlook.expected is None
-    share = outlook.overhead * (1.0 + advance_share(outlook.gain) if in_advance else 1.0)
+    past = 1.0 if outlook.expected is None else outlook.expected.past_share(account.n_calls)
+    share = outlook.overhead * (1.0 + past * advance_share(outlook.gain) if in_advance else 1.0)
     by_overhead_s = max(0.0, account.tuning_s + price_s - saved_s) / share
     by_runs_s = 0.0
     if expected_runs_left(account, outlook, in_advance=in_advance) * gain_s < path_s:

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import atexit
 import functools
-import queue
 import sys
 import threading
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from autosparse import forking
 from autosparse.targets.priors import number
+
+if TYPE_CHECKING:
+    from queue import SimpleQueue
 
 EXIT_WAIT_S: Final = 0.5
 """Seconds that exit waits for the running step, before its compiler is ended."""
 END_WAIT_S: Final = number("background", "wait at exit s")
 """Seconds that exit waits after that for steps that are no compilation, such as packing or writing a file."""
 
-_jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+_jobs: SimpleQueue[Callable[[], None] | None] | None = None
+"""Jobs of the thread, from its start on: few processes tune in the background."""
 _worker: threading.Thread | None = None
 _is_over = False
 _lock = forking.lock()
@@ -33,36 +36,40 @@ def set_event() -> threading.Event:
 
 def submit(job: Callable[[], None]) -> bool:
     """Queue `job`, which must not raise, for the background thread; return False if no job can run any more."""
-    global _worker
+    global _worker, _jobs
     with _lock:
         if _is_over:
             return False
+        if _jobs is None:
+            from queue import SimpleQueue
+
+            _jobs = SimpleQueue()
         if _worker is None or not _worker.is_alive():
-            worker = threading.Thread(target=_work, name="autosparse-tuning", daemon=True)
+            worker = threading.Thread(target=_work, args=(_jobs,), name="autosparse-tuning", daemon=True)
             try:
                 worker.start()
             except RuntimeError:  # the interpreter is ending, or the system has no thread left
                 return False
             _worker = worker
             _at_exit()
-    _jobs.put(job)
+        _jobs.put(job)
     return True
 
 
-def _work() -> None:
-    while (job := _jobs.get()) is not None:
+def _work(jobs: SimpleQueue[Callable[[], None] | None]) -> None:
+    while (job := jobs.get()) is not None:
         job()
 
 
 def _finish() -> None:
     """Drop the jobs that have not begun, and wait for the running one."""
     global _is_over
-    worker, _is_over = _worker, True
-    if worker is None or not worker.is_alive():
+    worker, jobs, _is_over = _worker, _jobs, True
+    if worker is None or jobs is None or not worker.is_alive():
         return
-    while not _jobs.empty():
-        _jobs.get()
-    _jobs.put(None)
+    while not jobs.empty():
+        jobs.get()
+    jobs.put(None)
     worker.join(EXIT_WAIT_S)
     builder = sys.modules.get("autosparse._native.c.build")
     if worker.is_alive() and builder is not None:
@@ -74,7 +81,7 @@ def _finish() -> None:
 def _forget() -> None:
     """Reset the module in a forked child, where the thread does not exist; the next `submit` starts another."""
     global _worker, _jobs
-    _worker, _jobs = None, queue.SimpleQueue()
+    _worker = _jobs = None
 
 
 _at_exit: Final = functools.cache(lambda: atexit.register(_finish))  # registered once, when the thread is first started

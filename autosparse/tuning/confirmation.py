@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from autosparse.config import Effort
@@ -16,6 +15,7 @@ from autosparse.core.composite import Composite, Schedule
 from autosparse.core.plan import Plan
 from autosparse.core.schedule import SuperSchedule
 from autosparse.core.solver import DEFAULT
+from autosparse.core.values import dataclass
 from autosparse.targets.priors import number
 from autosparse.tuner.search.outcome import plan_of
 from autosparse.tuner.search.race import LAST_ROUNDS, LAST_TIE, LastRace, Race, RaceRule, last_race

@@ -74,13 +74,15 @@ def tune(
         raise OptionError.bad_value("dtype", str(dtype), domain=f"the dtype of the matrix, {rows.dtype}")
     operand.refresh()
     state = state_for(operand, rows, columns, transposed, operation=operation)
+    if state.early is not None:
+        state.early.retire(state)  # its packed copy would take memory of the search
     state.n_dense_cols = columns
-    show = progress_line() if progress is True else progress or None
     context = context_of(operand, state)
     context.patience_s, context.ends_at = budget_s, time.monotonic() + budget_s
-    asked: dict[str, Any] = {"effort": wanted, "budget_s": budget_s, "may_lower": effort is None, "progress": show}
+    asked: dict[str, Any] = {"runs": runs, "effort": wanted, "budget_s": budget_s, "may_lower": effort is None}
+    asked["progress"] = progress_line() if progress is True else progress or None
     with memory.scratch_recycled():
-        decision = planner.plan(context, runs=runs, **asked)
+        decision = planner.plan(context, **asked)
     live_tuner = state.live_tuner
     if not isinstance(live_tuner, LiveTuner):
         live_tuner = state.live_tuner = LiveTuner(state, operand=weakref.ref(operand))

@@ -33,8 +33,8 @@ from autosparse.tuning.session import TOO_FEW, TuningSession
 from autosparse.tuning.trials.served import ServedTrial, served_of
 from autosparse.tuning.trials.service import Service
 
-WAIT_S: Final = 0.5
-"""Seconds a product waits for a step that may hang, such as a compiler; then the background thread continues it."""
+WAIT_S: Final = 0.02
+"""Seconds a product waits for a step that may hang; loading takes less, a compilation continues beside products."""
 Product: TypeAlias = tuple[int, Serving | None, float]
 """A finished product: its number of columns, the tuned kernel (None: the default kernel), and its seconds."""
 Perform: TypeAlias = Callable[[], "float | None"]
@@ -109,12 +109,11 @@ class LiveTuner:
         """Return the account of this problem: products, and seconds in products, spent on tuning, and saved."""
         self.state.commit()
         looked_s = self.service.choice.spent_s if self.service is not None else 0.0
-        tuned_s = self.session.incumbent_s if self.session is not None else 0.0
-        served_s = self.state.tuned_ns * 1e-9
+        tuned_s, early = self.session.incumbent_s if self.session is not None else 0.0, self.state.early
+        served_s, product_s = self.state.tuned_ns * 1e-9, self.state.product_ns * 1e-9
         saved_s = amortization.saved_s(served_s, looked_s=looked_s, tuned_s=tuned_s, default_s=self.default_s)
-        return TuningAccount(
-            n_calls=self.state.n_calls, product_s=self.state.product_ns * 1e-9, tuning_s=self.tuning_s, saved_s=saved_s
-        )
+        saved_s = early.saved_s(self.state.tuned_ns) if early is not None and not tuned_s else saved_s
+        return TuningAccount(n_calls=self.state.n_calls, product_s=product_s, tuning_s=self.tuning_s, saved_s=saved_s)
 
     def spent_and_saved_s(self) -> tuple[float, float]:
         """Return the seconds spent on tuning and saved by it; see `dispatch.protocols.Tuning`."""
@@ -167,8 +166,7 @@ class LiveTuner:
         except contained() as err:
             self._give_up(err)
         except BaseException:
-            # Ctrl-C in a step ends the generator; the incumbent continues to serve.
-            self._stop()
+            self._stop()  # Ctrl-C in a step ends the generator; the incumbent continues to serve
             raise
         finally:
             self._lock.release()
@@ -335,6 +333,8 @@ class LiveTuner:
 
     def current_plan(self) -> Plan:
         """Return the plan that is in use now."""
+        if (early := self.state.early) is not None and early.is_won and self.state.serving is self.state.recalled:
+            return early.plan()
         return self.session.current_plan() if self.session is not None else TOO_FEW
 
     def _stop(self) -> None:

@@ -29,7 +29,6 @@ from autosparse.tuner.space import spaces
 from autosparse.tuning import amortization
 from autosparse.tuning.confirmation import FINAL_SHARE, confirmed
 from autosparse.tuning.learned import training_domain_of
-from autosparse.tuning.memory.misses import why_not_remembered
 from autosparse.tuning.memory.plan_lookup import (
     expected_gain,
     recall,
@@ -109,7 +108,8 @@ def _raced(
 
     An interrupt stores the measurements, releases the packed copies, and propagates.
     """
-    from autosparse.tuning.hybrid import divider_of  # live tuning never needs it
+    from autosparse.tuning.hybrid import divider_of  # live tuning never needs these
+    from autosparse.tuning.memory.misses import why_not_remembered
 
     start_s, search_s = clock(), budget_s * (1.0 - FINAL_SHARE)
     if known is None:

@@ -11,9 +11,12 @@ from typing import Final
 from autosparse import _native
 from autosparse._native import memory
 from autosparse.config import Effort, Options
+from autosparse.core.composite import Schedule
 from autosparse.core.plan import Plan
 from autosparse.core.values import dataclass
+from autosparse.dispatch.protocols import FirstRace
 from autosparse.log import event
+from autosparse.targets.priors import number
 from autosparse.tuner import Search
 from autosparse.tuner.search.loop import StepLoop
 from autosparse.tuner.search.outcome import plan_of
@@ -54,6 +57,7 @@ class TuningSession:
     incumbent: ServedTrial | None = None  # None: the default kernel
     in_place: ServedTrial | None = None  # serves where a packed copy does not pay; None: the default kernel serves
     recalled: ServedTrial | None = None  # served before the session began, and until it has an incumbent or is over
+    early: FirstRace | None = None  # race before the session began, which `recalled` won
     gain: float = UNKNOWN_GAIN
     next_price_s: float = 0.0  # price of the step that the search waits for
     tuning_s: float = 0.0  # spent so far; the live tuner keeps it up to date
@@ -188,6 +192,7 @@ class TuningSession:
             yield context.stats.work("space", make, in_advance=True)
         start = known.schedule if known else None
         self.search = search = search_for(context, effort=self.effort, live=True, start=start, unfinished=known)
+        self._begin_with_winner(context, search)
         loop = StepLoop(search.steps())
         loop.answer(None)
         memory.SCRATCH.hold()
@@ -205,6 +210,17 @@ class TuningSession:
             self._follow(context, search)
         yield context.stats.work("save", self._save)
         yield from rates_step(context)
+
+    def _begin_with_winner(self, context: TuningContext, search: Search) -> None:
+        """Let the search begin with the winner of the early race, on the same packed copy."""
+        race, recalled = self.early, self.recalled
+        if race is None or recalled is None or not race.is_won or search.start is not None:
+            return
+        trial = context(recalled.choice)
+        trial.build()
+        trial.pack()
+        if trial.ready:
+            search.begin_with(trial, default_s=race.default_s, measured_s=race.default_s / race.ratio)
 
     def _follow(self, context: TuningContext, search: Search) -> None:
         """Set the session's incumbent to the search's, so that it serves products, and update the expected gain."""
@@ -254,11 +270,32 @@ class TuningSession:
         return incumbent if is_packed else self.in_place
 
 
+GAIN_OF_KNOBS: Final = number("candidates", "gain of knobs")
+"""Minimum fraction of the best known time that further candidates are expected to save, whatever the model predicts."""
+
+
+def _gain_after_race(search: Search) -> float | None:
+    """Return the fraction of the default time that further candidates are expected to save; None before a race.
+
+    The predictions of candidates that were not raced are corrected by the least error of those that were.
+    """
+    if not search.default_s or not search.measured_s:
+        return None
+    raced = {choice.schedule: time_s / search.default_s for choice, time_s in search.measured_s.items()}
+    predicted = search.queue.ratios
+    errors = [ratio / predicted[one] for one, ratio in raced.items() if isinstance(one, Schedule) and one in predicted]
+    best = min(1.0, raced.get(search.incumbent.choice.schedule, 1.0))
+    others = min((ratio for one, ratio in predicted.items() if one not in raced), default=best)
+    return max(GAIN_OF_KNOBS * best, best - min(errors, default=1.0) * others)
+
+
 def _gain_after_ranking(context: TuningContext, search: Search) -> float:
     """Return the expected gain: the mean of past gains and the model's prediction for this pattern, if there is one.
 
     For operands larger than any cache it is the prediction alone: packing takes seconds, and past gains are of others.
     """
+    if (left := _gain_after_race(search)) is not None:
+        return left
     gain, ratio = expected_gain(context), min(search.queue.ratios.values(), default=None)
     if ratio is None:
         return gain

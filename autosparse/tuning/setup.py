@@ -10,6 +10,7 @@ from autosparse.core.target import Target
 from autosparse.dispatch import accounts
 from autosparse.dispatch.state import DISPATCHERS, DispatchState, dispatcher_of
 from autosparse.operands.unfolding import AnyOperand
+from autosparse.ops import OPS
 from autosparse.tuning.live import LiveTuner
 from autosparse.tuning.memory.history import before_flush, tuning_stats_of
 from autosparse.tuning.memory.plan_lookup import history_key
@@ -47,6 +48,8 @@ def session_of(live_tuner: LiveTuner, operand: AnyOperand) -> TuningSession:
         operand_bytes=operand.structure_bytes + operand.nnz * state.dtype.itemsize,
         runs_expected=lambda: stats.runs_expected(name()),
         total_runs=float(options.runs) if options.runs is not None else None,
+        early=state.early,
+        gain=OPS[state.operation].tuning.measured_gain(state.n_dense_cols),
         recalled=state.recalled if isinstance(state.recalled, ServedTrial) else None,
     )
     if _report_counts not in _reporters:

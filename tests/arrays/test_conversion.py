@@ -94,6 +94,7 @@ def test_dense_results_are_those_of_scipy(cls, shape, dtype):
     A = getattr(autosparse, cls)(plain, copy=True)
     for matrix in (plain, A):
         matrix.indices[: matrix.nnz // 2] = 0
+    plain.prune()  # SciPy before 1.16 adds what lies behind the last entry to the sum of the last row
     for call in (
         lambda m: m.toarray(),
         lambda m: m.toarray(order="F"),

@@ -16,8 +16,8 @@ import scipy.sparse as sps
 from autosparse._native import python_objects
 
 import autosparse
-from autosparse.arrays import fields
 from autosparse.arrays.family import AutoSparseMatrix
+from autosparse.arrays.plain import NAMES, watched
 from autosparse.operands.csr import Operand
 
 N = 12
@@ -31,8 +31,8 @@ def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
     if request.param == "runtime" and not is_native:
         pytest.skip("no descriptors here: the extension module was not built")
     if request.param == "python":
-        for field, name in enumerate(fields.NAMES):
-            monkeypatch.setattr(AutoSparseMatrix, name, fields.watched(field))
+        for field, name in enumerate(NAMES):
+            monkeypatch.setattr(AutoSparseMatrix, name, watched(field))
     return str(request.param)
 
 
@@ -118,7 +118,7 @@ def test_an_array_put_into_one_of_two_transposes_is_only_its_own() -> None:
     np.testing.assert_allclose(B @ x, plain().T @ x)
 
 
-@pytest.mark.parametrize("name", fields.NAMES)
+@pytest.mark.parametrize("name", NAMES)
 def test_misused_descriptors_raise_and_do_not_crash(name: str) -> None:
     A = ours()
     with pytest.raises(AttributeError):
@@ -159,7 +159,7 @@ def test_csr_of_a_compressed_matrix_shares_its_arrays(fmt: str, name: str) -> No
     A = getattr(autosparse, fmt)(m, copy=False)
     expected = getattr(sps, f"{fmt}_{name}")(m)
     assert type(A) is getattr(autosparse, f"{fmt}_{name}")
-    assert all(getattr(A, field) is getattr(m, field) for field in fields.NAMES)
+    assert all(getattr(A, field) is getattr(m, field) for field in NAMES)
     assert A.shape == m.shape
     assert {key: type(value) for key, value in vars(A).items()} == {key: type(v) for key, v in vars(expected).items()}
     m.data[0] = 7

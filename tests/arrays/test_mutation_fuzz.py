@@ -16,7 +16,7 @@ import pytest
 import scipy.sparse as sps
 
 import autosparse
-from autosparse.arrays import fields
+from autosparse.arrays import plain
 from autosparse.arrays.family import AutoSparseMatrix
 from autosparse.dispatch import executor
 from autosparse.dispatch import state as states
@@ -137,8 +137,8 @@ def test_small_products_see_every_write(n_sequences: int) -> None:
 def test_no_product_is_stale_without_the_descriptors_of_the_runtime(
     n_sequences: int, packed: PackedCopies, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for field, name in enumerate(fields.NAMES):
-        monkeypatch.setattr(AutoSparseMatrix, name, fields.watched(field))
+    for field, name in enumerate(plain.NAMES):
+        monkeypatch.setattr(AutoSparseMatrix, name, plain.watched(field))
     assert not stale_products(n_sequences)[1]
 
 

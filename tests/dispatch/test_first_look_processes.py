@@ -113,9 +113,11 @@ ALLOWED = {
                            "kernels.precompiled", "kernels.shipped", "storage", "storage.levels", "storage.dictionary",
                            "storage.packers", "storage.packing", "storage.row_orders", "storage.rows",
                            "storage.slices", "storage.stored"},
-    "autosparse": {"log"},
+    "autosparse": {"_version", "log"},
 }  # fmt: skip
 """Modules that loading a remembered plan may import. Who adds one must say why it is needed.
+
+Records name the version that wrote them (`_version`).
 
 `core.solver` and `trials.served` name the choice that a trial runs; `ops.tuned` and `targets` hold the operation's
 tuning row, which was part of `ops.matmul`. `ir.slice_layout` holds constants that were part of `storage.slices`.
@@ -137,3 +139,28 @@ def test_a_process_of_another_pattern_imports_no_tuning(tmp_path):
     found = program(tmp_path / "kept", tmp_path)
     assert not found["served"]
     assert not [name for name in found["new"] if name.startswith(("autosparse.tuning", "autosparse.tuner"))]
+
+
+FIRST_USES = """
+import json, sys
+import numpy as np, scipy.sparse as sps, scipy.sparse.linalg
+import autosparse as asp
+def n_modules():
+    return sum(name.startswith("autosparse") and one.__name__ == name for name, one in list(sys.modules.items()))
+A = asp.csr(sps.eye_array(4000, format="csr"))
+A @ np.ones(4000)
+counts = [n_modules()]
+asp.linalg.cg(A, np.ones(4000), maxiter=3)
+counts.append(n_modules() - sum(counts))
+import autosparse.tuning.live
+counts.append(n_modules() - sum(counts))
+print(json.dumps(counts))
+"""
+MAX_MODULES = {"first product": 43, "first cg": 10, "modules of tuning": 102}
+"""Maximum number of modules that a first use loads. Each costs 0.2 to 0.5 ms: the numbers may only fall."""
+
+
+def test_first_uses_load_few_modules():
+    done = subprocess.run([sys.executable, "-c", FIRST_USES], capture_output=True, text=True, check=True, timeout=300)
+    counts = dict(zip(MAX_MODULES, json.loads(done.stdout), strict=True))
+    assert {use: n for use, n in counts.items() if n > MAX_MODULES[use]} == {}

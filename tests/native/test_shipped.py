@@ -51,15 +51,17 @@ def test_shipped_kernels_compute_their_specs():
     A = (sp.random(70, 61, density=0.15, random_state=1, format="csr") + sp.eye(70, 61)).tocsr()
     A.data[:] = rng.integers(1, 5, A.nnz)
     for spec in SPECS:
-        m, x = A.astype(spec.dtype), rng.integers(-3, 4, 61).astype(spec.dtype)
+        tile = spec.schedule.dense_split("j")
+        n = tile + 3 if tile else 1  # a tile and a remainder
+        m, x = A.astype(spec.dtype), rng.integers(-3, 4, (61, n)).astype(spec.dtype)
         pattern = Pattern(*m.shape, m.indptr.astype(spec.index_dtype), m.indices.astype(spec.index_dtype))
         assert reason_unfit(pattern, spec.schedule.format, transposed=False) is None
         packed, got = (
             _native.pack(pattern, m.data, spec.schedule.format, transposed=False),
-            np.full(70, np.nan, spec.dtype),
+            np.full((70, n), np.nan, spec.dtype),
         )
         for threads in (1, 2):
-            assert shipped_kernel(spec, None).bind(packed).run(x.ctypes.data, 1, got.ctypes.data, 1, 1, threads)
+            assert shipped_kernel(spec, None).bind(packed).run(x.ctypes.data, n, got.ctypes.data, n, n, threads)
             np.testing.assert_array_equal(got, m @ x, err_msg=str(spec))
 
 
@@ -83,7 +85,9 @@ def test_no_compiler_is_needed(tmp_path):
     assert _native.is_built(spec, store=Empty())
     assert _native.build(spec, store=Empty()).address == shipped_kernel(SPECS[0], None).address
     assert _native.loaded(spec).spec == spec
-    assert shipped_kernel(spec, "cc") is None
+    assert shipped_kernel(spec, sys.executable) is None, "a compiler was named"
+    assert shipped_kernel(spec, "numba") is None
+    assert shipped_kernel(spec, "no-such-compiler").address == shipped_kernel(SPECS[0], None).address
     with config.options(dump_dir=tmp_path):
         assert shipped_kernel(spec, None) is None
 

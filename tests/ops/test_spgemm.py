@@ -16,7 +16,7 @@ from hypothesis import given, settings
 
 import autosparse
 from autosparse.explain import explain_einsum
-from tests.native.hooks import on_several_threads
+from tests.native.hooks import hook, on_several_threads
 
 pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the C runtime was not built")
 
@@ -310,3 +310,33 @@ def test_explanations_of_sparse_products_list_the_solvers() -> None:
     assert "<table" in ours.explain(A)._repr_html_()
     with pytest.raises(ValueError, match="dimension mismatch"):
         ours.explain(A[:7])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_rows_wait_in_little_memory_for_their_place_in_the_result(dtype: str) -> None:
+    A = sps.random_array((9_000, 9_000), density=6 / 9_000, rng=np.random.default_rng(0), format="csr", dtype=dtype)
+    made = spgemm.multiply(rows_of(A), rows_of(A), n_cols=9_000, threads=1)
+    private_bytes = hook("asp_spgemm_private_bytes")()
+    assert private_bytes <= 1 << 20
+    assert private_bytes < 0.3 * (made.indices.nbytes + made.data.nbytes)
+    assert all(one.flags.owndata and one.flags.writeable for one in made)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 7])
+@pytest.mark.parametrize("order", [1, -1])
+def test_results_grow_beyond_an_estimate_from_the_first_rows(threads: int, order: int) -> None:
+    rng = np.random.default_rng(1)
+    lengths = np.repeat([0, 1, 40], [6_000, 3_000, 1_500])[::order]
+    indptr = np.append(0, np.cumsum(lengths)).astype(np.int32)
+    columns = rng.integers(0, lengths.size, indptr[-1]).astype(np.int32)
+    A = sps.csr_array((rng.standard_normal(columns.size), columns, indptr), shape=(lengths.size, lengths.size))
+    with on_several_threads():
+        made = spgemm.multiply(rows_of(A), rows_of(A), n_cols=lengths.size, threads=threads)
+    assert_identical(sps.csr_array(made[::-1], shape=A.shape), A @ A)
+    made.data[:], made.indices[:] = 1, 0  # sanitizers see writes beyond the memory of the arrays
+
+
+def test_results_are_copied_where_the_pool_is_turned_off() -> None:
+    A = sps.random_array((3_000, 3_000), density=8 / 3_000, rng=np.random.default_rng(0), format="csr")
+    with autosparse.options(output_pool_bytes=0):
+        assert_identical(autosparse.csr_array(A) @ A, A @ A)

@@ -12,6 +12,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from autosparse.core.schedule import SuperSchedule
+from autosparse.core.solver import DEFAULT, choice_of
 from autosparse.dispatch import state
 from autosparse.ops import OPS
 from autosparse.tuning import amortization, session
@@ -247,7 +248,8 @@ def test_large_matrices_are_packed_only_on_predicted_gain(n_entries, ratio, monk
     """
     monkeypatch.setattr(session, "expected_gain", lambda context: 0.31)
     context: Any = SimpleNamespace(problem=SimpleNamespace(pattern=SimpleNamespace(nnz=n_entries)))
-    search: Any = SimpleNamespace(queue=SimpleNamespace(ratios={} if ratio is None else {SuperSchedule(): ratio}))
+    queue = SimpleNamespace(ratios={} if ratio is None else {SuperSchedule(): ratio})
+    search: Any = SimpleNamespace(queue=queue, default_s=None, measured_s={})
     gain = session._gain_after_ranking(context, search)
     if ratio is None:
         assert gain == 0.31, "the model was not asked"
@@ -255,3 +257,22 @@ def test_large_matrices_are_packed_only_on_predicted_gain(n_entries, ratio, monk
         assert gain == pytest.approx(0.155 + 0.5 * max(0.0, 1.0 - ratio))
     else:
         assert gain == max(0.0, 1.0 - ratio)
+
+
+@pytest.mark.parametrize(
+    ("measured", "won", "left"),
+    [({}, None, None), ({"a": 0.6}, "a", 0.6 - 1.2 * 0.4), ({"a": 0.4}, "a", 0.4 - 0.8 * 0.4), ({"a": 1.3}, None, 0.05),
+     ({"a": 0.3}, "a", 0.3 - 0.6 * 0.4), ({"a": 0.5, "b": 0.4, "c": 0.9}, "b", 0.05 * 0.4)],
+)  # fmt: skip
+def test_the_gain_left_after_a_race_is_that_over_the_best(measured: dict[str, float], won: str | None, left: float):
+    """Check that predictions of candidates that were not raced are corrected by the errors of those that were."""
+    schedules = {name: SuperSchedule(unroll=unroll) for name, unroll in (("a", 1), ("b", 2), ("c", 4))}
+    choices = {name: choice_of(one) for name, one in schedules.items()}
+    default_s = 2e-4
+    search: Any = SimpleNamespace(
+        queue=SimpleNamespace(ratios=dict(zip(schedules.values(), (0.5, 0.4, 0.9), strict=True))),
+        default_s=default_s if measured else None,
+        measured_s={choices[name]: ratio * default_s for name, ratio in measured.items()},
+        incumbent=SimpleNamespace(choice=choices[won] if won else DEFAULT),
+    )
+    assert session._gain_after_race(search) == (None if left is None else pytest.approx(left))

@@ -238,7 +238,7 @@ def test_methods_are_checked() -> None:
 def test_names_of_other_solvers_are_reserved() -> None:
     from autosparse.tuning.solvers import dense_rows
 
-    assert {dense_rows.NAME, *(one.name for one in offered.VENDORS)} <= set(registry.TAKEN)
+    assert {dense_rows.NAME, *(one.name for one in offered.vendors())} <= set(registry.TAKEN)
 
 
 def test_a_broken_entry_point_is_a_warning(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:

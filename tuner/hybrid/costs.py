@@ -8,11 +8,12 @@ another read and write of the row.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
+from autosparse.core.values import dataclass
 
-@dataclass(frozen=True, slots=True, order=True)
+
+@dataclass(frozen=True, slots=True)
 class Operator:
     """Format and size of tiles: "block" (`r` x `c`), "csr" (a row), or "ell" (`c` slots of a row)."""
 

@@ -275,6 +275,12 @@ class Search:
         if group:
             yield group
 
+    def begin_with(self, won: Trial, *, default_s: float, measured_s: float) -> None:
+        """Make `won`, the ready winner of a race before this search, the incumbent; it is not raced again."""
+        self.trials.append(won)
+        self._entered.add(won.choice)
+        self.incumbent, self.default_s, self.measured_s[won.choice] = won, default_s, measured_s
+
     def _enter(self, choice: Choice) -> Trial:
         trial = self.make_trial(choice)
         self.trials.append(trial)

@@ -7,6 +7,7 @@
 #include "common.h"
 
 #include "hooks.h"
+#include "output.h"
 #include "output_api.h"
 
 #ifdef __GLIBC__
@@ -130,8 +131,23 @@ static int evict(block_pool *pool, size_t bytes, header **evicted)
     return n;
 }
 
+/* Block that the next allocation of this thread receives; NULL if none waits. */
+#if ASP_HAVE_THREADS
+static _Thread_local void *handed_over;
+#else
+static void *handed_over;
+#endif
+
+static void output_free(void *context, void *elements, size_t bytes);
+
 static void *output_malloc(void *context, size_t bytes)
 {
+    if (handed_over && context == &results) {
+        void *elements = handed_over;
+        handed_over = NULL;
+        if (header_of(elements)->capacity >= bytes) return elements;
+        output_free(context, elements, 0);
+    }
     if (bytes >= KEEP_FROM_BYTES) {
         header *block = take(context, rounded(bytes));
         if (block) return (char *)block + HEADER;
@@ -178,6 +194,39 @@ static void *output_realloc(void *context, void *elements, size_t bytes)
     memcpy(moved, elements, bytes < block->capacity ? bytes : block->capacity);
     output_free(context, elements, 0);
     return moved;
+}
+
+void asp_output_hand_over(void *elements)
+{
+    if (!elements) return;
+    if (handed_over) output_free(&results, handed_over, 0);
+    handed_over = elements;
+}
+
+/* Return the block with at least `capacity` bytes, of which the first `used` are kept; NULL without memory. The system
+ * moves large blocks by their page tables. */
+static header *enlarged(header *block, size_t used, size_t capacity)
+{
+    if (capacity > SIZE_MAX - 2 * HEADER) return NULL;
+    const size_t before = (size_t)((char *)block - (char *)block->base);
+    char *base = realloc(block->base, capacity + 2 * HEADER);
+    if (!base) return NULL;
+    char *start = (char *)(((uintptr_t)base + HEADER - 1) / HEADER * HEADER);
+    if (start != base + before) memmove(start, base + before, HEADER + used);
+    block = (header *)start;
+    block->capacity = capacity, block->base = base;
+    return block;
+}
+
+void *asp_output_resized(void *elements, size_t used, size_t *bytes)
+{
+    header *block = NULL;
+    if (elements) block = enlarged(header_of(elements), used, rounded(*bytes));
+    else if (*bytes >= KEEP_FROM_BYTES) block = take(&results, rounded(*bytes - *bytes / 10));
+    if (!block && !elements) elements = fresh(*bytes ? *bytes : 1);
+    else elements = block ? (char *)block + HEADER : NULL;
+    if (elements) *bytes = header_of(elements)->capacity;
+    return elements;
 }
 
 static void *work_take(size_t bytes) { return output_malloc(&results, bytes); }

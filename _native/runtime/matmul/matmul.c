@@ -33,6 +33,7 @@ typedef struct {
     asp_kernel kernel;
     int dtype, itype;
     int64_t total; /* rows plus nonzeros */
+    const asp_row_observer *observer; /* or NULL */
     /* Segments of very long rows. */
     int64_t n_long_rows, segment_length, n_segments;
     int64_t *first_segment; /* first segment of each long row, and n_segments at the end */
@@ -54,6 +55,17 @@ static int64_t first_row(const product *job, int64_t weight)
     return length > GROUP_NONZEROS ? row : next;
 }
 
+/* Compute rows step by step and report them, unless a kernel has left out long rows. */
+static void run_observed_rows(const product *job, int64_t first, int64_t last)
+{
+    const asp_row_observer *observer = job->observer;
+    for (int64_t row = first, stop; row < last; row = stop) {
+        stop = asp_min(last, (row / observer->step + 1) * observer->step);
+        asp_run_rows(&job->args, job->kernel, job->itype, row, stop);
+        if (!job->args.long_rows->count) observer->done(observer->context, row, stop);
+    }
+}
+
 /* Pool task: compute the rows that begin in [begin, end). */
 static void rows_task(void *context, int64_t begin, int64_t end)
 {
@@ -61,7 +73,8 @@ static void rows_task(void *context, int64_t begin, int64_t end)
     const asp_args *args = &job->args;
     const int64_t first = first_row(job, begin), last = first_row(job, end);
     if (first >= last) return;
-    asp_run_rows(args, job->kernel, job->itype, first, last);
+    if (job->observer) run_observed_rows(job, first, last);
+    else asp_run_rows(args, job->kernel, job->itype, first, last);
 }
 
 /* Pool task: sum the segments [begin, end); each is a one-row matrix for the kernel. */
@@ -249,6 +262,7 @@ static int multiply_panels(product *job, int n_threads)
     const asp_panels panels = asp_choose_panels(B, args->n_cols, row_bytes, ldb_bytes, args->nnz);
     char *panel = asp_take_panel(&panels, args->n_cols);
     int status = ASP_OK;
+    if (panels.width != row_bytes) job->observer = NULL; /* a row is complete after the last panel */
     for (int64_t at = 0; at < row_bytes && status == ASP_OK; at += panels.width) {
         const int64_t width = asp_min(panels.width, row_bytes - at);
         args->n_vecs = width / element_bytes;
@@ -267,9 +281,9 @@ static int multiply_panels(product *job, int n_threads)
 }
 
 /* Compute the product that `args` describes; prefetching, stores and long rows are set here. */
-static int product_of(int dtype, int itype, asp_args args, int n_threads)
+static int product_of(int dtype, int itype, asp_args args, int n_threads, const asp_row_observer *observer)
 {
-    product job = {.args = args, .dtype = dtype, .itype = itype};
+    product job = {.args = args, .dtype = dtype, .itype = itype, .observer = observer};
     job.args.asked = args.prefetch > 0;
     const int64_t element_bytes = asp_element_bytes(dtype), n_rows = args.n_rows, n_cols = args.n_cols;
     const asp_kernels *kernels = asp_kernels_for(dtype, itype, args.n_vecs * element_bytes);
@@ -285,6 +299,7 @@ static int product_of(int dtype, int itype, asp_args args, int n_threads)
     if (status == ASP_OK) status = asp_column_in(&y, args.C, n_rows, args.ldc, element_bytes);
     job.args.B = x.elements;
     job.args.C = y.elements;
+    if (y.elements != args.C) job.observer = NULL;
     job.args.ldb = job.args.ldc = 1;
     if (status == ASP_OK) status = multiply(&job, n_threads);
     asp_column_out(&y, args.C, n_rows, args.ldc, element_bytes);
@@ -301,6 +316,21 @@ int asp_csr_mm(int dtype, int itype, int64_t n_rows, int64_t n_cols, const void 
                               n_threads, flags);
 }
 
+int asp_csr_mm_observed(int dtype, int itype, int64_t n_rows, int64_t n_cols, const void *indptr, const void *indices,
+                        const void *data, const void *B, void *C, int64_t n_vecs, int n_threads,
+                        const asp_row_observer *observer)
+{
+    asp_widen widen;
+    if (dtype > ASP_C128 || !asp_find_widening(dtype, dtype, &widen) || itype < 0 || itype > ASP_I64) return ASP_BAD_CODE;
+    if (n_rows < 0 || n_cols < 0 || n_vecs < 0) return ASP_BAD_SIZE;
+    if (n_rows == 0 || n_vecs == 0) return ASP_OK;
+    const int bytes = (int)asp_element_bytes(dtype);
+    const asp_args args = {.n_rows = n_rows, .n_cols = n_cols, .n_vecs = n_vecs, .indptr = indptr, .indices = indices,
+                           .data = data, .B = B, .C = C, .ldb = n_vecs, .ldc = n_vecs, .widen = widen,
+                           .stored_bytes = bytes, .element_bytes = bytes};
+    return product_of(dtype, itype, args, n_threads, observer);
+}
+
 int asp_csr_mm_widened(int stored, int dtype, int itype, int64_t n_rows, int64_t n_cols, const void *indptr,
                        const void *indices, const void *data, const void *B, int64_t ldb, void *C, int64_t ldc,
                        int64_t n_vecs, int n_threads, int flags)
@@ -314,7 +344,7 @@ int asp_csr_mm_widened(int stored, int dtype, int itype, int64_t n_rows, int64_t
                            .stored_bytes = (int)asp_element_bytes(stored),
                            .element_bytes = (int)asp_element_bytes(dtype),
                            .is_pair = stored != dtype || dtype > ASP_C128, .accumulate = flags & ASP_FLAG_ACCUMULATE};
-    return product_of(dtype, itype, args, n_threads);
+    return product_of(dtype, itype, args, n_threads, NULL);
 }
 
 /* Implementation of the precompiled kernels; row positions are stored where generated kernels expect them
@@ -326,7 +356,7 @@ static int ready(int dtype, int prefetch, const asp_operand *A, uintptr_t B, int
     const asp_args args = {.n_rows = A->size[0], .n_cols = A->size[1], .n_vecs = n_vecs, .indptr = A->pos[1],
                            .indices = A->crd[1], .data = A->vals, .B = (const void *)B, .C = (void *)C, .ldb = ldb,
                            .ldc = ldc, .places = A->crd[5], .prefetch = prefetch};
-    return product_of(dtype, ASP_I32, args, (int)n_threads);
+    return product_of(dtype, ASP_I32, args, (int)n_threads, NULL);
 }
 
 #define READY(dtype, ahead)                                                                                     \

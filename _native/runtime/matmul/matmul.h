@@ -26,6 +26,18 @@ int asp_prefetches_early(void);
  * number of entries per row must be below `most_entries`, and small if the processor runs far ahead itself. */
 int asp_prefetches_to_l2(int64_t nnz, int64_t n_rows, int64_t most_entries);
 
+/* Observer of a product's rows. `done` is called from several threads with disjoint ranges of rows that are complete, of
+ * at most `step` rows. Ranges that are not reported are complete when the product returns. */
+typedef struct {
+    void (*done)(void *context, int64_t begin, int64_t end);
+    void *context;
+    int64_t step;
+} asp_row_observer;
+/* asp_csr_mm without flags, for contiguous rows of B and C, with an observer. */
+int asp_csr_mm_observed(int dtype, int itype, int64_t n_rows, int64_t n_cols, const void *indptr, const void *indices,
+                        const void *data, const void *B, void *C, int64_t n_vecs, int n_threads,
+                        const asp_row_observer *observer);
+
 /* Return the reals of a value of a floating-point type. */
 ASP_INLINE int64_t asp_words(int dtype) { return dtype == ASP_C64 || dtype == ASP_C128 ? 2 : 1; }
 

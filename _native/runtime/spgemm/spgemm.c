@@ -2,84 +2,30 @@
  * (spgemm_costs.c); they give the same entries in the same order.
  *
  * SciPy computes the sizes of all rows in a first pass, which takes a third of the product's time. Here each thread
- * appends rows to chunks of its own memory, and rows are copied to their final positions when all sizes are known.
- * Chunks and accumulators reuse pages that earlier results freed (output.c), because fresh pages cost a page fault
- * each. Consecutive rows of A with identical columns, common in systems with several unknowns per node, are computed
- * together.
+ * computes a range of rows into memory of its own and copies it to the product when all rows before it are known
+ * (spgemm_result.c). Accumulators reuse pages that earlier results freed (output.c), because fresh pages cost a page
+ * fault each. Consecutive rows of A with identical columns, common in systems with several unknowns per node, are
+ * computed together.
  */
 #include "spgemm.h"
 
+#include "hooks.h"
+#include "output.h"
 #include "output_api.h"
 #include "pool_api.h"
 #include "spgemm_api.h"
 
-enum { RANGE_WORK = 1 << 17, MIN_WORK = 1 << 12 };   /* target and minimum of multiplications per range of rows */
-enum { CHUNK_MIN = 1 << 20, CHUNK_MAX = 1 << 25 };  /* bounds of a chunk's size, bytes */
+#include <math.h>
+
+/* Maximum and minimum of expected multiplications per range of rows, and ranges per thread between them. Entries of the
+ * largest range, 12 bytes each, fit a core's own cache beside the operands. */
+enum { RANGE_WORK = 1 << 15, MIN_WORK = 1 << 12, RANGES_PER_THREAD = 4 };
 enum { CACHED_BYTES = 1 << 20 };                       /* B up to this size is not prefetched */
 enum { THREADS_MAX = 256 };                           /* maximum number of threads, each with its own workspace */
 /* Estimated time per multiplication and per row or entry of A on one thread. */
 static const double NS_PER_MULTIPLICATION = 3.0, NS_PER_ITEM = 8.0;
 
-/* Take and return pages of the output allocator. */
-static void *take_pages(size_t bytes) { return ((void *(*)(size_t))asp_output_take_address())(bytes ? bytes : 1); }
-static void give_pages(void *block, size_t bytes)
-{
-    if (block) ((void (*)(void *, size_t))asp_output_give_address())(block, bytes);
-}
-
 /* -- memory of a thread -------------------------------------------------------------------------------------------- */
-
-/* Memory for entries of the product, used by one thread. */
-struct sg_chunk {
-    sg_chunk *next;
-    size_t bytes;
-    int64_t capacity;           /* entries: all column indices, followed by all values */
-    _Atomic int64_t n_uncopied; /* segments that are not copied out yet */
-};
-enum { CHUNK_HEADER = 64 };
-
-/* Start a chunk with room for at least n entries; sizes double up to CHUNK_MAX. Returns 0 without memory. */
-static int new_chunk(const sg_job *job, sg_space *space, int64_t n)
-{
-    const size_t entry = job->index_bytes + job->kind->value_bytes;
-    size_t bytes = CHUNK_MIN - CHUNK_HEADER; /* blocks of the allocator have a header of their own */
-    if (space->chunks) bytes = space->chunks->bytes * 2 < CHUNK_MAX ? space->chunks->bytes * 2 : CHUNK_MAX;
-    if (bytes < CHUNK_HEADER + (size_t)n * entry) bytes = CHUNK_HEADER + (size_t)n * entry;
-    sg_chunk *chunk = take_pages(bytes);
-    if (!chunk) return 0;
-    *chunk = (sg_chunk){space->chunks, bytes, (int64_t)((bytes - CHUNK_HEADER) / entry), 0};
-    if (job->index_bytes < job->kind->value_bytes) chunk->capacity &= ~(int64_t)3; /* keeps values aligned */
-    space->chunks = chunk;
-    space->j = (char *)chunk + CHUNK_HEADER;
-    space->x = space->j + (size_t)chunk->capacity * job->index_bytes;
-    space->room = chunk->capacity;
-    return 1;
-}
-
-/* Append an empty segment that begins at `row` and the current write position. */
-static sg_segment *new_segment(sg_space *space, int64_t row)
-{
-    if (space->n_segments == space->max_segments) {
-        const int64_t most = space->max_segments ? 2 * space->max_segments : 64;
-        sg_segment *larger = realloc(space->segments, (size_t)most * sizeof *larger);
-        if (!larger) return NULL;
-        space->segments = larger, space->max_segments = most;
-    }
-    sg_segment *segment = &space->segments[space->n_segments++];
-    *segment = (sg_segment){.row = row, .row_end = row, .j = space->j, .x = space->x, .chunk = space->chunks};
-    ++space->chunks->n_uncopied;
-    return segment;
-}
-
-sg_segment *sg_open(const sg_job *job, sg_space *space, int64_t row, int64_t n)
-{
-    if (space->n_segments) {
-        sg_segment *last = &space->segments[space->n_segments - 1];
-        if (n <= space->room && last->row_end == row && last->n < SG_SEGMENT_ENTRIES) return last;
-    }
-    if (n > space->room && !new_chunk(job, space, n)) return NULL;
-    return new_segment(space, row);
-}
 
 int sg_reserve_sums(const sg_job *job, sg_space *space, int64_t n)
 {
@@ -107,7 +53,7 @@ static size_t touched_bytes(const sg_job *job) { return ((size_t)job->n_cols + 1
 int sg_reserve_cells(const sg_job *job, sg_space *space)
 {
     if (space->cells) return 1;
-    space->cells = take_pages(cells_bytes(job));
+    space->cells = sg_take_pages(cells_bytes(job));
     if (!space->cells) return 0;
     memset(space->cells, 0, cells_bytes(job)); /* stamps start at 0, which is no row's stamp */
     return 1;
@@ -117,9 +63,8 @@ int sg_reserve_cells(const sg_job *job, sg_space *space)
 static sg_space *new_space(sg_job *job)
 {
     sg_space *space = &job->spaces[atomic_fetch_add(&job->n_spaces, 1)];
-    space->touched = take_pages(touched_bytes(job));
-    if (!space->touched || !new_chunk(job, space, 0)) return NULL;
-    return space;
+    space->touched = sg_take_pages(touched_bytes(job));
+    return space->touched ? space : NULL;
 }
 
 /* Take a workspace that no thread is using, or create one. */
@@ -141,10 +86,10 @@ static void give_space(sg_job *job, sg_space *space)
     }
 }
 
-/* Free the accumulators of a workspace; the chunks with the product remain. */
+/* Free the accumulators of a workspace. */
 static void drop_work(const sg_job *job, sg_space *space)
 {
-    give_pages(space->cells, cells_bytes(job)), give_pages(space->touched, touched_bytes(job));
+    sg_give_pages(space->cells, cells_bytes(job)), sg_give_pages(space->touched, touched_bytes(job));
     free(space->sums), free(space->table), free(space->merged);
     space->cells = space->touched = space->sums = space->table = NULL, space->merged = NULL;
 }
@@ -169,75 +114,86 @@ static int64_t row_at(const sg_job *job, int64_t item)
     return low;
 }
 
-/* Pool task: compute the rows that begin in the items [begin, end). */
+/* Return the first row of range k; the number of rows for k = n_ranges. */
+static int64_t first_row(const sg_job *job, int64_t k)
+{
+    const int64_t n_items = job->n_rows + job->a_nnz;
+    return row_at(job, n_items / job->n_ranges * k + n_items % job->n_ranges * k / job->n_ranges);
+}
+
+/* Compute range k; return 0 without memory. */
+static int compute(sg_job *job, int64_t k)
+{
+    sg_range *range = &job->ranges[k];
+    range->row = first_row(job, k), range->row_end = first_row(job, k + 1);
+    sg_space *space = take_space(job);
+    if (!space) return 0;
+    const int is_done = job->kind->rows(job, space, range->row, range->row_end) && sg_finish_range(job, space, k);
+    give_space(job, space);
+    return is_done;
+}
+
+/* Pool task: compute as many ranges as [begin, end) has, the first ones that no thread has taken. Threads take ranges in
+ * the order of rows, so that few of them wait for one before. */
 static void multiply(void *context, int64_t begin, int64_t end)
 {
     sg_job *job = context;
-    const int64_t row = row_at(job, begin), row_end = row_at(job, end);
-    if (row >= row_end || atomic_load(&job->failed)) return;
-    sg_space *space = take_space(job);
-    if (!space || !job->kind->rows(job, space, row, row_end)) atomic_store(&job->failed, 1);
-    if (space) give_space(job, space);
+    for (int64_t turn = begin; turn < end && !atomic_load(&job->failed); ++turn)
+        if (!compute(job, atomic_fetch_add(&job->n_begun, 1))) atomic_store(&job->failed, 1);
 }
 
-static int by_row(const void *left, const void *right)
+/* Allocate what all threads share; return 0 without memory. */
+static int prepare(sg_job *job, double work)
 {
-    const int64_t a = ((const sg_segment *)left)->row, b = ((const sg_segment *)right)->row;
-    return (a > b) - (a < b);
-}
-
-/* Sort the segments of all workspaces by row and compute the position of each in the product. */
-static int gather_segments(sg_job *job)
-{
-    const int n_spaces = atomic_load(&job->n_spaces);
-    for (int s = 0; s < n_spaces; ++s) job->n_segments += job->spaces[s].n_segments;
-    job->segments = malloc(((size_t)job->n_segments + 1) * sizeof *job->segments);
-    if (!job->segments) return 0;
-    sg_segment *end = job->segments;
-    for (int s = 0; s < n_spaces; ++s) {
-        if (job->spaces[s].n_segments)
-            memcpy(end, job->spaces[s].segments, (size_t)job->spaces[s].n_segments * sizeof *end);
-        end += job->spaces[s].n_segments;
-    }
-    qsort(job->segments, (size_t)job->n_segments, sizeof *job->segments, by_row);
-    for (int64_t s = 0; s < job->n_segments; ++s) job->segments[s].at = job->nnz, job->nnz += job->segments[s].n;
-    return 1;
-}
-
-/* Compute the product into chunks; return 0 without memory. */
-static int run(sg_job *job)
-{
-    job->row_nnz = take_pages((size_t)job->n_rows * job->index_bytes);
+    const double most = fmax(MIN_WORK, fmin(RANGE_WORK, work / (RANGES_PER_THREAD * job->n_threads)));
+    job->n_ranges = asp_max(1, (int64_t)fmin((double)job->n_rows, work / most));
+    job->row_nnz = sg_take_pages((size_t)job->n_rows * job->index_bytes);
     job->b_same = calloc((size_t)job->n_inner + 1, sizeof *job->b_same);
     job->b_order = calloc((size_t)job->n_inner + 1, sizeof *job->b_order);
     job->spaces = calloc((size_t)job->n_threads, sizeof *job->spaces);
     job->spare = calloc((size_t)job->n_threads, sizeof *job->spare);
-    if (!job->row_nnz || !job->b_same || !job->b_order || !job->spaces || !job->spare) return 0;
-    sg_estimate(job);
-    const int64_t n_items = job->n_rows + job->a_nnz;
+    job->ranges = calloc((size_t)job->n_ranges, sizeof *job->ranges);
+    job->spare_chunks = calloc((size_t)sg_n_spare_chunks(job), sizeof *job->spare_chunks);
+    return job->row_nnz && job->b_same && job->b_order && job->spaces && job->spare && job->ranges && job->spare_chunks;
+}
+
+/* Compute the product; return 0 without memory. */
+static int run(sg_job *job)
+{
+    const double n_items = (double)(job->n_rows + job->a_nnz);
     const double per_item = 1 + (double)job->b_nnz / (double)asp_max(job->n_inner, 1);
+    if (!prepare(job, n_items * per_item)) return 0;
+    sg_estimate(job);
     job->far = (double)job->b_nnz * (double)(job->index_bytes + job->kind->value_bytes) > CACHED_BYTES;
-    asp_parallel(multiply, job, n_items, asp_max(1, (int64_t)(MIN_WORK / per_item)),
-                 asp_max(1, (int64_t)(RANGE_WORK / per_item)), job->n_threads,
-                 (NS_PER_ITEM + NS_PER_MULTIPLICATION * per_item) * (double)n_items);
-    return !atomic_load(&job->failed) && gather_segments(job);
+    asp_parallel(multiply, job, job->n_ranges, 1, 1, job->n_threads,
+                 (NS_PER_ITEM + NS_PER_MULTIPLICATION * per_item) * n_items);
+    return !atomic_load(&job->failed);
+}
+
+#ifdef ASP_HOOKS
+static _Atomic int64_t last_private_bytes;
+int64_t asp_spgemm_private_bytes(void) { return atomic_load(&last_private_bytes); }
+#endif
+
+/* Free what only the computation needs. */
+static void drop_workspaces(sg_job *job)
+{
+#ifdef ASP_HOOKS
+    atomic_store(&last_private_bytes, atomic_load(&job->private_bytes));
+#endif
+    sg_drop_chunks(job);
+    for (int s = 0; job->spaces && s < atomic_load(&job->n_spaces); ++s) drop_work(job, &job->spaces[s]);
 }
 
 void asp_spgemm_drop(void *handle)
 {
     sg_job *job = handle;
     if (!job) return;
-    for (int s = 0; job->spaces && s < atomic_load(&job->n_spaces); ++s) {
-        sg_space *space = &job->spaces[s];
-        drop_work(job, space);
-        for (sg_chunk *chunk = space->chunks, *next; chunk; chunk = next) {
-            next = chunk->next;
-            give_pages(chunk, chunk->bytes);
-        }
-        free(space->segments);
-    }
-    give_pages(job->row_nnz, (size_t)job->n_rows * job->index_bytes);
-    free((void *)job->b_same), free((void *)job->b_order), free(job->spaces), free(job->spare), free(job->segments), free(job);
+    drop_workspaces(job);
+    sg_give_pages(job->indices, 0), sg_give_pages(job->values, 0);
+    sg_give_pages(job->row_nnz, (size_t)job->n_rows * job->index_bytes);
+    free((void *)job->b_same), free((void *)job->b_order), free(job->spaces), free(job->spare), free(job->ranges);
+    free(job->spare_chunks), free(job);
 }
 
 void *asp_spgemm_begin(int dtype, int itype, const int64_t *shape, const void *Ap, const void *Aj, const void *Ax,
@@ -257,60 +213,47 @@ void *asp_spgemm_begin(int dtype, int itype, const int64_t *shape, const void *A
         asp_spgemm_drop(job);
         return NULL;
     }
-    for (int s = 0; s < atomic_load(&job->n_spaces); ++s) drop_work(job, &job->spaces[s]);
+    drop_workspaces(job);
     *nnz = job->nnz;
     return job;
 }
 
-/* -- copying out --------------------------------------------------------------------------------------------------- */
+/* -- the result ---------------------------------------------------------------------------------------------------- */
 
-/* Copy a segment's column indices to the result, widening them to int64 if requested. */
-static void store_indices(const sg_job *job, const sg_segment *segment)
+void asp_spgemm_hand_over(void *handle, int part)
 {
-    if (job->out_itype == job->itype) {
-        memcpy((char *)job->Cj + (size_t)segment->at * job->index_bytes, segment->j,
-               (size_t)segment->n * job->index_bytes);
-        return;
-    }
-    int64_t *to = (int64_t *)job->Cj + segment->at;
-    for (int64_t p = 0; p < segment->n; ++p) to[p] = ((const int32_t *)segment->j)[p]; /* indices are never narrowed */
+    sg_job *job = handle;
+    void **block = part ? &job->values : &job->indices;
+    asp_output_hand_over(*block);
+    *block = NULL;
 }
 
-/* Write the segment's part of indptr. */
-static void store_ends(const sg_job *job, const sg_segment *segment)
+/* Write the range's part of indptr. */
+static void store_ends(const sg_job *job, const sg_range *range)
 {
-    int64_t end = segment->at;
-    for (int64_t i = segment->row; i < segment->row_end; ++i) {
+    int64_t end = range->at;
+    for (int64_t i = range->row; i < range->row_end; ++i) {
         end += asp_index_at(job->itype, job->row_nnz, i);
         if (job->out_itype == ASP_I32) ((int32_t *)job->Cp)[i + 1] = (int32_t)end;
         else ((int64_t *)job->Cp)[i + 1] = end;
     }
 }
 
-/* Pool task: copy the segments [begin, end) to the result and free chunks that are completely copied. */
-static void copy(void *context, int64_t begin, int64_t end)
+/* Pool task: copy what was not handed over of the ranges [begin, end), and write their part of indptr. */
+static void store(void *context, int64_t begin, int64_t end)
 {
     sg_job *job = context;
-    const size_t value_bytes = job->kind->value_bytes;
-    for (int64_t s = begin; s < end; ++s) {
-        const sg_segment *segment = &job->segments[s];
-        store_indices(job, segment);
-        memcpy((char *)job->Cx + (size_t)segment->at * value_bytes, segment->x, (size_t)segment->n * value_bytes);
-        store_ends(job, segment);
-        /* Free pages at once, so that the product and its copy are never in memory together. */
-        if (atomic_fetch_sub(&segment->chunk->n_uncopied, 1) == 1) give_pages(segment->chunk, segment->chunk->bytes);
-    }
-}
-
-/* Free chunks without segments; each other chunk is freed by the thread that copies its last segment. */
-static void hand_over_chunks(sg_job *job)
-{
-    for (int s = 0; s < atomic_load(&job->n_spaces); ++s) {
-        for (sg_chunk *chunk = job->spaces[s].chunks, *next; chunk; chunk = next) {
-            next = chunk->next;
-            if (!atomic_load(&chunk->n_uncopied)) give_pages(chunk, chunk->bytes);
-        }
-        job->spaces[s].chunks = NULL;
+    const size_t value_bytes = job->kind->value_bytes, index_bytes = job->index_bytes;
+    for (int64_t k = begin; k < end; ++k) {
+        const sg_range *range = &job->ranges[k];
+        const size_t at = (size_t)range->at, n = (size_t)range->n;
+        store_ends(job, range);
+        if (job->values) memcpy((char *)job->Cx + at * value_bytes, (char *)job->values + at * value_bytes, n * value_bytes);
+        if (!job->indices) continue;
+        if (job->out_itype == job->itype)
+            memcpy((char *)job->Cj + at * index_bytes, (char *)job->indices + at * index_bytes, n * index_bytes);
+        else /* indices are never narrowed */
+            for (size_t p = at; p < at + n; ++p) ((int64_t *)job->Cj)[p] = ((const int32_t *)job->indices)[p];
     }
 }
 
@@ -320,8 +263,8 @@ int asp_spgemm_finish(void *handle, int out_itype, void *Cp, void *Cj, void *Cx)
     if (!job || out_itype < job->itype) return ASP_BAD_CODE;
     job->out_itype = out_itype, job->Cp = Cp, job->Cj = Cj, job->Cx = Cx;
     memset(Cp, 0, out_itype == ASP_I32 ? 4 : 8);
-    hand_over_chunks(job);
-    asp_parallel(copy, job, job->n_segments, 1, 4, job->n_threads, (double)(job->nnz + job->n_rows));
+    const int64_t n_copied = job->values || job->indices ? job->nnz : 0;
+    asp_parallel(store, job, job->n_ranges, 1, 16, job->n_threads, (double)(n_copied + job->n_rows));
     asp_spgemm_drop(job);
     return ASP_OK;
 }

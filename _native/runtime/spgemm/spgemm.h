@@ -6,16 +6,20 @@
 
 #include <stdatomic.h>
 
-typedef struct sg_chunk sg_chunk;
+/* Memory for entries of one range of rows: all column indices, followed by all values; see spgemm_result.c. */
+typedef struct sg_chunk {
+    struct sg_chunk *next; /* of the same range */
+    size_t bytes;
+    int64_t capacity, n; /* maximum and present number of entries */
+} sg_chunk;
 
-/* Consecutive rows [row, row_end) of the product that are stored together in a chunk. */
+/* Consecutive rows [row, row_end) of the product that one thread computes into chunks of its own. */
 typedef struct {
     int64_t row, row_end;
-    int64_t n, at; /* number of entries; position of the first one in the product */
-    /* First column index and first value in the chunk. */
-    char *j, *x;
-    sg_chunk *chunk;
-} sg_segment;
+    int64_t n, at;    /* number of entries; position of the first one in the product */
+    sg_chunk *chunks; /* in the order of entries; NULL once they are copied to the product */
+    _Atomic int is_computed;
+} sg_range;
 
 /* Ways to accumulate a row of the product; all give the same entries in the same order. */
 enum {
@@ -36,17 +40,15 @@ typedef struct {
     size_t merged_bytes;
     void *sums;    /* max_sums groups of SG_LANES sums, for rows that are computed together */
     int64_t max_sums;
-    sg_chunk *chunks; /* newest first */
-    char *j, *x;      /* write positions in the newest chunk */
-    int64_t room;     /* entries that still fit into the newest chunk */
-    sg_segment *segments;
-    int64_t n_segments, max_segments;
+    sg_chunk *first, *chunk; /* first and current chunk of the range that is being computed */
+    char *j, *x;             /* write positions in the current chunk */
+    int64_t room;            /* entries that still fit into the current chunk */
     char apart[128]; /* padding against false sharing with the next thread's workspace (measured: 2x) */
 } sg_space;
 
 typedef struct sg_job sg_job;
 /* Compute rows [row, row_end) into the workspace; returns 0 without memory. */
-typedef int (*sg_rows_fn)(const sg_job *job, sg_space *space, int64_t row, int64_t row_end);
+typedef int (*sg_rows_fn)(sg_job *job, sg_space *space, int64_t row, int64_t row_end);
 /* The row function and sizes for one value type and index type. */
 typedef struct {
     sg_rows_fn rows;
@@ -54,10 +56,9 @@ typedef struct {
     size_t slot_bytes; /* of a hashed accumulator */
 } sg_kind;
 
-enum { SG_LANES = 4 };              /* maximum number of rows of A that are computed together */
-enum { SG_SEGMENT_ENTRIES = 1 << 16 }; /* size from which a segment is closed: the unit of parallel copying */
+enum { SG_LANES = 4 }; /* maximum number of rows of A that are computed together */
 
-/* A product; begin and finish are called by one thread, the row and copy functions concurrently. */
+/* A product; begin and finish are called by one thread, the functions of rows and ranges concurrently. */
 struct sg_job {
     int itype, n_threads;
     int far; /* whether rows of B are prefetched */
@@ -77,8 +78,16 @@ struct sg_job {
     _Atomic int n_spaces;
     _Atomic(sg_space *) *spare; /* n_threads slots with workspaces that no thread is using */
     _Atomic int failed;
-    sg_segment *segments;     /* segments of all workspaces, sorted by row */
-    int64_t n_segments, nnz;
+    sg_range *ranges;              /* in the order of rows */
+    int64_t n_ranges;
+    _Atomic int64_t n_begun;       /* ranges that a thread has taken */
+    _Atomic int64_t n_placed;      /* ranges whose position in the product is known: all before the first one missing */
+    _Atomic(sg_chunk *) *spare_chunks; /* sg_n_spare_chunks slots with chunks that no range is using */
+    atomic_flag is_placing;        /* lock of the fields that follow */
+    int64_t nnz, capacity;         /* entries placed, and entries that `indices` and `values` can hold */
+    void *indices, *values;        /* the product, in blocks of the output allocator */
+    _Atomic int n_copying;         /* threads that are copying ranges to the product; the blocks do not move then */
+    _Atomic int64_t private_bytes; /* allocated for chunks */
     int out_itype;
     void *Cp, *Cj, *Cx;
 };
@@ -90,8 +99,18 @@ enum { SG_UNKNOWN = 0, SG_SAME = 1, SG_OTHER = 2 };
 /* SG_REPEATED: sorted, with equal columns beside each other. SG_DESCENDING: not sorted. */
 enum { SG_ASCENDING = 1, SG_DESCENDING = 2, SG_REPEATED = 3 };
 
-/* Return the segment to which row `row` is appended, in a chunk with room for n entries; NULL without memory. */
-sg_segment *sg_open(const sg_job *job, sg_space *space, int64_t row, int64_t n);
+/* Return a chunk with room for n entries, the next one of the range that is being computed; NULL without memory. */
+sg_chunk *sg_open(sg_job *job, sg_space *space, int64_t n);
+/* Record that range k is computed, into the workspace's chunks. Then place all ranges whose predecessors are placed, and
+ * copy them to the product. Returns 0 without memory. */
+int sg_finish_range(sg_job *job, sg_space *space, int64_t k);
+/* Return the number of slots for spare chunks. */
+int sg_n_spare_chunks(const sg_job *job);
+/* Free all chunks. */
+void sg_drop_chunks(sg_job *job);
+/* Take and return pages of the output allocator. */
+void *sg_take_pages(size_t bytes);
+void sg_give_pages(void *block, size_t bytes);
 /* Ensure room for n groups of sums; return 0 without memory. */
 int sg_reserve_sums(const sg_job *job, sg_space *space, int64_t n);
 /* Create the accumulators of all columns; return 0 without memory. */

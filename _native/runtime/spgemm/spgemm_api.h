@@ -10,8 +10,11 @@ void *asp_spgemm_begin(int dtype, int itype, const int64_t *shape, const void *A
  * thread by class and by each way alone. Returns ASP_OK, or ASP_BAD_CODE for an unknown code. */
 int asp_spgemm_costs(int dtype, int itype, const int64_t *shape, const void *Ap, const void *Aj, const void *Bp,
                      const void *Bj, int64_t *counts, double *ns);
-/* Copy the product out with index type out_itype and free the job. Cp has n_rows + 1 elements, Cj and Cx have nnz.
- * Returns ASP_OK, or ASP_BAD_CODE for an index type narrower than the operands'. */
+/* Let the next array that the calling thread makes in memory of the output allocator take over the product's column
+ * indices (part 0, of type itype) or its values (part 1), without a copy. */
+void asp_spgemm_hand_over(void *job, int part);
+/* Write the product with index type out_itype and free the job. Cp has n_rows + 1 elements, Cj and Cx have nnz; a part
+ * that was handed over is not copied. Returns ASP_OK, or ASP_BAD_CODE for an index type narrower than the operands'. */
 int asp_spgemm_finish(void *job, int out_itype, void *Cp, void *Cj, void *Cx);
 /* Free the job without copying. */
 void asp_spgemm_drop(void *job);

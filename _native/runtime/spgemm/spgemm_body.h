@@ -217,9 +217,7 @@ static int64_t SG_FN(hashed)(const sg_job *job, sg_space *space, int64_t i, int6
  * stored; nan is. */
 #define SG_EMIT(I, COLUMN, SUM)                                      \
     do {                                                             \
-        if (n > space->room || segment->n >= SG_SEGMENT_ENTRIES) {   \
-            if (!(segment = sg_open(job, space, (I), n))) return 0;  \
-        }                                                            \
+        if (n >= space->room && !sg_open(job, space, n)) return 0;   \
         SG_I *restrict Cj = (SG_I *)space->j;                        \
         SG_T *restrict Cx = (SG_T *)space->x;                        \
         int64_t kept = 0;                                            \
@@ -230,23 +228,20 @@ static int64_t SG_FN(hashed)(const sg_job *job, sg_space *space, int64_t i, int6
             kept += SG_NONZERO(sum);                                 \
         }                                                            \
         row_nnz[(I)] = (SG_I)kept;                                   \
-        segment->row_end = (I) + 1;                                  \
-        segment->n += kept;                                          \
+        space->chunk->n += kept;                                     \
         space->j += (size_t)kept * sizeof(SG_I);                     \
         space->x += (size_t)kept * sizeof(SG_T);                     \
         space->room -= kept;                                         \
     } while (0)
 
 /* Compute the rows [row, row_end); return 0 without memory. */
-static int SG_FN(rows)(const sg_job *job, sg_space *space, int64_t row, int64_t row_end)
+static int SG_FN(rows)(sg_job *job, sg_space *space, int64_t row, int64_t row_end)
 {
     const SG_I *Ap = job->Ap, *Aj = job->Aj, *Bp = job->Bp, *Bj = job->Bj, *touched = space->touched;
     const SG_T *Ax = job->Ax, *Bx = job->Bx, zero = SG_ZERO;
     SG_T (*sums)[SG_LANES];
     SG_I *row_nnz = job->row_nnz;
-    sg_segment *segment = sg_open(job, space, row, 0);
     int is_dense = 0;
-    if (!segment) return 0;
     for (int64_t i = row; i < row_end;) {
         const int n_lanes = job->solver <= SG_DENSE ? SG_FN(group)(job, i, row_end) : 1;
         const int64_t length = Ap[i + 1] - Ap[i];

@@ -2,6 +2,9 @@
  * chunks. */
 #include "sweeps.h"
 
+#include <stdatomic.h>
+
+#include "matmul.h"
 #include "matmul_api.h"
 #include "pool_api.h"
 #include "sweeps_api.h"
@@ -194,18 +197,77 @@ static char *spread_coefficients(sweeping *it)
     return room;
 }
 
+/* Describe a sweep for its chunks; return ASP_OK or ASP_NO_MEMORY. `*room` is memory that the caller frees. */
+static int begin_sweep(sweeping *it, const asp_sweep *sweep, char **room)
+{
+    *it = (sweeping){.sweep = sweep, .bodies = bodies_for(sweep->dtype), .item = real_bytes(sweep->dtype)};
+    it->rows = chunk_rows(sweep->dtype, sweep->n_columns);
+    it->width = row_reals(sweep->dtype, sweep->n_columns);
+    it->period = period_of(it->width);
+    it->n_chunks = asp_sweep_chunks(sweep->dtype, sweep->n, sweep->n_columns);
+    *room = NULL;
+    return sweep->n_columns && !(*room = spread_coefficients(it)) ? ASP_NO_MEMORY : ASP_OK;
+}
+
+/* Add up the sums of all chunks. */
+static int end_sweep(const sweeping *it, char *room)
+{
+    const asp_sweep *sweep = it->sweep;
+    const int64_t width = 2 * sweep->n_dots * asp_max(sweep->n_columns, 1);
+    add_up((const double *)sweep->partials, it->n_chunks, width, (double *)sweep->dots);
+    free(room);
+    return it->failed ? ASP_NO_MEMORY : ASP_OK;
+}
+
 int asp_sweep_run(const asp_sweep *sweep)
 {
-    sweeping it = {.sweep = sweep, .bodies = bodies_for(sweep->dtype), .item = real_bytes(sweep->dtype)};
-    it.rows = chunk_rows(sweep->dtype, sweep->n_columns);
-    it.width = row_reals(sweep->dtype, sweep->n_columns);
-    it.period = period_of(it.width);
-    it.n_chunks = asp_sweep_chunks(sweep->dtype, sweep->n, sweep->n_columns);
-    char *room = NULL;
-    if (sweep->n_columns && !(room = spread_coefficients(&it))) return ASP_NO_MEMORY;
+    sweeping it;
+    char *room;
+    if (begin_sweep(&it, sweep, &room)) return ASP_NO_MEMORY;
     if (it.n_chunks == 1) run_chunk(&it, 0);
     else asp_parallel(task_of(sweep), &it, it.n_chunks, 1, it.n_chunks, threads_of(sweep->n_threads), sweep->serial_ns);
-    add_up((const double *)sweep->partials, it.n_chunks, 2 * sweep->n_dots * asp_max(sweep->n_columns, 1), (double *)sweep->dots);
-    free(room);
-    return it.failed ? ASP_NO_MEMORY : ASP_OK;
+    return end_sweep(&it, room);
+}
+
+/* Observer of a product: execute the steps on the chunks that these rows complete. */
+static void sweep_rows(void *context, int64_t begin, int64_t end)
+{
+    sweeping *it = context;
+    _Atomic int32_t *left = (_Atomic int32_t *)it->sweep->left;
+    for (int64_t chunk = begin / it->rows, stop; begin < end; chunk++, begin = stop) {
+        stop = asp_min(end, (chunk + 1) * it->rows);
+        const int32_t n = (int32_t)(stop - begin);
+        if (atomic_fetch_sub_explicit(&left[chunk], n, memory_order_acq_rel) == n) run_chunk(it, chunk);
+    }
+}
+
+/* Pool task: execute the steps on those of the chunks [begin, end) that the observer has not seen complete. */
+static void sweep_rest(void *context, int64_t begin, int64_t end)
+{
+    const sweeping *it = context;
+    const int32_t *left = (const int32_t *)it->sweep->left;
+    for (int64_t chunk = begin; chunk < end; chunk++)
+        if (left[chunk]) run_chunk(context, chunk);
+}
+
+int asp_sweep_run_after(const asp_sweep *sweep, int dtype, int itype, int64_t n_rows, int64_t n_cols,
+                        const void *indptr, const void *indices, const void *data, const void *B, void *out,
+                        int64_t n_vecs, int n_threads)
+{
+    sweeping it;
+    char *room;
+    if (begin_sweep(&it, sweep, &room)) return ASP_NO_MEMORY;
+    int32_t *left = (int32_t *)sweep->left;
+    for (int64_t chunk = 0; chunk < it.n_chunks; chunk++)
+        left[chunk] = (int32_t)asp_min(it.rows, sweep->n - chunk * it.rows);
+    const asp_row_observer observer = {.done = sweep_rows, .context = &it, .step = it.rows};
+    const int status = asp_csr_mm_observed(dtype, itype, n_rows, n_cols, indptr, indices, data, B, out, n_vecs,
+                                           n_threads, &observer);
+    int64_t n_left = 0;
+    for (int64_t chunk = 0; chunk < it.n_chunks; chunk++) n_left += left[chunk] != 0;
+    if (status == ASP_OK && n_left)
+        asp_parallel(sweep_rest, &it, it.n_chunks, 1, it.n_chunks, n_threads,
+                     sweep->serial_ns * (double)n_left / (double)it.n_chunks);
+    const int ended = end_sweep(&it, room);
+    return status ? status : ended;
 }

@@ -21,6 +21,7 @@ typedef struct asp_sweep {
     uintptr_t coefficients; /* in the order of the terms; the columns of a term are adjacent */
     uintptr_t partials;     /* room for asp_sweep_chunks * n_dots * max(n_columns, 1) pairs */
     uintptr_t dots;         /* results, in the layout of the coefficients */
+    uintptr_t left;         /* address of asp_sweep_chunks int32_t for asp_sweep_run_after; 0: not used */
 } asp_sweep;
 /* Return the number of chunks of a sweep. The chunks and the order of summation depend on the extents and the dtype
  * only. */
@@ -31,3 +32,10 @@ double asp_sweep_serial_ns(int dtype, int64_t n_elements, int64_t n_vectors);
 /* Execute the steps; return ASP_OK or ASP_NO_MEMORY. Results are bitwise the same for any number of threads and any
  * instruction set. */
 int asp_sweep_run(const asp_sweep *sweep);
+/* Compute out = A B, A in CSR with the codes of asp_csr_mm, and execute the steps, which may read and write `out` but
+ * must not write B. A thread executes the steps on a chunk as soon as the rows of the chunk are complete. `out` has as
+ * many rows as the sweep's vectors and n_vecs columns. Results are those of asp_csr_mm and asp_sweep_run; returns as
+ * asp_csr_mm. */
+int asp_sweep_run_after(const asp_sweep *sweep, int dtype, int itype, int64_t n_rows, int64_t n_cols,
+                        const void *indptr, const void *indices, const void *data, const void *B, void *out,
+                        int64_t n_vecs, int n_threads);

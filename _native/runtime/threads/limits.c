@@ -14,6 +14,7 @@
 
 #include "hooks.h"
 #include "pool_api.h"
+#include "waiting.h"
 
 #if ASP_HAVE_THREADS
 #include <pthread.h>
@@ -105,9 +106,15 @@ static pthread_once_t quota_known = PTHREAD_ONCE_INIT;
 static int quota;
 static void find_quota(void) { quota = asp_cgroup_cpus("/proc/self/cgroup", "/sys/fs/cgroup"); }
 
-int asp_max_threads(void)
+int asp_quota_cpus(void)
 {
     pthread_once(&quota_known, find_quota);
+    return quota;
+}
+
+int asp_max_threads(void)
+{
+    const int allowed = asp_quota_cpus();
 #ifdef _OPENMP
     int n = omp_get_max_threads();
 #else
@@ -115,7 +122,7 @@ int asp_max_threads(void)
 #endif
     const int most = atomic_load_explicit(&limit, memory_order_relaxed);
     if (most && most < n) n = most;
-    return n < 1 ? 1 : quota && quota < n ? quota : n;
+    return n < 1 ? 1 : allowed && allowed < n ? allowed : n;
 }
 
 #else

@@ -33,18 +33,6 @@ void asp_note_gap(asp_waiting *it, int64_t now_ns)
     atomic_store_explicit(&it->short_gaps, next, memory_order_relaxed);
 }
 
-static int has_quota(void)
-/* Return whether a control group limits the CPU time of this process. Reads the file system once. */
-{
-    static _Atomic int known = -1;
-    int found = atomic_load_explicit(&known, memory_order_relaxed);
-    if (found < 0) {
-        found = asp_cgroup_cpus("/proc/self/cgroup", "/sys/fs/cgroup") > 0;
-        atomic_store_explicit(&known, found, memory_order_relaxed);
-    }
-    return found;
-}
-
 static int64_t linger_ns(asp_waiting *it, int64_t now_ns, int is_limited)
 /* Return the time a helper spins, ns; `is_limited`: a control group limits CPU time. */
 {
@@ -56,7 +44,7 @@ static int64_t linger_ns(asp_waiting *it, int64_t now_ns, int is_limited)
     return is_short && is_free && !is_limited ? LINGER_LONG_NS : LINGER_NS;
 }
 
-int64_t asp_linger_ns(asp_waiting *it, int64_t now_ns) { return linger_ns(it, now_ns, has_quota()); }
+int64_t asp_linger_ns(asp_waiting *it, int64_t now_ns) { return linger_ns(it, now_ns, asp_quota_cpus() > 0); }
 
 /* Return the total time in ns that all threads of this process have been runnable without a core, or -1 if unknown;
  * store the number of their time slices in *n_slices. */

@@ -36,5 +36,8 @@ int64_t asp_linger_ns(asp_waiting *it, int64_t now_ns);
 /* Return whether threads of the process were delayed waiting for cores recently. Reads schedstat at most every
  * LOOK_NS. */
 int asp_cores_are_wanted(asp_waiting *it, int64_t now_ns);
+/* Return the number of CPUs that the CPU-time quota of the process's control group allows, 0 without a quota. Reads the
+ * file system once per process (limits.c). */
+int asp_quota_cpus(void);
 /* Reset gaps and checks, in the child of a fork. */
 void asp_forget_waiting(asp_waiting *it);

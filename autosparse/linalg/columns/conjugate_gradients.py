@@ -37,7 +37,7 @@ class ColumnsCG(Recurrence):
         add = Combine(self.x, (self.x, self.p))
         self.add = ColumnSweep([add])
         self.direct = ColumnSweep([add, Combine(self.p, (self.p, z))])
-        self.curvature = ColumnSweep([Dot(self.p, self.q)])
+        self.curvature = self.product_and(Dot(self.p, self.q))
         self.update = ColumnSweep([Combine(self.r, (self.r, self.q)), *scale, *dots])
 
     def _note(self, dots: list[Numbers]) -> None:
@@ -63,7 +63,6 @@ class ColumnsCG(Recurrence):
         if not self.running.any():
             return
         self.direct(1.0, self.steps, self.ratio(self.rz, self.before) if iteration else 0.0, 1.0)
-        self.system.product(self.p, self.q)
-        self.steps = self.ratio(self.rz, self.curvature()[0])
+        self.steps = self.ratio(self.rz, self.curvature(self.p, self.q)[0])
         self.before = self.rz
         self._note(self.update(1.0, -self.steps))

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from autosparse.linalg.columns.recurrence import Block, BlockSystem, ColumnSweep, Combine, Dot, Numbers, Recurrence
+from autosparse.linalg.product_sweeps import ColumnProductSweep
 from autosparse.linalg.solves import Solve
 
 
@@ -16,7 +17,7 @@ class _Sweeps:
     """The sweeps of one iteration of MINRES, in the order in which they run."""
 
     normalize: ColumnSweep
-    project: ColumnSweep
+    project: ColumnProductSweep
     remove: ColumnSweep
     update: ColumnSweep
 
@@ -112,7 +113,7 @@ class ColumnsMinres(Recurrence):
         direction = Combine(self.w, (self.v, self.w1, self.w2))
         return _Sweeps(
             normalize=ColumnSweep([Combine(self.v, (self.preconditioned(self.r, self.z)[1],))]),
-            project=ColumnSweep([Combine(self.y, (self.y, self.v, self.r1)), Dot(self.v, self.y)]),
+            project=self.product_and(Combine(self.y, (self.y, self.v, self.r1)), Dot(self.v, self.y)),
             remove=ColumnSweep([Combine(self.y, (self.y, self.r)), *of_y, *products]),
             update=ColumnSweep([direction, Combine(self.x, (self.x, self.w)), Dot(self.x, self.x)]),
         )
@@ -139,9 +140,8 @@ class ColumnsMinres(Recurrence):
     def _next_vector(self, sweeps: _Sweeps, iteration: int) -> None:
         """Compute the next Lanczos vector and the coefficients alpha (`alfa`) and beta."""
         sweeps.normalize(self.ratio(np.ones(self.running.size), self.beta))
-        self.system.product(self.v, self.y)
         previous = self.ratio(self.beta, self.old_beta) if iteration else 0.0
-        (self.alfa,) = sweeps.project(1.0, -self.shift, -previous)
+        (self.alfa,) = sweeps.project(self.v, self.y, 1.0, -self.shift, -previous)
         removed = sweeps.remove(1.0, -self.ratio(self.alfa, self.beta))
         self.old_beta = self.beta
         squares = self.of_running(removed[0] if removed else self._beta_squared(self.y))

@@ -10,11 +10,13 @@ import scipy.sparse as sps
 from numpy.typing import NDArray
 from scipy.sparse.linalg import aslinearoperator
 
+from autosparse.arrays.family import AutoSparseMatrix
 from autosparse.core.dtypes import Complex, NarrowReal, NativeIndex, Real
 from autosparse.linalg.arguments import System
-from autosparse.linalg.operators import matrix_of, preconditioner_of, product_of
+from autosparse.linalg.operators import MatrixProduct, matrix_of, preconditioner_of, product_of
+from autosparse.linalg.product_sweeps import ColumnProductSweep
 from autosparse.linalg.solves import Solve
-from autosparse.linalg.sweeps import ColumnSweep, Combine, Dot, Scale
+from autosparse.linalg.sweeps import ColumnSweep, Combine, Dot, Scale, Step
 
 Block = NDArray[Any]  # (n, k), C order
 Numbers = NDArray[Any]  # (k,): one number per column
@@ -32,25 +34,27 @@ def roots(squares: Numbers, dtype: np.dtype[Any]) -> NDArray[Real]:
     return found
 
 
-def block_product_of(A: Any, dtype: np.dtype[Any]) -> Product:  # Any: whatever `aslinearoperator` takes
-    """Return a function that writes A X to out for blocks X (n, k) of `dtype`.
+class BlockProduct:
+    """Function (X, out) that writes A X to out for blocks X (n, k); for k = 1 it is a product with a vector."""
 
-    For k = 1 it is a product with a vector.
-    """
-    operator = aslinearoperator(A)
-    matrix = matrix_of(operator)
-    vector = product_of(A, dtype)
-    of_blocks = _matrix_product(matrix, dtype)
+    def __init__(self, A: Any, dtype: np.dtype[Any]) -> None:  # Any: whatever `aslinearoperator` takes
+        self._operator = aslinearoperator(A)
+        self._vector = product_of(A, dtype)
+        self._of_blocks = _matrix_product(matrix_of(self._operator), dtype)
 
-    def product(X: Block, out: Block) -> None:
+    @property
+    def matrix(self) -> AutoSparseMatrix | None:
+        """The autosparse array that is multiplied by unchanged blocks; None for other operators."""
+        return self._of_blocks.matrix if isinstance(self._of_blocks, MatrixProduct) else None
+
+    def __call__(self, X: Block, out: Block) -> None:
+        """Write A X to out."""
         if X.shape[1] == 1:
-            vector(X.reshape(-1), out.reshape(-1))
-        elif of_blocks is None:
-            np.copyto(out, operator.matmat(X), casting="same_kind")
+            self._vector(X.reshape(-1), out.reshape(-1))
+        elif self._of_blocks is None:
+            np.copyto(out, self._operator.matmat(X), casting="same_kind")
         else:
-            of_blocks(X, out)
-
-    return product
+            self._of_blocks(X, out)
 
 
 def _matrix_product(matrix: Any, dtype: np.dtype[Any]) -> Product | None:
@@ -72,7 +76,7 @@ class BlockSystem:
         self.A, self.M, self.dtype = system.A, system.M, system.dtype
         self.B = np.ascontiguousarray(B, dtype=system.dtype)
         self.start = start
-        self.product = block_product_of(system.A, system.dtype)
+        self.product = BlockProduct(system.A, system.dtype)
         self.M_given = preconditioner_of(system.M, system.dtype)
 
     @property
@@ -83,9 +87,7 @@ class BlockSystem:
     def apply(self) -> Product | None:
         """Return a function that writes Z = M R; None if M is the identity or a diagonal."""
         return (
-            None
-            if self.M_given is None or isinstance(self.M_given, np.ndarray)
-            else block_product_of(self.M, self.dtype)
+            None if self.M_given is None or isinstance(self.M_given, np.ndarray) else BlockProduct(self.M, self.dtype)
         )
 
     def preconditioned(self) -> Block:
@@ -127,6 +129,10 @@ class Recurrence:
         for name in self.numbers:
             setattr(self, name, np.zeros(k, Complex if self.dtype.kind == "c" else Real))
         self._begin()
+
+    def product_and(self, *steps: Step) -> ColumnProductSweep:
+        """Return the product with A, followed by a sweep."""
+        return ColumnProductSweep(self.system.product, self.system.product.matrix, steps)
 
     def _begin(self) -> None:
         """Subtract A x from the residual if a guess is given, and end zero columns with x = 0."""

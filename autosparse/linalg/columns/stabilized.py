@@ -41,9 +41,9 @@ class ColumnsBicgstab(Recurrence):
         dots = [Dot(self.r, self.r), Dot(self.shadow, self.r)]
         self.first = ColumnSweep(dots)
         self.direct = ColumnSweep([Combine(self.p, (self.p, self.v, self.r)), *scale_p])
-        self.of_v = ColumnSweep([Dot(self.shadow, self.v)])
+        self.of_v = self.product_and(Dot(self.shadow, self.v))
         self.halve = ColumnSweep([Combine(self.r, (self.r, self.v)), *scale_s, Dot(self.r, self.r)])
-        self.of_t = ColumnSweep([Dot(self.t, self.r), Dot(self.t, self.t)])
+        self.of_t = self.product_and(Dot(self.t, self.r), Dot(self.t, self.t))
         second: list[Combine | Scale | Dot] = [
             Combine(self.x, (self.x, p_hat, s_hat)),
             Combine(self.r, (self.r, self.t)),
@@ -63,8 +63,7 @@ class ColumnsBicgstab(Recurrence):
         _, s_hat = self.directions
         if self.apply is not None:
             self.apply(self.r, s_hat)
-        self.system.product(s_hat, self.t)
-        self.omega = self.ratio(*self.of_t())
+        self.omega = self.ratio(*self.of_t(s_hat, self.t))
         self.before = self.rho
         self.rr, self.rho = self.update(1.0, self.of_running(self.alpha), self.omega, 1.0, -self.omega)
 
@@ -80,18 +79,17 @@ class ColumnsBicgstab(Recurrence):
         return bool(self.running.any())
 
     def _find_direction(self, iteration: int) -> None:
-        """Compute the next direction p, and v = A p, or v = A M p with a preconditioner."""
+        """Compute the next direction p, and M p with a preconditioner."""
         beta = self.of_running(0.0)
         if iteration:
             beta = self.ratio(self.rho, self.before) * self.ratio(self.alpha, self.omega)
         self.direct(beta, -beta * self.omega, 1.0)
         if self.apply is not None:
             self.apply(self.p, self.p_hat)
-        self.system.product(self.directions[0], self.v)
 
     def _first_half(self) -> bool:
-        """Subtract alpha v from the residual and end columns that converge; return whether any are left."""
-        (products,) = self.of_v()
+        """Compute v = A M p, and subtract alpha v from the residual; return whether columns are left to converge."""
+        (products,) = self.of_v(self.directions[0], self.v)
         self.alpha = self.ratio(self.rho, np.where(products == 0, 1, products))
         self.leave(products == 0, OMEGA_BREAKDOWN, narrow=False)
         (squares,) = self.halve(1.0, -self.of_running(self.alpha))

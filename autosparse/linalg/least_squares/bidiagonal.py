@@ -14,6 +14,7 @@ from autosparse._native import runtime_api
 from autosparse.core.dtypes import Real
 from autosparse.linalg.arguments import Vector, norm, root
 from autosparse.linalg.operators import adjoint_of, product_of
+from autosparse.linalg.product_sweeps import ProductSweep
 from autosparse.linalg.solves import Solve
 from autosparse.linalg.sweeps import CODES, Combine, Dot, Sweep
 
@@ -104,9 +105,7 @@ class Bidiagonalisation:
     """
 
     __slots__ = (
-        "_adjoint",
         "_divide",
-        "_product",
         "_q",
         "_u_scale",
         "_update_u",
@@ -137,9 +136,9 @@ class Bidiagonalisation:
             self.real = self.v.real.dtype.type
         if self.alpha > 0:
             self.v *= 1 / self.alpha
-        self._product, self._adjoint, self._q = product, adjoint, (p, q)
-        self._update_u = Sweep([Combine(self.u, (p, self.u)), Dot(self.u, self.u)]).run
-        self._update_v = Sweep([Combine(self.v, (q, self.v)), Dot(self.v, self.v)]).run
+        self._q = p, q
+        self._update_u = ProductSweep(product, [Combine(self.u, (p, self.u)), Dot(self.u, self.u)])
+        self._update_v = ProductSweep(adjoint, [Combine(self.v, (q, self.v)), Dot(self.v, self.v)])
         self._divide = Sweep([Combine(self.u, (self.u,))]).run if system.is_operator else None
 
     def check(self) -> bool:
@@ -151,16 +150,14 @@ class Bidiagonalisation:
     def step(self) -> None:
         """Replace u, v, alpha and beta by the next ones; v must still be multiplied by `v_scale`."""
         (p, q), dtype = self._q, self.u.dtype
-        self._product(self.v, p)
-        self.beta = root(self._update_u(1.0, -self.alpha * self._u_scale)[0], dtype)
+        self.beta = root(self._update_u(self.v, p, 1.0, -self.alpha * self._u_scale)[0], dtype)
         self.v_scale = self._u_scale = 1.0
         if self.beta > 0:
             self._u_scale = 1 / self.beta
             if self._divide is not None:
                 self._divide(self._u_scale)
                 self._u_scale = 1.0
-            self._adjoint(self.u, q)
-            self.alpha = root(self._update_v(self._u_scale, -self.beta)[0], dtype)
+            self.alpha = root(self._update_v(self.u, q, self._u_scale, -self.beta)[0], dtype)
             if self.alpha > 0:
                 self.v_scale = 1 / self.alpha
 

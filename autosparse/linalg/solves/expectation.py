@@ -46,6 +46,7 @@ class ProductCounts:
                     n_calls=n_calls + per_iteration * left.likely + n_before,
                     n_certain=n_calls + per_iteration * left.certain,
                     other_s=other_s,
+                    n_past=n_before,
                 ),
             )
 

@@ -104,6 +104,16 @@ class Solve:
         if n_done >= self._due:
             self._look(residual_norm)
 
+    @property
+    def n_until_report(self) -> int:
+        """Number of steps from now on until a report to tuning or to the progress line is due, at least 1."""
+        return max(1, self._due - self.n_done)
+
+    def pass_steps(self, n: int, best: float) -> None:
+        """Record `n` further steps of which no report is due, and the least residual norm among them."""
+        self.n_done += n
+        self.best = min(self.best, best)
+
     def workspace(self, shape: int | tuple[int, ...], dtype: DTypeLike, n: int) -> tuple[NDArray[Any], ...]:
         """Return `n` uninitialized arrays of this shape and dtype, each of which owns its memory.
 

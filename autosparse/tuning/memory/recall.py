@@ -64,7 +64,7 @@ class _NoTuningStats:
 class RecallBench:
     """Minimal context for the trial of a remembered plan; see `kernel_trial.TrialContext`."""
 
-    def __init__(self, state: DispatchState, operand: AnyOperand, account: ProblemAccount) -> None:
+    def __init__(self, state: DispatchState, operand: AnyOperand, account: ProblemAccount | None) -> None:
         self.problem: Problem = problem_of(operand, state)
         self.options: Options = state.options
         self.packed_copies: PackedCopyCache = dispatcher_of(operand).packed_copies
@@ -197,7 +197,9 @@ def _kernel(
     return CompiledKernel.load(spec, place / "kernel.so", needs_sorted=bool(note.flags & NEEDS_SORTED))
 
 
-def _forget(account: ProblemAccount) -> None:
+def _forget(account: ProblemAccount | None) -> None:
+    if account is None:
+        return
     from autosparse.cache.accounts import ledger
 
     account.plan = None

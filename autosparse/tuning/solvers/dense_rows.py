@@ -9,7 +9,7 @@ composites, so that trials pack, refresh and check them like any schedule. No co
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,10 +20,10 @@ from autosparse.core.composite import REST, Composite, Part, Rows
 from autosparse.core.plan import Candidate
 from autosparse.core.problem import Problem
 from autosparse.core.solver import Choice, Cost
+from autosparse.core.values import dataclass
 from autosparse.ops import names
 from autosparse.scalar import NARROW_INDEX, REAL
 from autosparse.targets.priors import number
-from autosparse.tuner.hybrid.partitions import MIN_COLUMNS, MIN_NNZ
 
 Array = NDArray[Any]  # row lengths
 
@@ -41,7 +41,8 @@ PRIORS: Final = "dense rows"
 """Set of `priors.json` with the costs of the model; their unit is an entry by rows whose B exceeds the L2 cache."""
 
 
-class _Division(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Division:
     """Division of a matrix's rows: minimum entries of a dense row, rows side by side, expected time over CSR's."""
 
     least: int
@@ -56,6 +57,8 @@ class DenseRows:
 
     def applicable(self, problem: Problem) -> str | None:
         """Return why composites of dense rows are not raced for `problem`; None if they are. Takes O(rows)."""
+        from autosparse.tuner.hybrid.partitions import MIN_COLUMNS, MIN_NNZ  # most matrices have no dense rows
+
         if problem.n_dense_cols < MIN_COLUMNS:
             return f"products of fewer than {MIN_COLUMNS} columns read A, not B, for most of their time"
         if problem.operation != names.MATMUL or problem.storage:

@@ -14,11 +14,7 @@ from autosparse.core.problem import Problem
 from autosparse.core.solver import Choice, Cost, Solver
 from autosparse.core.values import dataclass
 from autosparse.ops.registry import computes, registered_solvers
-from autosparse.tuning.solvers.mkl import MKL
-from autosparse.tuning.solvers.scipy_loop import SCIPY
 
-VENDORS: Final[tuple[Solver, ...]] = (MKL, SCIPY)
-"""Solvers that the option `vendor` adds, by name."""
 MAX_KNOBS: Final = 8
 """Maximum number of choices of one registered solver that race."""
 
@@ -38,7 +34,15 @@ def solvers_of(options: Options, *, load: bool = True) -> tuple[Solver, ...]:
     """
     if options.deterministic:
         return ()
-    return (*registered_solvers(load=load), *(VENDORS if options.vendor else ()))
+    return (*registered_solvers(load=load), *(vendors() if options.vendor else ()))
+
+
+def vendors() -> tuple[Solver, ...]:
+    """Return the solvers that the option `vendor` adds."""
+    from autosparse.tuning.solvers.mkl import MKL  # imported for the option alone
+    from autosparse.tuning.solvers.scipy_loop import SCIPY
+
+    return MKL, SCIPY
 
 
 def signature_of(options: Options, operation: str) -> str:

@@ -37,7 +37,6 @@ from autosparse.tuning.trials import comparison
 from autosparse.tuning.trials.kernel_trial import KernelTrial
 from autosparse.tuning.trials.operand_adapter import LINE_BYTES, OperandAdapter, adapter_of, rows_of
 from autosparse.tuning.trials.served import DefaultTrial, ServedTrial, served_of
-from autosparse.tuning.trials.solver_trial import SolverTrial
 from autosparse.tuning.trials.specs import spec_of, supports_of
 
 if TYPE_CHECKING:
@@ -88,7 +87,11 @@ class TuningContext:
         """Return a trial of `choice`."""
         if choice.is_default:
             return DefaultTrial()
-        return KernelTrial(choice, self) if isinstance(choice.schedule, Schedule) else SolverTrial(choice, self)
+        if isinstance(choice.schedule, Schedule):
+            return KernelTrial(choice, self)
+        from autosparse.tuning.trials.solver_trial import SolverTrial  # for registered solvers and vendors' libraries
+
+        return SolverTrial(choice, self)
 
     @property
     def adapter(self) -> OperandAdapter:

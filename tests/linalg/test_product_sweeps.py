@@ -1,0 +1,153 @@
+"""Tests that a sweep fused with a product computes what the product and a separate sweep compute, to the bit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sps
+from autosparse._native import python_objects, runtime_api
+
+import autosparse as asp
+from autosparse.dispatch import state as dispatch_state
+from autosparse.linalg.operators import product_of
+from autosparse.linalg.product_sweeps import ColumnProductSweep, ProductSweep
+from autosparse.linalg.sweeps import ColumnSweep, Combine, Dot, Sweep
+from tests.native.hooks import on_several_threads
+
+pytestmark = pytest.mark.skipif(not runtime_api.available, reason="needs the C runtime")
+
+N_ROWS = 5003
+"""More rows than several chunks of a sweep, and no multiple of one."""
+LONG = 9000
+"""Number of entries of a row that the runtime divides among threads."""
+
+
+@pytest.fixture(autouse=True)
+def fast_calls_from_the_start(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(dispatch_state, "FIRST_FAST_PATH", 2)
+    with asp.options(effort="off"):
+        yield
+
+
+def made(shape: int | tuple[int, ...], code: str, seed: int) -> Any:
+    rng = np.random.default_rng(seed)
+    values = rng.standard_normal(shape)
+    return (values + 1j * rng.standard_normal(shape) if code in "FD" else values).astype(code)
+
+
+def matrix(code: str, *, has_long_row: bool) -> Any:
+    """Return a matrix with empty rows, rows of different lengths, and perhaps a long row."""
+    rng = np.random.default_rng(5)
+    lengths = rng.integers(0, 9, N_ROWS)
+    if has_long_row:
+        lengths[[1500, 4999]] = LONG
+    indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+    indices = np.concatenate([np.sort(rng.choice(LONG, n, replace=False)) for n in lengths]).astype(np.int32)
+    return asp.csr(sps.csr_array((made(indptr[-1], code, 6), indices, indptr), shape=(N_ROWS, LONG)))
+
+
+def served(A: Any, x: Any) -> None:
+    """Compute products until a fast call serves them."""
+    out = np.empty((A.shape[0], *x.shape[1:]), x.dtype)
+    for _ in range(4):
+        asp.matmul(A, x, out=out)
+    assert A._cell.fast_path is not None
+
+
+class Counting:
+    """A function that counts the calls that returned something."""
+
+    def __init__(self, call: Any) -> None:
+        self.call, self.n = call, 0
+
+    def __call__(self, *arguments: Any) -> Any:
+        found = self.call(*arguments)
+        self.n += found is not None
+        return found
+
+
+@pytest.mark.skipif(python_objects.FastCall is None, reason="needs the extension module")
+@pytest.mark.parametrize("code", ["f", "d", "F", "D"])
+@pytest.mark.parametrize("has_long_row", [False, True])
+def test_the_fused_sweep_has_the_bits_of_a_separate_one(code: str, has_long_row: bool) -> None:
+    A, x, u = matrix(code, has_long_row=has_long_row), made(LONG, code, 1), made(N_ROWS, code, 2)
+    served(A, x)
+    wanted, out = np.empty(N_ROWS, code), np.empty(N_ROWS, code)
+    asp.matmul(A, x, out=wanted)
+    dots = Sweep([Combine(wanted, (wanted, u)), Dot(wanted, u), Dot(wanted, wanted)])(0.5, -1.0)
+    for threads in (1, 2, 3):
+        with asp.options(threads=threads), on_several_threads():
+            served(A, x)
+            fused = ProductSweep(product_of(A, x.dtype), [Combine(out, (out, u)), Dot(out, u), Dot(out, out)])
+            fused._after = counting = Counting(fused._after)
+            assert fused(x, out, 0.5, -1.0) == dots
+            assert out.tobytes() == wanted.tobytes()
+            assert counting.n == 1
+
+
+@pytest.mark.skipif(python_objects.FastCall is None, reason="needs the extension module")
+@pytest.mark.parametrize("code", ["f", "d", "D"])
+@pytest.mark.parametrize("k", [2, 8, 19])
+def test_fused_columns_have_the_bits_of_separate_ones(monkeypatch: pytest.MonkeyPatch, code: str, k: int) -> None:
+    A, X, U = matrix(code, has_long_row=k == 8), made((LONG, k), code, 1), made((N_ROWS, k), code, 2)
+    by = made(k, code, 3)
+    wanted, out = np.empty((N_ROWS, k), code), np.empty((N_ROWS, k), code)
+    asp.matmul(A, X, out=wanted)
+    dots = ColumnSweep([Combine(wanted, (wanted, U)), Dot(wanted, U)])(0.5, by)
+    counting = Counting(lambda *call: python_objects.sweep_product(*call) or None)
+    monkeypatch.setattr("autosparse.linalg.sweeps._sweep_product", counting)
+    for threads in (1, 2):
+        with asp.options(threads=threads), on_several_threads():
+            served(A, X)
+            fused = ColumnProductSweep(product_of(A, X.dtype), A, [Combine(out, (out, U)), Dot(out, U)])
+            found = fused(X, out, 0.5, by)
+            assert np.array(found).tobytes() == np.array(dots).tobytes()
+            assert out.tobytes() == wanted.tobytes()
+    assert counting.n == 2
+
+
+def test_what_no_fast_call_serves_is_computed_in_two_passes() -> None:
+    A, x, u = matrix("d", has_long_row=False), made(LONG, "d", 1), made(N_ROWS, "d", 2)
+    out, wanted = np.empty(N_ROWS), A @ x
+    for product in (product_of(A, x.dtype), lambda v, to: np.copyto(to, A @ v)):
+        assert ProductSweep(product, [Dot(out, u)])(x, out) == Sweep([Dot(wanted, u)])()
+    transposed, narrow = np.empty(LONG), asp.options(deterministic=True)
+    with narrow:
+        served(A.T, u)
+        found = ProductSweep(product_of(A.T, u.dtype), [Dot(transposed, x)])(u, transposed)
+        wanted = A.T @ u
+    assert found == Sweep([Dot(wanted, x)])()
+
+
+@pytest.mark.skipif(python_objects.FastCall is None, reason="needs the extension module")
+def test_a_write_to_the_matrix_is_seen() -> None:
+    m = sps.eye_array(3000, format="csr")
+    A, x, out = asp.csr(m), np.ones(3000), np.empty(3000)
+    served(A, x)
+    fused = ProductSweep(product_of(A, x.dtype), [Dot(out, out)])
+    assert fused(x, out) == (3000.0,)
+    A.data[7] = 3.0
+    assert fused(x, out) == (3008.0,)
+    assert out[7] == 3.0
+
+
+@pytest.mark.skipif(python_objects.FastCall is None, reason="needs the extension module")
+def test_a_product_of_another_length_is_not_fused() -> None:
+    A, x, out, u = asp.csr(sps.eye_array(300, format="csr")), np.ones(300), np.empty(300), np.ones(20)
+    served(A, x)
+    fused = ProductSweep(product_of(A, x.dtype), [Dot(u, u)])
+    fused._after = counting = Counting(fused._after)
+    assert fused(x, out) == (20.0,)
+    assert counting.n == 0
+
+
+def test_inside_a_trace_product_and_sweep_are_timed_apart() -> None:
+    A, b = asp.csr(sps.eye_array(2000, format="csr") * 2.0), np.arange(2000.0)
+    with asp.linalg.trace() as solves:
+        asp.linalg.cg(A, b, maxiter=3)
+    assert solves[0].n_products == 1
+    assert solves[0].products_s > 0
+    assert solves[0].vectors_s > 0

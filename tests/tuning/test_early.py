@@ -1,0 +1,305 @@
+"""Tests of the race with one shipped kernel that a problem runs before the modules of tuning are loaded."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sps
+from autosparse._native import runtime_api
+from autosparse.tuner.search.race import Race, RaceRule
+from hypothesis import given
+from hypothesis import strategies as st
+
+import autosparse as asp
+from autosparse.core.solver import choice_of
+from autosparse.core.target import Target
+from autosparse.dispatch import first_look, state
+from autosparse.dispatch.expectations import Expected, tell
+from autosparse.dispatch.state import DispatchState
+from autosparse.isa import ISAS
+from autosparse.tuning.memory import early
+from autosparse.tuning.setup import context_of, live_tuner_of
+from autosparse.tuning.solvers import candidates
+from tests.tuning.forcing import state_of
+
+OVERHEAD = asp.get_options().overhead
+
+
+@pytest.fixture(autouse=True)
+def first_in_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let each race be priced as the first of its process, which loads modules."""
+    monkeypatch.setattr(first_look, "_EARLY", "no.such.module")
+
+
+def make_state(**options: Any) -> DispatchState:
+    return DispatchState(
+        asp.get_options()._replace(**options), False, np.dtype("float64"), 1, threads=0, flags=0, next_look_ns=0.0
+    )
+
+
+class Candidate:
+    """Trial of a race with scripted times."""
+
+    def __init__(self) -> None:
+        self.ready, self.n_dropped, self.service = True, 0, None
+        self.schedule = SimpleNamespace(to_json=lambda: "{}")
+
+    def drop(self) -> None:
+        self.ready, self.n_dropped = False, self.n_dropped + 1
+
+
+def begun(found: DispatchState, monkeypatch: pytest.MonkeyPatch, *, cost_s: float = 0.0) -> tuple[Any, Candidate]:
+    """Return a race that has prepared a candidate in `cost_s` seconds, and the candidate."""
+    clock, trial = SimpleNamespace(now_s=0.0), Candidate()
+    monkeypatch.setattr(early.Service, "of", lambda *_: None)
+    race = early.EarlyRace(lambda: clock.now_s)
+    monkeypatch.setattr(race, "_ready", lambda *_: trial)
+    clock.now_s = cost_s
+    race.begin(found, None, 0.0)  # type: ignore[arg-type]  # the script needs no operand
+    return race, trial
+
+
+def products(found: DispatchState, race: Any, trial: Candidate, *, n: int, default_s: float, mine_s: float) -> int:
+    """Run at most `n` products until the race has ended; return how many ran."""
+    for done in range(n):
+        if not race.is_racing:
+            return done
+        is_mine = found.serving is trial
+        took_s = mine_s if is_mine else default_s
+        found.count(round(took_s * 1e9), is_tuned=is_mine)
+        race.look(found, None, found.serving, took_s)
+    return n
+
+
+@pytest.mark.parametrize("ratio", [0.3, 0.7, 0.9])
+def test_a_faster_kernel_serves_after_few_products(ratio: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = make_state()
+    race, trial = begun(found, monkeypatch)
+    assert products(found, race, trial, n=1000, default_s=4e-5, mine_s=ratio * 4e-5) <= 25
+    assert race.is_won
+    assert found.serving is trial is found.recalled
+    assert race.ratio == pytest.approx(1.0 / ratio)
+    assert race.saved_s(1e9) == pytest.approx(1.0 / ratio - 1.0)
+
+
+@pytest.mark.parametrize(("ratio", "most"), [(1.0, 40), (1.05, 40), (1.2, 8), (3.0, 8)])
+def test_a_slower_kernel_leaves_sooner_the_slower_it_is(ratio, most, monkeypatch):
+    found = make_state()
+    race, trial = begun(found, monkeypatch)
+    assert products(found, race, trial, n=1000, default_s=4e-5, mine_s=ratio * 4e-5) <= most
+    assert not race.is_won
+    assert found.serving is None
+    assert found.recalled is None
+    assert trial.n_dropped == 1
+    excess_s = max(0.0, ratio - 1.0) * 4e-5 * found.n_tuned
+    assert race.spent_s >= 0.9 * excess_s, "its excess counts as tuning"
+
+
+@given(st.lists(st.floats(0.97, 1.03), min_size=early.MAX_ROUNDS, max_size=early.MAX_ROUNDS))
+def test_noise_of_three_percent_never_wins(ratios: list[float]) -> None:
+    assert early.verdict([(1.0, one) for one in ratios]) is False
+
+
+@given(st.lists(st.tuples(st.floats(0.5, 2.0), st.floats(0.5, 2.0)), max_size=early.MAX_ROUNDS))
+def test_a_race_ends_and_a_winner_is_faster_in_most_rounds(pairs: list[tuple[float, float]]) -> None:
+    won = early.verdict(pairs)
+    assert won is not None or len(pairs) < early.MAX_ROUNDS
+    if won:
+        race = Race(2, RaceRule(margin=0.0, min_rounds=0))
+        for one in pairs:
+            for turn, seconds in enumerate(one):
+                race.add(turn, seconds)
+        assert race.ratio(1) <= 1.0 - early.MARGIN
+        assert sum(mine < default for default, mine in pairs) >= 0.75 * len(pairs)
+
+
+def test_a_kernel_that_computes_no_product_leaves_the_race(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = make_state()
+    race, trial = begun(found, monkeypatch)
+    for _ in range(100):
+        race.look(found, None, None, 1e-5)  # the default kernel computes each, whatever was to
+        if not race.is_racing:
+            break
+    assert not race.is_racing
+    assert found.serving is None
+    assert trial.n_dropped == 1
+
+
+def test_tuning_that_is_asked_for_takes_the_memory_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = make_state()
+    race, trial = begun(found, monkeypatch)
+    products(found, race, trial, n=1000, default_s=4e-5, mine_s=2e-5)
+    race.retire(found)
+    assert found.serving is None
+    assert found.recalled is None
+    assert trial.n_dropped == 1
+    race.retire(found)
+
+
+# -- when it begins --------------------------------------------------------------------------------------------------
+
+
+def operand_of(nnz: int) -> Any:
+    return SimpleNamespace(nnz=nnz)
+
+
+@given(
+    default_s=st.floats(1e-5, 1e-2), nnz=st.integers(first_look.EARLY_FROM_ENTRIES, 10**7),
+    ratio=st.floats(1.0, 5.0), n=st.integers(1, 3000), is_won=st.booleans(),
+)  # fmt: skip
+def test_at_no_number_of_products_is_the_total_above_the_bound(default_s, nnz, ratio, n, is_won):
+    """Check the bound of 1.20 for the race, and for loading the modules of a search after it, by a scripted clock."""
+    found, operand = make_state(), operand_of(nnz)
+    tuning_s, is_loaded, race = 0.0, False, None
+    for done in range(1, n + 1):
+        served = is_won and race is not None
+        found.count(round(default_s / (ratio if served else 1.0) * 1e9), is_tuned=served)
+        if race is None and found.product_ns >= first_look.early_look_ns(found, operand):
+            spent_s = first_look.EARLY_S + nnz * (
+                first_look.EARLY_ENTRY_S if nnz < first_look.LARGE_ENTRIES else first_look.EARLY_LARGE_ENTRY_S
+            )
+            race = early.EarlyRace()
+            race.spent_s, race.schedule, race.is_won, race.ratio = spent_s, "", is_won, ratio if is_won else 1.0  # type: ignore[assignment]
+            found.early, tuning_s = race, spent_s
+        elif race is not None and not is_loaded and found.product_ns >= first_look._tuning_look_ns(found):
+            is_loaded, tuning_s = True, tuning_s + first_look.FIRST_SEARCH_S
+        assert found.product_ns * 1e-9 + tuning_s <= 1.2 * done * default_s * (1 + 1e-6) + 1e-8 * done
+
+
+def test_a_loop_of_short_products_races_within_its_first_eighth_of_a_second() -> None:
+    assert first_look.early_look_ns(make_state(), operand_of(200_000)) <= 0.125e9
+
+
+def test_a_solve_allows_no_advance_and_earlier_solves_do() -> None:
+    found, operand = make_state(), operand_of(200_000)
+    found.n_calls, found.product_ns = 1000, 10**8
+    alone_ns = first_look.early_look_ns(found, operand)
+    found.expected = Expected(n_calls=1000, n_certain=1000)
+    assert first_look.early_look_ns(found, operand) == pytest.approx((1.0 + first_look.MAX_ADVANCE) * alone_ns)
+    found.expected = Expected(n_calls=2000, n_certain=1000, n_past=1000)
+    assert first_look.early_look_ns(found, operand) == pytest.approx(alone_ns)
+    found.expected = Expected(n_calls=10**6, n_certain=10**6)
+    assert first_look.early_look_ns(found, operand) == 0.0, "a long solve pays for it at once"
+
+
+def test_the_end_of_a_solve_lets_the_next_one_consider_a_race() -> None:
+    found = make_state()
+    found.n_calls, found.product_ns, found.next_look_ns = 1000, 10**8, 10**12
+    tell(found, Expected(n_calls=1000, n_certain=1000))
+    assert found.next_look_ns == 10**12
+    tell(found, None)
+    assert found.product_ns < found.next_look_ns <= 1.2 * found.product_ns
+    found.next_look_ns = state.FOREVER_NS
+    tell(found, None)
+    assert found.next_look_ns == state.FOREVER_NS, "tuning was given up"
+
+
+@pytest.mark.parametrize("options", [{"overhead": 0.0}, {"runs": 5}])
+def test_no_race_where_options_decide_otherwise(options: dict[str, Any]) -> None:
+    assert first_look.early_look_ns(make_state(**options), operand_of(200_000)) == state.FOREVER_NS
+
+
+def test_no_race_for_small_or_wide_or_other_products() -> None:
+    found = make_state()
+    assert first_look.early_look_ns(found, operand_of(100)) == state.FOREVER_NS
+    found.n_dense_cols = 8
+    assert first_look.early_look_ns(found, operand_of(200_000)) == state.FOREVER_NS
+    found.n_dense_cols, found.operation = 1, "sddmm"
+    assert first_look.early_look_ns(found, operand_of(200_000)) == state.FOREVER_NS
+
+
+# -- the candidate ---------------------------------------------------------------------------------------------------
+
+
+def indptr_of(lengths: Any) -> Any:
+    return np.concatenate([[0], np.cumsum(lengths)])
+
+
+def test_the_candidate_follows_from_the_lengths_of_rows() -> None:
+    rng = np.random.default_rng(0)
+    even, mixed = np.full(4096, 5), rng.integers(2, 12, 4096)
+    few_long = np.where(np.arange(4096) % 64 == 0, 110, 3)
+    skewed = np.where(rng.random(4096) < 0.01, 3000, 3)
+    shapes = (even, mixed, few_long, skewed)
+    chosen = [early.candidate(indptr_of(one), 8, "avx512", has_few_values=False) for one in shapes]
+    found = [(one.format.split("i"), one.format.sigma) if one is not None else None for one in chosen]
+    assert found == [(8, 1), (16, early.WINDOW), (8, early.WINDOW), None]
+    few = early.candidate(indptr_of(even), 8, "avx512", has_few_values=True)
+    assert few is early.HIGH_SLICES
+
+
+@pytest.mark.parametrize("is_sorted", [False, True])
+def test_padding_is_that_of_the_slices(is_sorted: bool) -> None:
+    lengths = np.random.default_rng(1).integers(0, 9, 4 * early.WINDOW)
+    found = early.padding(lengths, 16, is_sorted=is_sorted)
+    windows = lengths.reshape(-1, early.WINDOW)
+    ordered = np.sort(windows, axis=1) if is_sorted else windows
+    cells = sum(16 * int(one.max()) for one in ordered.reshape(-1, 16))
+    assert found == pytest.approx(cells / lengths.sum())
+
+
+# -- real kernels ----------------------------------------------------------------------------------------------------
+
+needs_shipped = pytest.mark.skipif(
+    not runtime_api.available or not ISAS[Target.host().isa].is_shipped, reason="no avx2 here"
+)
+
+
+@needs_shipped
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("is_faster", [True, False])
+def test_products_are_right_during_the_race_and_after_it(dtype, is_faster, monkeypatch):
+    monkeypatch.setattr(first_look, "early_look_ns", lambda found, operand: 0 if found.early is None else 1e18)
+    monkeypatch.setattr(state, "tuning_look_ns", lambda *_: 1e18)
+    monkeypatch.setattr(early, "verdict", lambda pairs: is_faster if len(pairs) == 3 else None)
+    rng = np.random.default_rng(2)
+    m = sps.diags_array(rng.standard_normal((5, 9000)), offsets=(-90, -1, 0, 1, 90), shape=(9000, 9000))
+    m, x = sps.csr_array(m, dtype=dtype), rng.standard_normal(9000).astype(dtype)
+    A, wanted = asp.csr(m, copy=True), m @ x
+    found = state_of(A)
+    found.next_look_ns = 0
+    for _ in range(20):
+        np.testing.assert_allclose(A @ x, wanted, rtol=1e-4, atol=1e-5)
+    race: Any = found.early
+    assert race.schedule is not None
+    assert race.is_won is is_faster
+    assert (found.serving is not None) is is_faster
+    if is_faster:
+        assert "shipped kernel" in str(A.explain(x))
+        A.data[:] *= 2.0
+        np.testing.assert_allclose(A @ x, 2.0 * wanted, rtol=1e-4, atol=1e-5)
+        race.forget_threads()
+        race.retire(found)
+        np.testing.assert_allclose(A @ x, 2.0 * wanted, rtol=1e-4, atol=1e-5)
+
+
+@needs_shipped
+def test_a_search_begins_with_the_winner(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Check that a live search neither races the winner again nor packs it twice."""
+    monkeypatch.setattr(first_look, "early_look_ns", lambda found, operand: 0 if found.early is None else 1e18)
+    monkeypatch.setattr(state, "tuning_look_ns", lambda *_: 1e18)
+    monkeypatch.setattr(early, "verdict", lambda pairs: True if len(pairs) == 3 else None)
+    m = sps.csr_array(sps.diags_array(np.ones((5, 9000)), offsets=(-90, -1, 0, 1, 90), shape=(9000, 9000)))
+    m.data[:] = np.random.default_rng(3).standard_normal(m.nnz)
+    A, x = asp.csr(m, copy=True), np.ones(9000)
+    found = state_of(A)
+    found.next_look_ns = 0
+    for _ in range(20):
+        A @ x
+    race: Any = found.early
+    n_packed = A._cell.dispatcher.packed_copies.n_bytes
+    live_tuner = live_tuner_of(found, A._cell)
+    session = live_tuner.session
+    assert session is not None
+    session.context = context_of(A._cell, found)
+    search = candidates.search_for(session.context, effort=found.options.effort, live=True)
+    session._begin_with_winner(session.context, search)
+    assert search.incumbent.choice == choice_of(race.schedule)
+    assert search.tried(search.incumbent.choice)
+    assert search.measured_s[search.incumbent.choice] == pytest.approx(race.default_s / race.ratio)
+    assert A._cell.dispatcher.packed_copies.n_bytes == n_packed
+    assert session._twin(search.incumbent) is not None
+    search.incumbent.drop()
