@@ -39,6 +39,7 @@ from autosparse.core.target import Target
 from autosparse.tuning.learned import shipped_folder
 from autosparse.tuning.rates.probed import ProbedRates
 from autosparse.tuning.rates.probing import measured_rates
+from autosparse.tuning.rates.record import RatesInUse
 from autosparse.tuning.rates.scaling import SHIPPED, comparable, model_rates, rounded
 
 SPLITS: Final = ("held_out", "validation")
@@ -109,7 +110,7 @@ def judged(op: str, args: argparse.Namespace, records: Sequence[ProbedRates]) ->
         ways += [("measured", one) for one in own]
         ways += [("measured, rounded", rounded(one, typical)) for one in own]
         for name, rates in ways:
-            chosen = SHIPPED if rates is None else model_rates(problem, rates, where.threads)
+            chosen = SHIPPED if rates is None else model_rates(problem, RatesInUse(rates, where.threads, name))
             default_s, *times_s = statistics_model(problem, chosen).rank(problem, (None, *case.schedules))
             yield kind, "statistics", name, share_of(case, np.array(times_s) / default_s)
             able = dataclasses.replace(model, rates=rates)

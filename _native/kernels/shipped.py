@@ -11,7 +11,6 @@ import functools
 from pathlib import Path
 
 from autosparse._native import runtime_api
-from autosparse._native.c import build as c_build
 from autosparse._native.ir.spec import KernelSpec
 from autosparse._native.kernels.kernel import CompiledKernel
 
@@ -33,6 +32,8 @@ def shipped_kernel(spec: KernelSpec, compiler: str | None) -> CompiledKernel | N
 
 
 def _exists(compiler: str) -> bool:
+    from autosparse._native.c import build as c_build  # products that name no compiler load it never
+
     return compiler == "numba" or c_build.compiler_id(compiler) != "none"
 
 

@@ -86,5 +86,5 @@ def specs(isa: str) -> Iterator[KernelSpec]:
             operation=names.MATMUL, format=Format.parse("i1:U,k1:C,i0:U,k0:U | i=3,k=3 | bits=16"),
             loop_order=("i1", "k1", "i0", "k0"),
         )  # fmt: skip
-        for one in (blocks, *wide(lanes, ISAS[isa].n_registers)):
-            yield from (KernelSpec(names.MATMUL, one, dtype, index_dtype, isa, gathers=it) for it in (True, False))
+        for other in (blocks, *wide(lanes, ISAS[isa].n_registers)):
+            yield from (KernelSpec(names.MATMUL, other, dtype, index_dtype, isa, gathers=it) for it in (True, False))

@@ -15,16 +15,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from autosparse import forking
+from autosparse._native import runtime_api
 from autosparse.cache.accounts.rows import ACCOUNTS, PlanNote, Spent, spent_row
 from autosparse.containment import contained
 from autosparse.dispatch import state as states
 from autosparse.dispatch.accounts import ADVANCE, PENDING, REINVEST_SHARE, ProblemAccount, key_of, place_of
+from autosparse.isa import ISAS
+from autosparse.operands.csr import Operand
 from autosparse.operands.holding import expected_look_s
 from autosparse.ops import names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from autosparse.core.plan import Plan
     from autosparse.dispatch.protocols import FirstRace
     from autosparse.dispatch.state import DispatchState
     from autosparse.operands.unfolding import AnyOperand
@@ -42,16 +46,16 @@ SETUP_S: Final = 0.04
 """Part of FIRST_SEARCH_S before the first candidate, in seconds, which one process must be allowed to spend."""
 LONG_RECALL_S: Final = 0.05
 """Recall cost in seconds from which on even a plan that `tune` found must be expected to pay."""
-EARLY_S: Final = 0.02
+EARLY_S: Final = 0.04
 """Cost in seconds of the first early race of a process, including its modules; LATER_EARLY_S of each later one."""
 LATER_EARLY_S: Final = 1e-3
 EARLY_ENTRY_S: Final = 1e-8
 """Additional cost in seconds per entry of the matrix: packing, comparing the kernel's result."""
-EARLY_LARGE_ENTRY_S: Final = 4e-8
-"""The same for matrices of at least `tuning.memory.sizes.LARGE_ENTRIES` entries, whose memory is new."""
-LARGE_ENTRIES: Final = 1 << 22
-EARLY_FROM_ENTRIES: Final = 10_000
-"""Minimum number of entries for an early race; smaller matrices stay in a core's own cache."""
+EARLY_ENTRIES: Final = (10_000, 1 << 22)
+"""Numbers of entries from and up to which an early race pays.
+
+Smaller matrices stay in a core's own cache. The price of packing larger ones in new memory is not known before.
+"""
 MAX_ADVANCE: Final = 4.0
 """Maximum advance, as a multiple of the overhead share (`tuning.amortization` has the same)."""
 GAIN_LEFT: Final = 0.05
@@ -105,10 +109,9 @@ def early_look_ns(state: DispatchState, operand: AnyOperand) -> float:
     if is_served or is_planned or options.overhead <= 0 or options.runs is not None or options.vendor:
         return states.FOREVER_NS
     is_vector = state.operation == names.MATMUL and state.n_dense_cols == 1 and not state.transposed
-    if not is_vector or operand.nnz < EARLY_FROM_ENTRIES or expected_look_s(operand) > 0.0:
+    if not is_vector or not EARLY_ENTRIES[0] <= operand.nnz < EARLY_ENTRIES[1] or expected_look_s(operand) > 0.0:
         return states.FOREVER_NS
-    entry_s = EARLY_ENTRY_S if operand.nnz < LARGE_ENTRIES else EARLY_LARGE_ENTRY_S
-    price_s = (LATER_EARLY_S if _EARLY in sys.modules else EARLY_S) + entry_s * operand.nnz
+    price_s = (LATER_EARLY_S if _EARLY in sys.modules else EARLY_S) + EARLY_ENTRY_S * operand.nnz
     certain_s = 0.0
     share = options.overhead * (1.0 + MAX_ADVANCE)
     if state.expected is not None:  # no advance on a solve that has just begun
@@ -124,13 +127,53 @@ def _is_racing(state: DispatchState, operand: AnyOperand, trial: object, took_s:
     """Begin or continue the race with a shipped kernel where it is due; return whether the next product is part."""
     if state.early is None and state.product_ns >= early_look_ns(state, operand):
         state.next_look_ns, start_s = states.FOREVER_NS, time.perf_counter()  # blocks other threads
-        from autosparse.tuning.memory import early
+        if not _has_candidate(state, operand):
+            state.early = NoRace()
+            return False
+        with forking.loading():
+            from autosparse.tuning.memory import early
 
         state.early = race = early.EarlyRace()
         race.begin(state, operand, start_s)
     elif state.early is not None and state.early.is_racing:
         state.early.look(state, operand, trial, took_s)
     return state.early is not None and state.early.is_racing
+
+
+def _has_candidate(state: DispatchState, operand: AnyOperand) -> bool:
+    """Return whether a shipped kernel suits the lengths of the operand's rows, before the race is loaded."""
+    from autosparse.tuning.memory.row_padding import slices
+
+    isa = ISAS[state.options.isa or runtime_api.best_isa()]
+    if not isinstance(operand, Operand):
+        return False
+    return isa.is_shipped and slices(operand.indptr, isa.vector_bytes // state.dtype.itemsize) is not None
+
+
+class NoRace:
+    """Substitute for an early race where no shipped kernel is a candidate; see `dispatch.protocols.FirstRace`."""
+
+    spent_s = default_s = 0.0
+    ratio = 1.0
+    is_won = is_racing = False
+    schedule = None
+
+    def look(self, state: object, operand: object, served_by: object, took_s: float) -> None:
+        """Do nothing."""
+
+    def saved_s(self, tuned_ns: float) -> float:
+        """Return 0."""
+        return 0.0
+
+    def plan(self) -> Plan:
+        """Raise: there is no winner."""
+        raise AssertionError("no race was won")
+
+    def retire(self, state: object) -> None:
+        """Do nothing."""
+
+    def forget_threads(self) -> None:
+        """Do nothing."""
 
 
 def _opened(state: DispatchState, operand: AnyOperand) -> ProblemAccount | None:

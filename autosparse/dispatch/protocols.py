@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     import numpy as np
 
+    from autosparse.core.plan import Plan
     from autosparse.operands.packed_copies import PackedCopy
     from autosparse.operands.unfolding import AnyOperand
 
@@ -168,7 +169,7 @@ class FirstRace(Protocol):
     def retire(self, state: Any) -> None:
         """End the race or the service of its winner."""
 
-    def plan(self) -> Any:  # Any: a Plan
+    def plan(self) -> Plan:
         """Return the plan of a race that was won."""
 
     def forget_threads(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from typing import Any
 
 import numpy as np
@@ -126,7 +127,7 @@ class _BiconjugateVectors:
 
 
 _BETWEEN, _TURNED, _SHADOWED, _HALVED, _MINIMIZED = range(5)
-"""Where a run of native iterations ends: the part of an iteration that was computed last."""
+"""Codes of the part of an iteration that a run of native iterations computed last."""
 
 
 class _Recurrence:
@@ -186,7 +187,7 @@ def _bicgstab(
     system: System, solve: Solve, limit: float, maxiter: int, callback: Callback | None
 ) -> tuple[Vector, int]:
     x, it, done = system.x, _Recurrence(system, solve, limit, has_callback=callback is not None), 0
-    while done < maxiter:
+    while done < operator.index(maxiter):
         size = root(it.rr, system.dtype)
         solve.step(size)
         if size < limit:

@@ -13,9 +13,13 @@ from autosparse.linalg.sweeps import ColumnSweep, Run, Step, Sweep, Vector
 
 def _fast_call(matrix: AutoSparseMatrix, x: Vector, out: Vector) -> tuple[Any, ...] | None:
     """Return the function that may compute out = A x without Python, and its arguments; None if there is none."""
-    operand = matrix._cell
-    enter = operand.fast_path
-    return None if enter is None else (enter, operand, x, out, decisive_options(), matrix._transposed)
+    operand, transposed = matrix._cell, matrix._transposed
+    if operand.fast_path is None:
+        return None
+    state = operand.dispatcher.hot.get((1 if x.ndim == 1 else x.shape[1], transposed))
+    if state is None or state.fast_path is None:
+        return None
+    return state.fast_path.run, operand, x, out, decisive_options(), transposed
 
 
 class ProductSweep:

@@ -145,7 +145,7 @@ def test_tuned_plan_computes_the_same_and_is_remembered(columns: int, transposed
         close(left @ B, reference @ B)
     cache.close_stores()  # as in another process, as far as records are concerned
     again = asp.csr(plain, copy=True).tune(columns=columns, transposed=transposed, effort="measure")
-    assert again.remembered
+    assert again.remembered, again.not_remembered
     assert again.schedule == plan.schedule
     weaker = asp.csr(plain, copy=True).tune(columns=columns, transposed=transposed, effort="estimate")
     assert weaker.remembered  # a plan of higher effort satisfies a weaker request

@@ -91,9 +91,7 @@ def test_the_fused_sweep_has_the_bits_of_a_separate_one(code: str, has_long_row:
 @pytest.mark.skipif(python_objects.FastCall is None, reason="needs the extension module")
 @pytest.mark.parametrize("code", ["f", "d", "D"])
 @pytest.mark.parametrize("k", [2, 8, 19])
-def test_fused_columns_have_the_bits_of_separate_ones(
-    monkeypatch: pytest.MonkeyPatch, code: str, k: int
-) -> None:
+def test_fused_columns_have_the_bits_of_separate_ones(monkeypatch: pytest.MonkeyPatch, code: str, k: int) -> None:
     A, X, U = matrix(code, has_long_row=k == 8), made((LONG, k), code, 1), made((N_ROWS, k), code, 2)
     by = made(k, code, 3)
     wanted, out = np.empty((N_ROWS, k), code), np.empty((N_ROWS, k), code)

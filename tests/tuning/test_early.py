@@ -20,7 +20,7 @@ from autosparse.dispatch import first_look, state
 from autosparse.dispatch.expectations import Expected, tell
 from autosparse.dispatch.state import DispatchState
 from autosparse.isa import ISAS
-from autosparse.tuning.memory import early
+from autosparse.tuning.memory import early, row_padding
 from autosparse.tuning.setup import context_of, live_tuner_of
 from autosparse.tuning.solvers import candidates
 from tests.tuning.forcing import state_of
@@ -147,7 +147,7 @@ def operand_of(nnz: int) -> Any:
 
 
 @given(
-    default_s=st.floats(1e-5, 1e-2), nnz=st.integers(first_look.EARLY_FROM_ENTRIES, 10**7),
+    default_s=st.floats(1e-5, 1e-2), nnz=st.integers(first_look.EARLY_ENTRIES[0], first_look.EARLY_ENTRIES[1] - 1),
     ratio=st.floats(1.0, 5.0), n=st.integers(1, 3000), is_won=st.booleans(),
 )  # fmt: skip
 def test_at_no_number_of_products_is_the_total_above_the_bound(default_s, nnz, ratio, n, is_won):
@@ -158,9 +158,7 @@ def test_at_no_number_of_products_is_the_total_above_the_bound(default_s, nnz, r
         served = is_won and race is not None
         found.count(round(default_s / (ratio if served else 1.0) * 1e9), is_tuned=served)
         if race is None and found.product_ns >= first_look.early_look_ns(found, operand):
-            spent_s = first_look.EARLY_S + nnz * (
-                first_look.EARLY_ENTRY_S if nnz < first_look.LARGE_ENTRIES else first_look.EARLY_LARGE_ENTRY_S
-            )
+            spent_s = first_look.EARLY_S + nnz * first_look.EARLY_ENTRY_S
             race = early.EarlyRace()
             race.spent_s, race.schedule, race.is_won, race.ratio = spent_s, "", is_won, ratio if is_won else 1.0  # type: ignore[assignment]
             found.early, tuning_s = race, spent_s
@@ -169,8 +167,10 @@ def test_at_no_number_of_products_is_the_total_above_the_bound(default_s, nnz, r
         assert found.product_ns * 1e-9 + tuning_s <= 1.2 * done * default_s * (1 + 1e-6) + 1e-8 * done
 
 
-def test_a_loop_of_short_products_races_within_its_first_eighth_of_a_second() -> None:
-    assert first_look.early_look_ns(make_state(), operand_of(200_000)) <= 0.125e9
+def test_a_loop_races_early_and_the_next_one_of_its_process_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert first_look.early_look_ns(make_state(), operand_of(200_000)) <= 0.25e9
+    monkeypatch.setattr(first_look, "_EARLY", early.__name__)
+    assert first_look.early_look_ns(make_state(), operand_of(200_000)) <= 0.025e9
 
 
 def test_a_solve_allows_no_advance_and_earlier_solves_do() -> None:
@@ -204,7 +204,8 @@ def test_no_race_where_options_decide_otherwise(options: dict[str, Any]) -> None
 
 def test_no_race_for_small_or_wide_or_other_products() -> None:
     found = make_state()
-    assert first_look.early_look_ns(found, operand_of(100)) == state.FOREVER_NS
+    for nnz in (100, 10**8):
+        assert first_look.early_look_ns(found, operand_of(nnz)) == state.FOREVER_NS
     found.n_dense_cols = 8
     assert first_look.early_look_ns(found, operand_of(200_000)) == state.FOREVER_NS
     found.n_dense_cols, found.operation = 1, "sddmm"
@@ -226,16 +227,16 @@ def test_the_candidate_follows_from_the_lengths_of_rows() -> None:
     shapes = (even, mixed, few_long, skewed)
     chosen = [early.candidate(indptr_of(one), 8, "avx512", has_few_values=False) for one in shapes]
     found = [(one.format.split("i"), one.format.sigma) if one is not None else None for one in chosen]
-    assert found == [(8, 1), (16, early.WINDOW), (8, early.WINDOW), None]
+    assert found == [(8, 1), (16, row_padding.WINDOW), (8, row_padding.WINDOW), None]
     few = early.candidate(indptr_of(even), 8, "avx512", has_few_values=True)
     assert few is early.HIGH_SLICES
 
 
 @pytest.mark.parametrize("is_sorted", [False, True])
 def test_padding_is_that_of_the_slices(is_sorted: bool) -> None:
-    lengths = np.random.default_rng(1).integers(0, 9, 4 * early.WINDOW)
-    found = early.padding(lengths, 16, is_sorted=is_sorted)
-    windows = lengths.reshape(-1, early.WINDOW)
+    lengths = np.random.default_rng(1).integers(0, 9, 4 * row_padding.WINDOW)
+    found = row_padding.padding(lengths, 16, is_sorted=is_sorted)
+    windows = lengths.reshape(-1, row_padding.WINDOW)
     ordered = np.sort(windows, axis=1) if is_sorted else windows
     cells = sum(16 * int(one.max()) for one in ordered.reshape(-1, 16))
     assert found == pytest.approx(cells / lengths.sum())
@@ -274,6 +275,23 @@ def test_products_are_right_during_the_race_and_after_it(dtype, is_faster, monke
         race.forget_threads()
         race.retire(found)
         np.testing.assert_allclose(A @ x, 2.0 * wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_where_no_kernel_suits_the_race_is_not_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(first_look, "early_look_ns", lambda found, operand: 0 if found.early is None else 1e18)
+    monkeypatch.setattr(state, "tuning_look_ns", lambda *_: 1e18)
+    monkeypatch.setattr(early.EarlyRace, "begin", lambda *_: pytest.fail("a race began"))
+    lengths = np.where(np.arange(1024) % 100 == 0, 500, 2)
+    m = sps.csr_array((np.ones(lengths.sum()), np.concatenate([np.arange(n) for n in lengths]), indptr_of(lengths)))
+    A, x = asp.csr(m, copy=True), np.ones(500)
+    found = state_of(A)
+    found.next_look_ns = 0
+    for _ in range(5):
+        np.testing.assert_allclose(A @ x, m @ x)
+    assert isinstance(found.early, first_look.NoRace)
+    assert not found.is_sampled
+    assert "too few products" in str(A.explain(x))
+    A.tune(effort="off")
 
 
 @needs_shipped

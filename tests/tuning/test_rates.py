@@ -25,10 +25,12 @@ from autosparse.config import get_options
 from autosparse.core.pattern import Pattern
 from autosparse.core.problem import Problem
 from autosparse.core.target import Target
+from autosparse.tuning.memory.history import TuningStats
 from autosparse.tuning.rates import probing, record, steps
 from autosparse.tuning.rates.probed import ProbedRates
 from autosparse.tuning.rates.probing import measured_rates
 from autosparse.tuning.rates.scaling import comparable, rounded
+from autosparse.tuning.trials.context import TuningContext
 from tests.tuner.fakes import FakeClock
 
 UNKNOWN = Target(
@@ -355,7 +357,10 @@ class FakeContext:
         self.cost_estimates = self
         self.observed: list[tuple[str, float]] = []
 
-    def price_s(self, kind: str) -> float:
+    rates = TuningContext.rates
+    work = TuningStats.work
+
+    def price_s(self, kind: str, units: float = 1.0) -> float:
         return 0.03
 
     def observe(self, kind: str, seconds: float) -> None:

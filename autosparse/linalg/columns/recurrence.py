@@ -87,9 +87,7 @@ class BlockSystem:
     def apply(self) -> Product | None:
         """Return a function that writes Z = M R; None if M is the identity or a diagonal."""
         return (
-            None
-            if self.M_given is None or isinstance(self.M_given, np.ndarray)
-            else BlockProduct(self.M, self.dtype)
+            None if self.M_given is None or isinstance(self.M_given, np.ndarray) else BlockProduct(self.M, self.dtype)
         )
 
     def preconditioned(self) -> Block:

@@ -10,10 +10,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-
 from autosparse import forking
-from autosparse._native.ir.spec import VALUE_BYTES
+from autosparse._native.ir.spec import VALUE_BYTES, KernelSpec
 from autosparse._native.kernels.shipped import shipped_kernel
 from autosparse._native.kernels.shipped_specs import HIGH_SLICES, SLICE_PREFETCH, SLICE_UNROLL
 from autosparse.core.formats import DICTIONARY, Format
@@ -23,26 +21,21 @@ from autosparse.core.solver import choice_of
 from autosparse.errors import TUNING_FAILURES
 from autosparse.isa import ISAS
 from autosparse.log import event
+from autosparse.operands.csr import Operand
 from autosparse.ops import names
 from autosparse.targets.priors import number
-from autosparse.tuning.memory.recall import RecallBench
+from autosparse.tuning.memory.light_bench import LightBench
+from autosparse.tuning.memory.row_padding import slices
 from autosparse.tuning.problems import target_of
 from autosparse.tuning.trials.kernel_trial import KernelTrial
 from autosparse.tuning.trials.service import Service
 from autosparse.tuning.trials.specs import spec_of
 
 if TYPE_CHECKING:
+    from autosparse.core.plan import Plan
     from autosparse.dispatch.state import DispatchState
     from autosparse.operands.unfolding import AnyOperand
 
-MAX_PADDING: Final = number("early race", "maximum padding")
-"""Maximum ratio of stored cells to entries at which slices are a candidate."""
-PLAIN_PADDING: Final = number("early race", "padding without sorting")
-"""Maximum ratio of stored cells to entries at which rows stay in their order."""
-WINDOW: Final = 512
-"""Number of rows within which rows are sorted by length (`sigma` of the shipped kernels)."""
-MAX_WINDOWS: Final = 64
-"""Maximum number of windows of rows from which padding is estimated."""
 MARGIN: Final = number("early race", "margin")
 """Minimum gain by which the candidate wins, as a fraction of the default kernel's time."""
 HOPELESS: Final = number("early race", "hopeless")
@@ -70,46 +63,19 @@ def verdict(pairs: Sequence[tuple[float, float]]) -> bool | None:
     return False if len(pairs) >= MAX_ROUNDS else None
 
 
-def padding(row_lengths: Any, rows: int, *, is_sorted: bool) -> float:
-    """Return stored cells over entries in slices of `rows` rows, estimated from at most MAX_WINDOWS windows."""
-    n_windows = len(row_lengths) // WINDOW
-    if not n_windows:
-        return 1.0
-    windows = row_lengths[: n_windows * WINDOW].reshape(n_windows, WINDOW)
-    windows = windows[:: -(-n_windows // MAX_WINDOWS)]
-    if is_sorted:
-        windows = np.sort(windows, axis=1)
-    n_entries = int(windows.sum())
-    return float(windows.reshape(-1, rows).max(axis=1).sum()) * rows / n_entries if n_entries else np.inf
-
-
 def candidate(indptr: Any, value_bytes: int, isa: str, *, has_few_values: bool) -> SuperSchedule | None:
     """Return the schedule of a shipped kernel that suits rows of these lengths; None if no slices do."""
     lanes = ISAS[isa].vector_bytes // value_bytes
-    lengths = np.diff(indptr)
-    if padding(lengths, lanes, is_sorted=False) <= PLAIN_PADDING:
-        if has_few_values:
-            return HIGH_SLICES
-        rows, unroll = f"i={lanes}", SLICE_UNROLL
-    elif padding(lengths, 2 * lanes, is_sorted=True) <= MAX_PADDING:
-        rows, unroll = f"i={2 * lanes} | sigma={WINDOW}", 1
-    elif padding(lengths, lanes, is_sorted=True) <= MAX_PADDING:
-        rows, unroll = f"i={lanes} | sigma={WINDOW}", SLICE_UNROLL
-    else:
+    if (found := slices(indptr, lanes)) is None:
         return None
+    rows, sigma = found
+    if sigma == 1 and has_few_values:
+        return HIGH_SLICES
+    order = f" | sigma={sigma}" if sigma > 1 else ""
     return SuperSchedule(
-        operation=names.MATMUL, format=Format.parse(f"i1:U,k1:D,i0:U | {rows} | bits=16"),
-        loop_order=("i1", "k1", "i0"), unroll=unroll, prefetch=SLICE_PREFETCH,
+        operation=names.MATMUL, format=Format.parse(f"i1:U,k1:D,i0:U | i={rows}{order} | bits=16"),
+        loop_order=("i1", "k1", "i0"), unroll=SLICE_UNROLL if rows == lanes else 1, prefetch=SLICE_PREFETCH,
     )  # fmt: skip
-
-
-class EarlyBench(RecallBench):
-    """Context of the trial of a shipped kernel."""
-
-    def note_wrong(self, trial: KernelTrial, difference: str) -> None:
-        """Set `failed` because the kernel's result is wrong."""
-        trial.failed = f"the kernel computes something else than the default kernel: {difference}"
-        event("fallback", trial.failed)
 
 
 class EarlyRace:
@@ -148,16 +114,17 @@ class EarlyRace:
 
     def _ready(self, state: DispatchState, operand: AnyOperand) -> KernelTrial | None:
         target = target_of(state.options)
-        if not ISAS[target.isa].is_shipped or state.dtype.name not in VALUE_BYTES:
+        if not ISAS[target.isa].is_shipped or state.dtype.name not in VALUE_BYTES or not isinstance(operand, Operand):
             return None
-        bench = EarlyBench(state, operand, None)
+        bench = LightBench(state, operand)
         found = candidate(
             operand.indptr, state.dtype.itemsize, target.isa, has_few_values=bench.problem.storage == DICTIONARY
         )
         if found is None:
             return None
-        trial = KernelTrial(choice_of(found), bench)
-        kernel = shipped_kernel(spec_of(bench.problem, found), state.options.compiler) if trial.fits() else None
+        trial, spec = KernelTrial(choice_of(found), bench), spec_of(bench.problem, found)
+        assert isinstance(spec, KernelSpec)
+        kernel = shipped_kernel(spec, state.options.compiler) if trial.fits() else None
         if kernel is None:
             return None
         trial.kernel, self.schedule = kernel, found
@@ -232,10 +199,11 @@ class EarlyRace:
         """Return the seconds that products of `tuned_ns` by the winner saved."""
         return tuned_ns * 1e-9 * (self.ratio - 1.0) if self.is_won else 0.0
 
-    def plan(self) -> Any:  # Any: a Plan
+    def plan(self) -> Plan:
         """Return the plan of the winner."""
         from autosparse.core.plan import Plan
 
+        assert self.schedule
         return Plan(
             choice=choice_of(self.schedule),
             why=f"fastest of 1 shipped kernel, {self.ratio:.2f}x the default kernel; a search has not begun",

@@ -12,98 +12,38 @@ import hashlib
 import json
 import sys
 import time
-import weakref
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from autosparse._native.c.build import FLAGS, ISA_FLAGS
 from autosparse._native.kernels.kernel import CompiledKernel
 from autosparse.cache.accounts.rows import NEEDS_SORTED, NOTHING_FASTER, PlanNote, plan_row
 from autosparse.cache.folder import Folder
-from autosparse.config import Effort, Options
+from autosparse.config import Effort
 from autosparse.core.problem import Problem, columns_bucket
 from autosparse.core.schedule import SuperSchedule
 from autosparse.core.solver import choice_of
 from autosparse.dispatch.accounts import ProblemAccount
-from autosparse.dispatch.state import DispatchState, dispatcher_of
+from autosparse.dispatch.state import DispatchState
 from autosparse.errors import TUNING_FAILURES, RecordError
 from autosparse.log import event
 from autosparse.notices import FallbackWarning, warn_once
-from autosparse.operands.packed_copies import PackedCopyCache
-from autosparse.targets.priors import number
 from autosparse.tuning.memory import stamps
-from autosparse.tuning.problems import problem_of
+from autosparse.tuning.memory.light_bench import LightBench
 from autosparse.tuning.trials.kernel_trial import KernelTrial
-from autosparse.tuning.trials.operand_adapter import OperandAdapter, adapter_of
 from autosparse.tuning.trials.service import Service
 from autosparse.tuning.trials.specs import spec_of
 
 if TYPE_CHECKING:
     from autosparse.operands.unfolding import AnyOperand
 
-REFRESH_S: Final = number("step seconds per unit", "refresh")
-"""Seconds per entry of writing new values to a packed copy, before any observation on this machine."""
 
+class RecallBench(LightBench):
+    """Context of the trial of a remembered plan."""
 
-class _NoTuningStats:
-    """Substitute for `TuningStats` in a process that has not imported the learned cost estimates."""
-
-    @property
-    def cost_estimates(self) -> _NoTuningStats:
-        """This object, which also has the methods of cost estimates that trials use."""
-        return self
-
-    def price_s(self, kind: str, units: float = 1.0) -> float:
-        """Return the price of refreshing values, else 0, since other steps are not weighed here."""
-        return REFRESH_S * units if kind == "refresh" else 0.0
-
-    def observe(self, kind: str, seconds: float, units: float = 1.0) -> None:
-        """Ignore the measurement; only normal tuning records it."""
-
-
-class RecallBench:
-    """Minimal context for the trial of a remembered plan; see `kernel_trial.TrialContext`."""
-
-    def __init__(self, state: DispatchState, operand: AnyOperand, account: ProblemAccount | None) -> None:
-        self.problem: Problem = problem_of(operand, state)
-        self.options: Options = state.options
-        self.packed_copies: PackedCopyCache = dispatcher_of(operand).packed_copies
-        self.structure_version: int = operand.structure_version
-        self.is_stale = False
-        self.stats: Any = _NoTuningStats()  # Any: has the methods of `TuningStats` that trials use
-        self.operand: Callable[[], AnyOperand | None] = weakref.ref(operand)
+    def __init__(self, state: DispatchState, operand: AnyOperand, account: ProblemAccount) -> None:
+        super().__init__(state, operand)
         self._account = account
-
-    @property
-    def adapter(self) -> OperandAdapter:
-        """The operand adapter of the problem's operation."""
-        return adapter_of(self.problem.operation)
-
-    @property
-    def limit_bytes(self) -> int:
-        """Maximum number of bytes of packed copies of this operand."""
-        return int(self.options.extra_memory * self.problem.operand_bytes)
-
-    def n_threads(self) -> int:
-        """Return the number of threads that a kernel may use now."""
-        from autosparse._native import runtime_api
-
-        return self.options.threads or runtime_api.max_threads()
-
-    def loaded(self, schedule: Any) -> CompiledKernel | None:
-        """Return None: the caller sets the kernel of the trial."""
-        return None
-
-    def is_built(self, schedule: Any) -> bool:
-        """Return True: the kernel exists before this is called."""
-        return True
-
-    def build(self, trials: Sequence[KernelTrial]) -> None:
-        """Do nothing: the kernels of `trials` exist already."""
-
-    def compare_price_s(self, schedule: Any = None) -> float:
-        """Return 0: recalling a plan is priced as a whole."""
-        return 0.0
 
     def note_wrong(self, trial: KernelTrial, difference: str) -> None:
         """Set `failed` because the kernel's result is wrong, and remove the plan from the account."""
@@ -197,9 +137,7 @@ def _kernel(
     return CompiledKernel.load(spec, place / "kernel.so", needs_sorted=bool(note.flags & NEEDS_SORTED))
 
 
-def _forget(account: ProblemAccount | None) -> None:
-    if account is None:
-        return
+def _forget(account: ProblemAccount) -> None:
     from autosparse.cache.accounts import ledger
 
     account.plan = None
