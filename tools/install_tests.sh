@@ -18,8 +18,8 @@ export PIP_COMPILE=0
 pip() { "$python" -m pip --quiet --disable-pip-version-check "$@"; }
 install() { pip install "$@"; }
 has() { "$python" -c "import $1" 2>/dev/null; }
-# hnswlib's own build uses -O3. Tests check its results and not its speed, so it is compiled with -O0 in a third of the
-# time, into a wheel that stays out of pip's cache and is kept beside it for other clones. A wheel that pip has cached is used.
+# hnswlib's own build uses -O3. Tests check its results and not its speed, so it is compiled with -O0, into a wheel that
+# stays out of pip's cache and is kept beside it for other clones. A wheel that pip has cached is used.
 wheel_of_hnswlib() { pip wheel --no-deps --wheel-dir "$work" "$@" 'hnswlib>=0.8'; }
 kept_wheels() {
     printf '%s/../autosparse-tests/%s-' "$(pip cache dir)" "$(uname -n)"
