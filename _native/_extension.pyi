@@ -73,8 +73,8 @@ def advance_bicgstab(
     compute shadow.v, change r, compute (t.r, t.t), and change x and r; `numbers` r.r, rho, the last rho, alpha, omega,
     the norm that ends the solve, and the least |rho| and |omega|. Returns the number of whole iterations, where the
     last one ended (0: between iterations, 1: before v, 2: shadow.v is 0, 3: before t, or the norm of the changed r is
-    below the limit, 4: t.t is 0), the first five numbers, shadow.v, r.r after the first change, t.r and t.t, and the least
-    norm.
+    below the limit, 4: t.t is 0), the first five numbers, shadow.v, r.r after the first change, t.r and t.t, and the
+    least norm.
     """
 
 def sweep_product(
