@@ -37,9 +37,8 @@ from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
 from autosparse.core.target import Target
 from autosparse.tuning.learned import shipped_folder
-from autosparse.tuning.rates.probed import ProbedRates
+from autosparse.tuning.rates.probed import ProbedRates, RatesInUse
 from autosparse.tuning.rates.probing import measured_rates
-from autosparse.tuning.rates.record import RatesInUse
 from autosparse.tuning.rates.scaling import SHIPPED, comparable, model_rates, rounded
 
 SPLITS: Final = ("held_out", "validation")

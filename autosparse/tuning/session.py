@@ -170,7 +170,7 @@ class TuningSession:
         if self._known is not None and self._known.measured_s and self._known.default_s:
             self.gain = max(0.0, 1.0 - self._known.measured_s / self._known.default_s)
 
-    def _load(self, load: Callable[[], None]) -> Steps:
+    def _load(self, load: Callable[[], object]) -> Steps:
         """Yield one step that imports what building kernels needs; none if this process has imported it."""
         if "autosparse._native.kernels.implementations" not in sys.modules:
             yield self.stats.work("import", load, in_advance=True)

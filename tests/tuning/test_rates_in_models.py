@@ -11,8 +11,7 @@ from autosparse.tuner.features.setting import MachineRates
 from autosparse.tuner.space import spaces
 
 from autosparse import _native
-from autosparse.tuning.rates.probed import ProbedRates
-from autosparse.tuning.rates.record import RatesInUse
+from autosparse.tuning.rates.probed import ProbedRates, RatesInUse
 from autosparse.tuning.rates.scaling import SHIPPED, comparable, model_rates, references, rounded
 from tests.tuning.test_rates import SHIPPED_XEON, TRUE, UNKNOWN, measured, problem
 

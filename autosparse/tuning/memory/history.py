@@ -65,7 +65,7 @@ class TuningStats:
             self.cost_estimates = self.cost_estimates.observed(kind, seconds, units)
             self._is_new = True
 
-    def work(self, kind: str, do: Callable[[], None], *, units: float = 1.0, **terms: Any) -> Work:
+    def work(self, kind: str, do: Callable[[], object], *, units: float = 1.0, **terms: Any) -> Work:
         """Return the step that runs `do`, at the price of `units` units of the `kind`; `terms` are further fields."""
         return Work(kind=kind, price_s=self.cost_estimates.price_s(kind, units), units=units, do=do, **terms)
 

@@ -17,8 +17,7 @@ from autosparse.core.problem import Problem
 from autosparse.core.target import Target
 from autosparse.tuner.analytic.matmul import CALIBRATED_LANES, CoreRates, ModelRates, VectorRates
 from autosparse.tuner.features.setting import KNOWN, MachineRates
-from autosparse.tuning.rates.probed import RATES, ProbedRates
-from autosparse.tuning.rates.record import RatesInUse
+from autosparse.tuning.rates.probed import RATES, ProbedRates, RatesInUse
 
 SHIPPED: Final[ModelRates] = (CoreRates(), VectorRates())
 """Rates of the analytic models on machines that were not measured."""
