@@ -21,7 +21,7 @@ from autosparse.linalg.arguments import (
     solved,
     takes_columns,
 )
-from autosparse.linalg.product_sweeps import ProductSweep
+from autosparse.linalg.operators import ProductSweep
 from autosparse.linalg.solves import Solve
 from autosparse.linalg.sweeps import Combine, Dot, Step, Sweep
 

@@ -22,7 +22,7 @@ from autosparse.linalg.arguments import (
     scipys,
     takes_columns,
 )
-from autosparse.linalg.product_sweeps import ProductSweep
+from autosparse.linalg.operators import ProductSweep
 from autosparse.linalg.solves import CRITERION, Solve
 from autosparse.linalg.sweeps import Combine, Dot, Sweep
 

@@ -12,8 +12,7 @@ from autosparse._native import python_objects, runtime_api
 
 import autosparse as asp
 from autosparse.dispatch import state as dispatch_state
-from autosparse.linalg.operators import product_of
-from autosparse.linalg.product_sweeps import ColumnProductSweep, ProductSweep
+from autosparse.linalg.operators import ColumnProductSweep, ProductSweep, product_of
 from autosparse.linalg.sweeps import ColumnSweep, Combine, Dot, Sweep
 from tests.native.hooks import on_several_threads
 

@@ -13,8 +13,7 @@ from scipy.sparse.linalg import aslinearoperator
 from autosparse.arrays.family import AutoSparseMatrix
 from autosparse.core.dtypes import Complex, NarrowReal, NativeIndex, Real
 from autosparse.linalg.arguments import System
-from autosparse.linalg.operators import MatrixProduct, matrix_of, preconditioner_of, product_of
-from autosparse.linalg.product_sweeps import ColumnProductSweep
+from autosparse.linalg.operators import ColumnProductSweep, MatrixProduct, matrix_of, preconditioner_of, product_of
 from autosparse.linalg.solves import Solve
 from autosparse.linalg.sweeps import ColumnSweep, Combine, Dot, Scale, Step
 
