@@ -42,6 +42,8 @@ FIRST_SEARCH_S: Final = 0.06
 
 Earlier processes must have earned all of it: a process that only loads the modules leaves nothing for the next one.
 """
+LATER_SEARCH_S: Final = 0.15
+"""Cost in seconds of a whole search after an early race: modules, space, ranking, packing and samples."""
 SETUP_S: Final = 0.04
 """Part of FIRST_SEARCH_S before the first candidate, in seconds, which one process must be allowed to spend."""
 LONG_RECALL_S: Final = 0.05
@@ -249,9 +251,9 @@ def _search_look_ns(state: DispatchState, early: FirstRace) -> float:
     """Return the product time (ns) after which a search pays that follows an early race."""
     share, saved_s = state.options.overhead, early.saved_s(state.tuned_ns)
     product_s = state.product_ns * 1e-9
-    missing_s = FIRST_SEARCH_S + early.spent_s - share * product_s - REINVEST_SHARE * saved_s
+    missing_s = LATER_SEARCH_S + early.spent_s - share * product_s - REINVEST_SHARE * saved_s
     by_budget_s = product_s + max(0.0, missing_s) / (share + REINVEST_SHARE * max(0.0, early.ratio - 1.0))
-    return 1e9 * max(by_budget_s, FIRST_SEARCH_S / (RUNS_TO_COME * GAIN_LEFT))
+    return 1e9 * max(by_budget_s, LATER_SEARCH_S / (RUNS_TO_COME * GAIN_LEFT))
 
 
 def write() -> None:

@@ -35,7 +35,7 @@ from autosparse.tuning.trials.served import ServedTrial, served_of
 from autosparse.tuning.trials.service import Service
 
 WAIT_S: Final = number("background", "wait of a product s")
-"""Seconds a product waits for a step that may hang; loading takes less, a compilation continues beside products."""
+"""Seconds a product waits for a step that may hang, such as a compiler; then the background thread continues it."""
 Product: TypeAlias = tuple[int, Serving | None, float]
 """A finished product: its number of columns, the tuned kernel (None: the default kernel), and its seconds."""
 Perform: TypeAlias = Callable[[], "float | None"]

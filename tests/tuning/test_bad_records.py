@@ -17,7 +17,7 @@ from autosparse.core.plan import Plan
 from autosparse.core.solver import choice_of
 from autosparse.dispatch import fast_path
 from autosparse.dispatch.state import state_for
-from autosparse.tuning import problems, setup
+from autosparse.tuning import live, problems, setup
 from autosparse.tuning.memory import history, plan_lookup
 from autosparse.tuning.setup import context_of
 from tests.tuning.forcing import close, dense, force, make, schedule_of, state_of
@@ -54,8 +54,9 @@ MACHINES: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture(autouse=True)
-def eager() -> Iterator[None]:
+def eager(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Start tuning at once, keep no records beyond the test, and make warnings errors."""
+    monkeypatch.setattr(live, "WAIT_S", 60.0)  # waits for a compiler on a busy machine
     with (
         asp.options(cache=False, runs=10**10, overhead=1.0, effort="estimate", budget_s=1e6),
         warnings.catch_warnings(),
