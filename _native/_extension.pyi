@@ -71,10 +71,23 @@ def advance_bicgstab(
 
     `products` are v = A M p and t = A M r, each as for `advance_cg`. `sweeps` holds builtins of the sweeps that turn p,
     compute shadow.v, change r, compute (t.r, t.t), and change x and r; `numbers` r.r, rho, the last rho, alpha, omega,
-    the norm that ends the solve, and the least |rho| and |omega|. Returns the number of whole iterations, where the last
-    one ended (0: between iterations, 1: before v, 2: shadow.v is 0, 3: before t, or the norm of the changed r is below
-    the limit, 4: t.t is 0), the first five numbers, shadow.v, r.r after the first change, t.r and t.t, and the least
-    norm.
+    the norm that ends the solve, and the least |rho| and |omega|. Returns the number of whole iterations, where the
+    last one ended (0: between iterations, 1: before v, 2: shadow.v is 0, 3: before t, or the norm of the changed r is
+    below the limit, 4: t.t is 0), the first five numbers, shadow.v, r.r after the first change, t.r and t.t, and the
+    least norm.
+    """
+
+def advance_minres(
+    products: tuple[tuple[Any, ...], ...], sweeps: tuple[Callable[..., Any], ...], vectors: tuple[NDArray[Any], ...],
+    scalars: tuple[float, ...], constants: tuple[float, ...], counts: tuple[int, ...], /,
+) -> tuple[int, int, float, tuple[float, ...]]:  # fmt: skip
+    """Run iterations of MINRES (`linalg.minimal_residual`), which exchange the vectors of the sweeps.
+
+    `products` are A v, stored in the vector that is new after 0, 1 and 2 iterations, each as for `advance_cg`. `sweeps`
+    holds builtins of the sweeps that multiply, orthogonalize and update; `vectors` r1, r2, new, w and w2; `counts` the
+    maximum number of iterations, the number of steps so far and its maximum, and whether M is a diagonal. Returns the
+    number of iterations, SciPy's istop, the least criterion, and the scalars. ValueError is raised if the matrix is
+    found not to be symmetric.
     """
 
 def sweep_product(

@@ -44,6 +44,8 @@ advance_cg: Final = _function("advance_cg")
 """Function that runs iterations of conjugate gradients; None: unavailable."""
 advance_bicgstab: Final = _function("advance_bicgstab")
 """Function that runs iterations of BiCGSTAB; None: unavailable."""
+advance_minres: Final = _function("advance_minres")
+"""Function that runs iterations of MINRES; None: unavailable."""
 sweep_product: Final = _function("sweep_product")
 """Function that computes a product and executes a sweep over the rows of its result; None: unavailable."""
 references: Final = _function("references")

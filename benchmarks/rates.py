@@ -37,7 +37,7 @@ from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
 from autosparse.core.target import Target
 from autosparse.tuning.learned import shipped_folder
-from autosparse.tuning.rates.probed import ProbedRates
+from autosparse.tuning.rates.probed import ProbedRates, RatesInUse
 from autosparse.tuning.rates.probing import measured_rates
 from autosparse.tuning.rates.scaling import SHIPPED, comparable, model_rates, rounded
 
@@ -109,7 +109,7 @@ def judged(op: str, args: argparse.Namespace, records: Sequence[ProbedRates]) ->
         ways += [("measured", one) for one in own]
         ways += [("measured, rounded", rounded(one, typical)) for one in own]
         for name, rates in ways:
-            chosen = SHIPPED if rates is None else model_rates(problem, rates, where.threads)
+            chosen = SHIPPED if rates is None else model_rates(problem, RatesInUse(rates, where.threads, name))
             default_s, *times_s = statistics_model(problem, chosen).rank(problem, (None, *case.schedules))
             yield kind, "statistics", name, share_of(case, np.array(times_s) / default_s)
             able = dataclasses.replace(model, rates=rates)

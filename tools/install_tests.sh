@@ -12,11 +12,14 @@ cpu=https://download.pytorch.org/whl/cpu
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
+# The tests import, and so compile, a fourth of the modules; of the packages that builds need, still fewer are imported.
+# As a variable it holds also for the environments that pip makes for builds.
+export PIP_COMPILE=0
 pip() { "$python" -m pip --quiet --disable-pip-version-check "$@"; }
-install() { pip install --no-compile "$@"; } # the tests import, and so compile, a fourth of the modules
+install() { pip install "$@"; }
 has() { "$python" -c "import $1" 2>/dev/null; }
-# hnswlib's own build uses -O3. Tests check its results and not its speed, so it is compiled with -O1 in half the time,
-# into a wheel that stays out of pip's cache and is kept beside it for other clones. A wheel that pip has cached is used.
+# hnswlib's own build uses -O3. Tests check its results and not its speed, so it is compiled with -O0, into a wheel that
+# stays out of pip's cache and is kept beside it for other clones. A wheel that pip has cached is used.
 wheel_of_hnswlib() { pip wheel --no-deps --wheel-dir "$work" "$@" 'hnswlib>=0.8'; }
 kept_wheels() {
     printf '%s/../autosparse-tests/%s-' "$(pip cache dir)" "$(uname -n)"
@@ -26,7 +29,7 @@ kept_hnswlib() {
     cp "$(kept_wheels)"/hnswlib-*.whl "$work" || { pip cache list hnswlib | grep -q hnswlib- && wheel_of_hnswlib; }
 }
 quick_hnswlib() {
-    printf '#!/bin/sh\nexec %s "$@" -O1 -g0\n' "${CXX:-g++}" >"$work/c++" && chmod +x "$work/c++"
+    printf '#!/bin/sh\nexec %s "$@" -O0 -g0\n' "${CXX:-g++}" >"$work/c++" && chmod +x "$work/c++"
     CC="$work/c++" CXX="$work/c++" wheel_of_hnswlib --no-cache-dir &&
         { mkdir -p "$(kept_wheels)" && cp "$work"/hnswlib-*.whl "$(kept_wheels)" || true; } # no cache: compile next time
 }

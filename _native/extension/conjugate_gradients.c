@@ -9,7 +9,7 @@ enum { RR, RZ, BEFORE, PENDING, LIMIT, CG_NUMBERS };
 
 /* State of the recurrence. */
 typedef struct {
-    const asp_sweep *sweeps[CG_SWEEPS];
+    asp_sweep *sweeps[CG_SWEEPS];
     PyObject *const *product;
     double of[CG_NUMBERS]; /* r.r, r.z, the last r.z, the pending step of x, the norm that ends the solve */
     double pq, best;

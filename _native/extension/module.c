@@ -86,6 +86,7 @@ static PyMethodDef methods[] = {
     {"compile_sweep", FASTCALL(asp_compile_sweep), "Compile a sweep of vector operations."},
     {"advance_cg", FASTCALL(asp_advance_cg), "Run iterations of conjugate gradients."},
     {"advance_bicgstab", FASTCALL(asp_advance_bicgstab), "Run iterations of BiCGSTAB."},
+    {"advance_minres", FASTCALL(asp_advance_minres), "Run iterations of MINRES."},
     {"sweep_product", FASTCALL(asp_sweep_product), "Compute a product and execute a sweep over its rows."},
     {"make_field", asp_make_field, METH_VARARGS, "Return a descriptor for an array of a sparse matrix."},
     {"empty", asp_empty, METH_VARARGS, "Return an uninitialised array in memory of the runtime's allocator."},

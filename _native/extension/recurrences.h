@@ -9,14 +9,20 @@
 
 enum { PRODUCT_ITEMS = 6 }; /* method `run` of a FastCall, and its arguments */
 
-/* Execute a sweep with real coefficients; `c` holds as many as the sweep takes. */
-static inline void asp_sweep_with(const asp_sweep *sweep, const double *c)
+/* Store the real coefficients of a sweep; `c` holds as many as the sweep takes. */
+static inline void asp_put(const asp_sweep *sweep, const double *c)
 {
     double *pairs = (double *)sweep->coefficients;
     for (int at = 0; at < sweep->n_coefficients; at++) {
         pairs[2 * at] = c[at];
         pairs[2 * at + 1] = 0;
     }
+}
+
+/* Execute a sweep with real coefficients. */
+static inline void asp_sweep_with(const asp_sweep *sweep, const double *c)
+{
+    asp_put(sweep, c);
     asp_sweep_execute(sweep);
 }
 
@@ -41,10 +47,10 @@ static inline int asp_read_numbers(PyObject *tuple, int n, double *numbers)
 
 /* Read n sweeps on real vectors with these numbers of coefficients and at least these of dot products; return 0, with
  * an exception set, if one does not fit. */
-static inline int asp_read_sweeps(PyObject *tuple, int n, const int (*sizes)[2], const asp_sweep **sweeps)
+static inline int asp_read_sweeps(PyObject *tuple, int n, const int (*sizes)[2], asp_sweep **sweeps)
 {
     for (int at = 0; at < n; at++) {
-        const asp_sweep *sweep = sweeps[at] = asp_sweep_of(PyTuple_GET_ITEM(tuple, at));
+        asp_sweep *sweep = sweeps[at] = asp_sweep_of(PyTuple_GET_ITEM(tuple, at));
         if (!sweep) return 0;
         if (sweep->n_coefficients != sizes[at][0] || sweep->n_dots < sizes[at][1] || sweep->dtype > 1) {
             PyErr_Format(PyExc_ValueError, "sweep %d does not belong to this recurrence", at);

@@ -5,11 +5,11 @@
 /* Where a run of iterations ends. */
 enum { BETWEEN = 0, TURNED = 1, SHADOWED = 2, HALVED = 3, MINIMIZED = 4 };
 enum { TURN, SHADOW, HALF, MINIMIZE, STEP, N_SWEEPS };
-enum { RR, RHO, BEFORE, ALPHA, OMEGA, LIMIT, LEAST, N_NUMBERS };
+enum { RR, RHO, BEFORE, ALPHA, OMEGA, LIMIT, SMALLEST, N_NUMBERS };
 
 /* State of the recurrence. */
 typedef struct {
-    const asp_sweep *sweeps[N_SWEEPS];
+    asp_sweep *sweeps[N_SWEEPS];
     PyObject *const *products[2]; /* v = A M p, t = A M r */
     double of[N_NUMBERS];
     double rv, ss, tr, tt, best;
@@ -21,7 +21,7 @@ typedef struct {
 static int iterate(state *it)
 {
     double *of = it->of;
-    const asp_sweep *const *sweeps = it->sweeps;
+    asp_sweep *const *sweeps = it->sweeps;
     const double beta = of[RHO] / of[BEFORE] * (of[ALPHA] / of[OMEGA]);
     asp_sweep_with(sweeps[TURN], (const double[]){beta, -beta * of[OMEGA], 1});
     if (!asp_fast_call_sweeps(it->products[0][0], it->products[0] + 1, sweeps[SHADOW])) return TURNED;
@@ -49,7 +49,7 @@ static int iterate(state *it)
 static int advance(state *it, long n_most)
 {
     const double *of = it->of;
-    while (it->n_done < n_most && !(fabs(of[RHO]) < of[LEAST]) && !(fabs(of[OMEGA]) < of[LEAST]) && of[BEFORE] != 0) {
+    while (it->n_done < n_most && !(fabs(of[RHO]) < of[SMALLEST]) && !(fabs(of[OMEGA]) < of[SMALLEST]) && of[BEFORE] != 0) {
         const int end = iterate(it);
         if (end != BETWEEN) return end;
         const double norm = asp_norm(of[RR], it->is_single);

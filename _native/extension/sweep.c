@@ -39,7 +39,7 @@ static asp_sweep *sweep_of(PyObject *self)
     return PyCapsule_GetPointer(PyTuple_GET_ITEM(self, 0), NULL);
 }
 
-const asp_sweep *asp_sweep_of(PyObject *builtin)
+asp_sweep *asp_sweep_of(PyObject *builtin)
 {
     PyObject *self = PyCFunction_Check(builtin) ? PyCFunction_GetSelf(builtin) : NULL;
     if (self && PyTuple_Check(self) && PyTuple_GET_SIZE(self) == 2 && PyCapsule_CheckExact(PyTuple_GET_ITEM(self, 0)))

@@ -242,11 +242,6 @@ def read_any(path: Path) -> Any:
         raise InputFileError.unreadable(path, reason=f"{err}" or type(err).__name__) from err
 
 
-def is_open_file(obj: Any) -> bool:
-    """Return whether `obj` is an open file rather than an array."""
-    return hasattr(obj, "read") and not hasattr(obj, "shape")
-
-
 def read_open(stream: Any) -> Any:
     """Return the matrix in an open file; its first bytes decide the format."""
     return _as_matrix(read_any_open(stream), _name_of(stream))

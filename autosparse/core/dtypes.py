@@ -30,6 +30,5 @@ NarrowReal = np.float32
 """Features, and weights of cost models."""
 Real = np.float64
 """SciPy's default type; costs and estimates."""
-NarrowComplex = np.complex64
 Complex = np.complex128
 """Complex numbers of the precision of `Real`."""

@@ -16,8 +16,25 @@ MAX_WORDS: Final = 100
 """Maximum number of characters of a reason in a one-line summary."""
 
 
+class _Chosen:
+    """Base class of candidates and plans: parts of their choice by name."""
+
+    __slots__ = ()
+    choice: Choice
+
+    @property
+    def schedule(self) -> Schedule | None:
+        """Schedule of the kernel; None for the default solver and for solvers with knobs of their own."""
+        return self.choice.schedule
+
+    @property
+    def solver(self) -> str:
+        """Name of the solver, such as "sell", "default" or "mkl"."""
+        return self.choice.solver
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
+class Candidate(_Chosen):
     """Choice that a search considered: predicted and measured time of one product, and the cost of preparing it."""
 
     choice: Choice  # solver with its knobs, which identifies the candidate
@@ -30,22 +47,12 @@ class Candidate:
     predicted_ratio: float | None = None  # predicted time divided by the default kernel's
     n_samples: int = 0  # products that `measured_s` was measured on, in this process and earlier ones
 
-    @property
-    def schedule(self) -> Schedule | None:
-        """Schedule among the knobs; None for the default solver and for solvers with knobs of their own."""
-        return self.choice.schedule
-
-    @property
-    def solver(self) -> str:
-        """Name of the solver."""
-        return self.choice.solver
-
     def __repr__(self) -> str:
         return f"Candidate({_facts(self, why=self.failed or '')})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class Plan(_Chosen):
     """Kernel that will run for one problem, and why.
 
     `choice` identifies the kernel: the solver by name, with its knobs.
@@ -74,16 +81,6 @@ class Plan:
         return f"Plan({_facts(self, why=self.why)}; effort={self.effort!r}, {len(self.candidates)} candidates)"
 
     @property
-    def schedule(self) -> Schedule | None:
-        """Schedule of the kernel; None for the default solver and for solvers with knobs of their own."""
-        return self.choice.schedule
-
-    @property
-    def solver(self) -> str:
-        """Name of the solver, such as "sell", "default" or "mkl"."""
-        return self.choice.solver
-
-    @property
     def knobs(self) -> Hashable:
         """Values that a solver without schedules is prepared with; None where there is a schedule."""
         return self.choice.knobs if self.schedule is None else None
@@ -101,11 +98,6 @@ class Plan:
     def satisfies(self, effort: Effort, budget_s: float = 0.0) -> bool:
         """Return whether the plan was found with enough effort, and for a full search in enough time."""
         return satisfies(Effort(self.effort), effort, tune_s=self.tune_s, budget_s=budget_s)
-
-    @property
-    def text(self) -> str:
-        """Text of the choice for logs: the schedule as JSON, or the solver's name."""
-        return self.solver if self.schedule is None else self.schedule.to_json()
 
     @property
     def break_even_runs(self) -> float | None:

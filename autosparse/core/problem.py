@@ -66,6 +66,11 @@ class Problem:
         return self.pattern.csr_bytes(item) if isinstance(self.pattern, Pattern) else self.pattern.coo_bytes(item)
 
     @property
+    def group(self) -> str:
+        """Name of the group of problems whose tunings share an expected gain: operation and bucket of widths."""
+        return f"{self.operation}|{columns_bucket(self.n_dense_cols)}"
+
+    @property
     def name(self) -> str:
         """Name of the operation, with its mode where that is not 0."""
         return f"{self.operation}@{self.mode}" if self.mode else self.operation

@@ -42,6 +42,11 @@ class Choice(NamedTuple):
 
         return self.knobs if isinstance(self.knobs, Composite) else None
 
+    @property
+    def text(self) -> str:
+        """Text for logs: the schedule as JSON, or the solver's name."""
+        return self.solver if (schedule := self.schedule) is None else schedule.to_json()
+
 
 DEFAULT: Final = Choice(DEFAULT_SOLVER)
 """Choice of the default solver, which has no knobs."""

@@ -132,7 +132,8 @@ def _is_racing(state: DispatchState, operand: AnyOperand, trial: object, took_s:
         if not _has_candidate(state, operand):
             state.early = NoRace()
             return False
-        from autosparse.tuning.memory import early
+        with forking.loading():
+            from autosparse.tuning.memory import early
 
         state.early = race = early.EarlyRace()
         race.begin(state, operand, start_s)

@@ -197,11 +197,6 @@ class Preconditioning:
         if self._product is not None:
             self._product(v, z)
 
-    def multiply(self, product: Product, v: Vector, z: Vector, out: Vector) -> None:
-        """Write z = M v (see `apply`), and out = A z by `product`."""
-        self.apply(v, z)
-        product(z, out)
-
 
 def residual(system: System, product: Product, r: Vector) -> None:
     """Write r = b - A x."""

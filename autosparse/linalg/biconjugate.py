@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from autosparse.linalg.arguments import (
     solved,
     takes_columns,
 )
-from autosparse.linalg.product_sweeps import ProductSweep
+from autosparse.linalg.operators import ProductSweep
 from autosparse.linalg.solves import Solve
 from autosparse.linalg.sweeps import Combine, Dot, Run, Sweep
 
@@ -122,11 +123,11 @@ class _BiconjugateVectors:
     def minimize(self) -> tuple[Scalar, Scalar]:
         """Write t = A M r; return the dot products t.r and t.t."""
         self.M.apply(self.r, self.r_hat)
-        return self._minimize(self.r_hat, self.t)  # type: ignore[return-value]
+        return self._minimize(self.r_hat, self.t)
 
 
 _BETWEEN, _TURNED, _SHADOWED, _HALVED, _MINIMIZED = range(5)
-"""Where a run of native iterations ends: the part of an iteration that was computed last."""
+"""Codes of the part of an iteration that a run of native iterations computed last."""
 
 
 class _Recurrence:
@@ -137,7 +138,8 @@ class _Recurrence:
         self.dtype, self.limit, self.least = system.dtype, limit, float(np.finfo(system.dtype).eps) ** 2
         self.rr, self.rho = has.measure()
         self.before: Scalar | None = None
-        self.alpha = self.omega = self.rv = self.ss = self.tr = self.tt = 0.0
+        zero: Scalar = 0.0
+        self.alpha = self.omega = self.rv = self.ss = self.tr = self.tt = zero
         is_apt = system.dtype.kind == "f" and not (has_callback or has.M.is_product) and has.is_fused
         self._advance = python_objects.advance_bicgstab if is_apt else None
 
@@ -186,7 +188,7 @@ def _bicgstab(
     system: System, solve: Solve, limit: float, maxiter: int, callback: Callback | None
 ) -> tuple[Vector, int]:
     x, it, done = system.x, _Recurrence(system, solve, limit, has_callback=callback is not None), 0
-    while done < maxiter:
+    while done < operator.index(maxiter):
         size = root(it.rr, system.dtype)
         solve.step(size)
         if size < limit:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from autosparse.linalg.arguments import (
     solved,
     takes_columns,
 )
-from autosparse.linalg.product_sweeps import ProductSweep
+from autosparse.linalg.operators import ProductSweep
 from autosparse.linalg.solves import Solve
 from autosparse.linalg.sweeps import Combine, Dot, Step, Sweep
 
@@ -78,7 +79,7 @@ def cg(
 
 
 _BETWEEN, _TURNED, _CURVED = 0, 1, 2
-"""Where a run of native iterations ends: between two iterations, before the product, or after it with p.q = 0."""
+"""Codes of the place at which native iterations end: between two, before the product, or after it with p.q = 0."""
 
 
 class _Directions:
@@ -167,7 +168,7 @@ class _Directions:
 def _cg(system: System, solve: Solve, limit: float, maxiter: int, callback: Callback | None) -> tuple[Vector, int]:
     vectors = _Directions(system, solve, is_x_current=callback is not None)
     squares, before, done = vectors.begin(), None, 0
-    while done < maxiter:
+    while done < operator.index(maxiter):
         size = root(squares[0], system.dtype)
         solve.step(size)
         if size < limit:
@@ -249,9 +250,10 @@ def _cgs(system: System, solve: Solve, limit: float, maxiter: int, callback: Cal
     measure = Sweep([Dot(r, r), Dot(shadow, r)])
     begin = Sweep([Combine(p, (r,)), Combine(u, (r,)), *M.steps(p, p_hat)])
     turn = Sweep([Combine(u, (r, q)), Combine(p, (u, q, p)), *M.steps(p, p_hat)])
-    shadowed = Sweep([Dot(shadow, v)])
+    shadowed = ProductSweep(product, [Dot(shadow, v)])
     half = Sweep([Combine(q, (u, v)), Combine(w, (u, q)), *M.steps(w, w_hat)])
-    step, renew = Sweep([Combine(x, (x, w_hat))]), Sweep([Combine(r, (system.b, v)), Dot(r, r), Dot(shadow, r)])
+    step = Sweep([Combine(x, (x, w_hat))])
+    renew = ProductSweep(product, [Combine(r, (system.b, v)), Dot(r, r), Dot(shadow, r)])
     least, before = float(np.finfo(system.dtype).eps) ** 2, None
     rr, rho = measure()
     for _ in range(maxiter):
@@ -260,16 +262,15 @@ def _cgs(system: System, solve: Solve, limit: float, maxiter: int, callback: Cal
             return x, 0 if size < limit else -10
         beta = None if before is None else divided(rho, before)
         _ = begin(1.0, 1.0) if beta is None else turn(1.0, beta, 1.0, beta, beta * beta)
-        M.multiply(product, p, p_hat, v)
-        (rv,) = shadowed()
+        M.apply(p, p_hat)
+        (rv,) = shadowed(p_hat, v)
         if rv == 0:
             return x, -11
         before, alpha = rho, divided(rho, rv)
         half(1.0, -alpha, 1.0, 1.0)
         M.apply(w, w_hat)
         step(1.0, alpha)
-        product(x, v)
-        rr, rho = renew(1.0, -1.0)
+        rr, rho = renew(x, v, 1.0, -1.0)
         if callback:
             callback(x)
     return x, maxiter

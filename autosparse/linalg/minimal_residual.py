@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from autosparse._native import python_objects
 from autosparse.core.dtypes import Real
 from autosparse.linalg.arguments import (
     Callback,
@@ -21,7 +22,7 @@ from autosparse.linalg.arguments import (
     scipys,
     takes_columns,
 )
-from autosparse.linalg.product_sweeps import ProductSweep
+from autosparse.linalg.operators import ProductSweep
 from autosparse.linalg.solves import CRITERION, Solve
 from autosparse.linalg.sweeps import Combine, Dot, Sweep
 
@@ -103,6 +104,13 @@ def _iterate(lanczos: _Lanczos, scalars: _Scalars, solve: Solve, callback: Callb
         scale = 1.0 / scalars.beta  # ZeroDivisionError, as in SciPy, if the Krylov space is exhausted
         if not is_begun:
             lanczos.scale(scale)
+        elif callback is None and lanczos.is_native:
+            n, best = lanczos.advance(scalars, solve.n_until_report - 1)
+            solve.pass_steps(n, best)
+            if scalars.reason:
+                break
+            if n:
+                continue
         is_begun = True
         alpha = lanczos.multiply(scalars.beta / scalars.beta_before if scalars.n_steps else 0.0)
         squared = lanczos.orthogonalize(alpha / scalars.beta)
@@ -129,7 +137,7 @@ def _as_scipys(x: Vector) -> Vector:
 class _Lanczos:
     """Vectors and sweeps: Lanczos vectors v = y / beta, residuals r1 and r2, y = M r2, directions w."""
 
-    __slots__ = ("_M", "_applied", "_begin", "_multiply", "_orthogonalize", "_product", "_r", "_scale",
+    __slots__ = ("_M", "_advance", "_applied", "_begin", "_multiply", "_orthogonalize", "_product", "_r", "_scale",
                  "_shift", "_update", "_w", "_y", "v", "x")  # fmt: skip
 
     def __init__(self, system: System, solve: Solve, shift: float) -> None:
@@ -153,6 +161,8 @@ class _Lanczos:
         # the new w overwrites the oldest one; then v is the next step's
         x = self.x
         self._update = Sweep([Combine(w2, (v, w2, w)), Combine(x, (x, w2)), Dot(x, x), Combine(v, (z,))])
+        is_apt = self._multiply.is_fused and not M.is_product
+        self._advance = python_objects.advance_minres if is_apt else None
 
     def _inner(self, r: Vector) -> float:
         """Return the dot product of r with y = M r, for an M that is a product."""
@@ -161,6 +171,28 @@ class _Lanczos:
         self._M.apply(r, self._y)
         self._applied.bind(0, r)
         return float(self._applied()[0])
+
+    @property
+    def is_native(self) -> bool:
+        """Return whether `advance` may run iterations."""
+        return self._advance is not None
+
+    def advance(self, scalars: _Scalars, n_most: int) -> tuple[int, float]:
+        """Run up to `n_most` iterations in the extension module; return their number and the least criterion."""
+        r1, r2, new = self._r
+        calls = [self._multiply.fast_call(self.v, out) for out in (new, r1, r2)]
+        if n_most < 1 or None in calls or self._advance is None:
+            return 0, math.inf
+        sweeps = self._multiply.run, self._orthogonalize.run, self._update.run
+        constants = *scalars.constants, self._shift
+        counts = n_most, scalars.n_steps, scalars.maxiter, self._y is not None
+        given = tuple(calls), sweeps, (*self._r, *self._w), scalars.numbers, constants, counts
+        n, scalars.reason, best, numbers = self._advance(*given)
+        scalars.renew(numbers, n)
+        for _ in range(n % 6):  # the vectors take turns
+            r1, r2, new = self._r
+            self._r, self._w = (r2, new, r1), self._w[::-1]
+        return n, best
 
     def begin(self) -> float:
         """Return the dot product of the first residual with y."""
@@ -241,6 +273,27 @@ class _Scalars:
         self._gbar = self._gamma = self._root = 0.0
         self.rtol, self.maxiter, self.n_steps, self.reason = rtol, maxiter, 0, 0
         self.criterion = math.inf  # the solve ends when it is at most rtol
+
+    @property
+    def numbers(self) -> tuple[float, ...]:
+        """The scalars that iterations change, in the order in which the extension module takes them."""
+        return (
+            self.beta, self.beta_before, self._phibar, self._cs, self._sn, self._dbar, self._epsln, self._tnorm2,
+            self._gbar, self._gamma, self._root, self._gmax, self._gmin, self.criterion,
+        )  # fmt: skip
+
+    @property
+    def constants(self) -> tuple[float, float, float]:
+        """The first beta, the machine epsilon, and the tolerance."""
+        return self._beta1, self._eps, self.rtol
+
+    def renew(self, numbers: tuple[float, ...], n: int) -> None:
+        """Take over `numbers` after `n` iterations."""
+        self.n_steps += n
+        (
+            self.beta, self.beta_before, self._phibar, self._cs, self._sn, self._dbar, self._epsln, self._tnorm2,
+            self._gbar, self._gamma, self._root, self._gmax, self._gmin, self.criterion,
+        ) = numbers  # fmt: skip
 
     def rotate(self, alpha: float, beta: float) -> tuple[tuple[float, float, float], float]:
         """Apply the last plane rotation and compute the next; return the weights of the new w and the step of x."""

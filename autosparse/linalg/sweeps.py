@@ -152,14 +152,16 @@ class Sweep:
     bind: Callable[[int, Vector], object]
     """Function (position, vector) that replaces a vector; positions follow the first appearance in the steps."""
     after: Callable[..., tuple[Any, ...] | None] | None
-    """Function that executes the steps in a product's pass over memory (`product_sweeps`), if there is an extension."""
+    """Function that executes the steps in a product's pass over memory (`operators`), if there is an extension."""
 
     def __init__(self, steps: Sequence[Step]) -> None:
         made = None if _compile is None else _compile(tuple(steps), decisive_options()[1] or 0)
         if made is None:
             slow = _SlowSweep(steps)
-            made = slow.run, slow.bind, None
-        self.run, self.bind, self.after = observed(VECTORS, made[0]), *made[1:]
+            run, self.bind, self.after = slow.run, slow.bind, None
+        else:
+            run, self.bind, self.after = made
+        self.run = observed(VECTORS, run)
 
     def __call__(self, *coefficients: complex) -> tuple[Any, ...]:
         """Execute the steps with one coefficient per term of each Combine; return the dot products."""
@@ -263,7 +265,7 @@ class ColumnSweep:
     def after(self, product: tuple[Any, ...], *coefficients: complex | Vector) -> list[Vector] | None:
         """Compute a product and execute the steps; return the dot products, or None if the product was not served.
 
-        `product`: method `run` of a FastCall and its arguments (`product_sweeps`).
+        `product`: method `run` of a FastCall and its arguments (`operators`).
         """
         self._put(coefficients)
         if _sweep_product is None or not _sweep_product(self._address, *product):

@@ -19,7 +19,6 @@ _MARKS: Final = {
 """Byte-order mark -> encoding that removes it."""
 _BANNER: Final = b"%%matrixmarket"
 _TAR_MAGIC: Final = slice(257, 262)
-LONGEST_MARK: Final = 3
 
 
 def _from_tar(archive: bytes, stem: str) -> bytes:

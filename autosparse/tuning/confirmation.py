@@ -115,7 +115,10 @@ def fastest_in_place(search: Search) -> Trial | None:
 def _winner(
     context: TuningContext, search: Search, incumbents: Sequence[Trial], *, limit_s: float, clock: Callable[[], float]
 ) -> Trial | None:
-    """Return the trial that wins a race with the default kernel; None if none does. Drop the others."""
+    """Return the trial that wins a race with the default kernel; None if none does. Drop the others.
+
+    A composite must beat every single format that won.
+    """
     ways = [[context.served(one, is_fresh=fresh) for one in (search.default, *incumbents)] for fresh in (True, False)]
     runs = [way for way in ([run for run in way if run is not None] for way in ways) if len(way) > len(incumbents)]
     try:
@@ -126,22 +129,15 @@ def _winner(
     for one, race in zip(incumbents, races, strict=True):
         # Take the worst ratio: allocating a new result costs both kernels the same time.
         search.measured_s[one.choice] = max(race.ratios, default=1.0) * (search.default_s or 0.0)
-    at = winner_of(races, n_composites=sum(isinstance(one.schedule, Composite) for one in incumbents))
+    n_composites = sum(isinstance(one.schedule, Composite) for one in incumbents)  # they come first
+    won = sorted((at for at, race in enumerate(races) if race.is_won), key=lambda at: races[at].ratio)
+    singles = [at for at in won if at >= n_composites]
+    able = [at for at in won if at < n_composites and all(races[at].beats(races[other]) for other in singles)]
+    at = next(iter(able or singles), None)
     for one in incumbents:
         if at is None or one is not incumbents[at]:
             one.drop()
     return None if at is None else incumbents[at]
-
-
-def winner_of(races: Sequence[LastRace], *, n_composites: int) -> int | None:
-    """Return the index of the race that won; None for the default kernel.
-
-    Composites come first in `races` and must beat every single format that won.
-    """
-    won = sorted((at for at, race in enumerate(races) if race.is_won), key=lambda at: races[at].ratio)
-    singles = [at for at in won if at >= n_composites]
-    able = [at for at in won if at < n_composites and all(races[at].beats(races[other]) for other in singles)]
-    return next(iter(able or singles), None)
 
 
 def _entrants(search: Search, limit_s: float) -> list[Trial]:

@@ -30,7 +30,6 @@ from autosparse.tuning.amortization import Tier
 from autosparse.tuning.live import LiveTuner
 from autosparse.tuning.memory import misses, notes, plan_lookup
 from autosparse.tuning.problems import target_of
-from autosparse.tuning.rates.record import rates_in_use
 from autosparse.tuning.report import Report, ServingCosts, verdict_of
 from autosparse.tuning.setup import context_of, session_of
 from autosparse.tuning.trials.context import TuningContext
@@ -63,19 +62,20 @@ def tune(
     next search.
     """
     options = get_options()
-    operation = _known(operand, operation)
+    operation, rows = _meant(operand, operation)
     transposed = transposed and "transposed" in OPS[operation].abilities  # other operations compute on the stored rows
     columns = _positive("columns", columns)
     wanted = parse_setting("effort", effort) if effort is not None else options.effort
     runs = parse_setting("runs", runs) if runs is not None else options.runs
     budget_s = parse_setting("budget_s", budget_s) if budget_s is not None else options.budget_s
-    rows = _typed(operand, operation)
     if rows is None or rows.dtype is None:
         return unserved_plan(operand, operation)
     if dtype is not None and not _names(dtype, rows.dtype):
         raise OptionError.bad_value("dtype", str(dtype), domain=f"the dtype of the matrix, {rows.dtype}")
     operand.refresh()
-    state = _retired(state_for(operand, rows, columns, transposed, operation=operation))
+    state = state_for(operand, rows, columns, transposed, operation=operation)
+    if state.early is not None:
+        state.early.retire(state)  # its packed copy would take memory of the search
     state.n_dense_cols = columns
     context = context_of(operand, state)
     context.patience_s, context.ends_at = budget_s, time.monotonic() + budget_s
@@ -83,23 +83,19 @@ def tune(
     asked["progress"] = progress_line() if progress is True else progress or None
     with memory.scratch_recycled():
         decision = planner.plan(context, **asked)
-    live_tuner = state.live_tuner = _driver(state, operand)
-    session = session_of(live_tuner, operand)
-    session.context = context
-    live_tuner.install(session, decision.plan, decision.trial, decision.in_place)
+    live_tuner = state.live_tuner
+    if not isinstance(live_tuner, LiveTuner):
+        live_tuner = state.live_tuner = LiveTuner(state, operand=weakref.ref(operand))
+    live_tuner.install(session_of(live_tuner, operand).with_plan(context, decision))
     notes.note(context, decision.plan, is_asked=True)
     return decision.plan
 
 
-def _retired(state: DispatchState) -> DispatchState:
-    """Return `state` without the kernel of an early race, whose packed copy would take memory of the search."""
-    if state.early is not None:
-        state.early.retire(state)
-    return state
+def _meant(operand: AnyOperand, operation: str) -> tuple[str, HasDtype | None]:
+    """Return the name in `OPS` of `operation` or its synonym, and an object with the dtype of the kernels for it.
 
-
-def _known(operand: AnyOperand, operation: str) -> str:
-    """Return the name in `OPS` of `operation` or its synonym for this kind of operand; raise OptionError if unknown."""
+    The object is None if SciPy or NumPy computes the product. Raise OptionError if the operation is unknown.
+    """
     kind = "tensor" if isinstance(operand, Unfolding) else "matrix"
     known = [row for row in OPS.values() if row.is_tuned and row.sparse == kind]
     names = {name: row.name for row in known for name in (row.name, *row.synonyms)}
@@ -107,15 +103,10 @@ def _known(operand: AnyOperand, operation: str) -> str:
     if not meant:
         domain = ", ".join((*(row.name for row in known), *(name for row in known for name in row.synonyms)))
         raise OptionError.bad_value("operation", operation, domain=f"one of {domain}", source="argument")
-    return meant
-
-
-def _typed(operand: AnyOperand, operation: str) -> HasDtype | None:
-    """Return an object with the dtype of the kernels for `operation`; None if SciPy or NumPy computes the product."""
     if isinstance(operand, Unfolding):
-        return operand if operand.has_kernels and operand.is_native else None
+        return meant, operand if operand.has_kernels and operand.is_native else None
     rows = operand.rows or operand.validate()
-    return rows if rows.dtype is not None and rows.dtype.name in OPS[operation].dtypes else None
+    return meant, rows if rows.dtype is not None and rows.dtype.name in OPS[meant].dtypes else None
 
 
 def _names(given: Any, dtype: np.dtype[Any]) -> bool:
@@ -140,12 +131,9 @@ def current_plan(operand: Operand, *, columns: int = 1, transposed: bool = False
     return _driver(state_for(operand, rows, columns, transposed)).current_plan()
 
 
-def _driver(state: DispatchState, operand: AnyOperand | None = None) -> LiveTuner:
+def _driver(state: DispatchState) -> LiveTuner:
     """Return the state's live tuner, or an idle one that is not stored in the state."""
-    known = state.live_tuner
-    if isinstance(known, LiveTuner):
-        return known
-    return LiveTuner(state) if operand is None else LiveTuner(state, operand=weakref.ref(operand))
+    return state.live_tuner if isinstance(state.live_tuner, LiveTuner) else LiveTuner(state)
 
 
 def report(
@@ -156,12 +144,11 @@ def report(
     For other operations B is the number of columns of the dense operands. The call reads the cache and changes nothing.
     Each part of a serving composite is timed alone for at most about 0.2 s, on synthetic dense operands.
     """
-    operation = _known(operand, operation)
+    operation, rows = _meant(operand, operation)
     if "transposed" in OPS[operation].abilities and isinstance(operand, Operand):
         columns = _columns(B, n_rows=operand.n_major if transposed else operand.n_minor)
     else:
         columns, transposed = _positive("columns", B), False
-    rows = _typed(operand, operation)
     if rows is None or rows.dtype is None:
         return _unserved_report(operand, columns, operation=operation, transposed=transposed)
     state = state_for(operand, rows, columns, transposed, operation=operation)
@@ -207,7 +194,7 @@ def _report(state: DispatchState, context: TuningContext, plan: Plan) -> Report:
         default_s=plan.default_s or outlook.default_s or None,
         expected_gain=plan_lookup.expected_gain(context),
         facts=pattern_facts(pattern, transposed=problem.transposed) if isinstance(pattern, Pattern) else None,
-        rates_source=rates_in_use(context.options, problem.target, context.store).source,
+        rates_source=context.rates.source,
         cores_are_contended=bool(runtime_api.lib.asp_pool_is_contended()),
         tiers=_tiers(context, plan.default_s or outlook.default_s),
         part_times=part_times(context, state.serving, plan.schedule) if isinstance(plan.schedule, Composite) else (),

@@ -42,7 +42,7 @@ from autosparse.tuner.search.style import SearchStyle
 from autosparse.tuner.space.template import Supports
 from autosparse.tuning.learned import machine_folder
 from autosparse.tuning.memory.cost_table import farness, known_costs
-from autosparse.tuning.rates.steps import model_rates_of
+from autosparse.tuning.rates.scaling import model_rates
 from autosparse.tuning.sweeps import panels, resident_partition, stands_in_panels, sweeps
 from autosparse.tuning.trials.context import TuningContext
 
@@ -225,7 +225,7 @@ class HybridDivider:
             problem=problem,
             effort=Effort.MEASURE,
             make_trial=context,
-            model=lambda: statistics_model(problem, model_rates_of(context)),
+            model=lambda: statistics_model(problem, model_rates(problem, context.rates)),
             supports=place.supports(context.supports),
             cost_estimates=context.stats.cost_estimates,
             style=PART_STYLE,

@@ -25,12 +25,12 @@ from autosparse.operands.unfolding import AnyOperand
 from autosparse.targets.priors import number
 from autosparse.tuner.search.loop import StepLoop, done
 from autosparse.tuner.search.trial import Pause, Sample, Step, Work
-from autosparse.tuning import amortization, background, planner
+from autosparse.tuning import amortization, background
 from autosparse.tuning.amortization import Outlook, TuningAccount
 from autosparse.tuning.confirmation import MAX_REFUSALS, CheckedWidth
 from autosparse.tuning.memory.history import TuningStats
 from autosparse.tuning.rates.record import KIND as RATES_STEP
-from autosparse.tuning.session import TuningSession
+from autosparse.tuning.session import TOO_FEW, TuningSession
 from autosparse.tuning.trials.served import ServedTrial, served_of
 from autosparse.tuning.trials.service import Service
 
@@ -267,10 +267,11 @@ class LiveTuner:
         self._spend(max(0.0, took_s - min(known, default=took_s)))
         return lambda: took_s
 
-    def _incumbent(self) -> ServedTrial | None:
+    def _incumbent(self, *, is_over: bool = False) -> ServedTrial | None:
         """Return the kernel that serves (None: default): the incumbent, or a fallback if its copy does not pay."""
         session = self.session
-        incumbent = session.serving_trial(is_over=self.pending is None) if session is not None else None
+        is_over = is_over or self.pending is None
+        incumbent = session.serving_trial(is_over=is_over) if session is not None else None
         if session is None or incumbent is None or incumbent.reads_live:
             self.service = None
             return incumbent
@@ -295,7 +296,7 @@ class LiveTuner:
         if (lent := self.session.lent(state.options, found_under=self.state.options)) is not None:
             borrower.operand, borrower.name_in_history = self.operand, self.name_in_history
             state.live_tuner = borrower
-            borrower.install(lent, lent.plan, lent.incumbent, lent.in_place)
+            borrower.install(lent)
 
     def _learn(self, step: Work, seconds: float) -> None:
         """Add the seconds of a finished `step` to the time spent, to price estimates and to the log."""
@@ -303,7 +304,7 @@ class LiveTuner:
         self._spend(seconds)
         context = self.session.context if self.session is not None else None
         if context is not None:
-            planner.observe(context, step, seconds)
+            context.stats.observe(step.kind, seconds, step.units)
             context.stats.flush_if_due()
             self.count_into(context.stats)
         event("tune", step.what, step=step.kind, seconds=seconds, price=step.price_s)
@@ -316,36 +317,33 @@ class LiveTuner:
     def begin(self, session: TuningSession) -> None:
         """Start `session`, whose steps then run between products."""
         self.session, self.loop = session, StepLoop(session.steps())
+        self.loop.answer(None)
 
-    def install(
-        self, session: TuningSession, plan: Plan, trial: ServedTrial | None, in_place: ServedTrial | None = None
-    ) -> None:
-        """Use the plan of a tuning that the user asked for, and end live tuning."""
+    def install(self, session: TuningSession) -> None:
+        """Use the plan of a finished session from the next product on, which begins to watch it; end live tuning."""
         with self._lock:
             old = self.session.incumbent if self.session is not None else None
-            if old is not None and old is not trial:
+            if old is not None and old is not session.incumbent:
                 old.drop()
-            self._stop()
-            self._installed_s = plan.default_s or self.default_s
-            session.finish(plan, trial, in_place)
-            self.begin(session)
-            self._go_on()
-            self.state.serving = self._incumbent()
-            self._recheck()
+            if self.loop is not None and not self._in_background:
+                self.loop.steps.close()
+            self._installed_s = session.plan.default_s or self.default_s
+            self.session, self.loop = session, StepLoop(session.steps())
+            self.state.serving, self.state.next_look_ns = self._incumbent(is_over=True), self.state.product_ns
             self.state.commit()
 
     def current_plan(self) -> Plan:
         """Return the plan that is in use now."""
         if (early := self.state.early) is not None and early.is_won and self.state.serving is self.state.recalled:
-            return early.plan()
-        too_few = "not tuned: too few products so far to pay for it"
-        return self.session.current_plan() if self.session is not None else planner.default_plan(too_few)
+            won: Plan = early.plan()
+            return won
+        return self.session.current_plan() if self.session is not None else TOO_FEW
 
     def _stop(self) -> None:
         """End tuning of this problem; the incumbent, if any, continues to serve."""
         loop, self.loop = self.loop, None
         if loop is not None and not self._in_background:
-            loop.close()
+            loop.steps.close()
         self._look_at(math.inf)
 
     def forget_threads(self) -> None:
@@ -382,7 +380,7 @@ class LiveTuner:
             seconds = done(step, self.clock, None)
             with self._lock:
                 if self.loop is not loop:  # the user called `tune` meanwhile
-                    loop.close()
+                    loop.steps.close()
                     return
                 self._learn(step, seconds)
                 loop.answer(seconds)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Callable, Generator
-from functools import partial
 from typing import Final
 
 from autosparse.config import Effort
@@ -22,23 +21,23 @@ from autosparse.log import event
 from autosparse.ops import OPS
 from autosparse.targets.priors import number
 from autosparse.tuner import Progress, Search, tune
-from autosparse.tuner.search.loop import StepLoop, perform
+from autosparse.tuner.search.loop import perform
 from autosparse.tuner.search.race import timed_s
 from autosparse.tuner.search.style import BLOCKING
 from autosparse.tuner.search.trial import Step, Work
+from autosparse.tuner.space import spaces
 from autosparse.tuning import amortization
 from autosparse.tuning.confirmation import FINAL_SHARE, confirmed
 from autosparse.tuning.learned import training_domain_of
 from autosparse.tuning.memory.plan_lookup import (
     expected_gain,
-    gain_kind,
     recall,
     remember,
     remember_measured,
     supported,
 )
 from autosparse.tuning.rates.steps import measure_within
-from autosparse.tuning.solvers.candidates import make_space, search_for
+from autosparse.tuning.solvers.candidates import search_for
 from autosparse.tuning.trials.context import TuningContext
 from autosparse.tuning.trials.kernel_trial import KernelTrial
 from autosparse.tuning.trials.served import ServedTrial, served_of
@@ -80,8 +79,8 @@ def plan(
         return Decision(default_plan(EFFORT_IS_OFF))
     if context.problem.deterministic:
         return Decision(default_plan("deterministic: one kernel, one summation order"))
-    known = supported(context, recall(context))
-    if known is not None and known.satisfies(effort, budget_s):
+    known = recall(context)
+    if known is not None and (known := supported(context, known)) and known.satisfies(effort, budget_s):
         return adopt(context, known)
     if runs is not None:
         best, budget_s, refusal = _worth(context, runs=runs, effort=effort, budget_s=budget_s, clock=clock)
@@ -91,14 +90,14 @@ def plan(
         if known is not None and known.satisfies(effort, budget_s):
             return adopt(context, known)
     measure_within(context, budget_s, clock=clock)
-    make_space(context)  # first, so that the observed price of ranking excludes it
+    spaces.entrants(context.problem, context.supports)  # first, so that the observed price of ranking excludes it
     search = search_for(context, effort=effort, start=known.schedule if known else None, live=False)
     found = _raced(context, search, known, budget_s=budget_s, clock=clock, progress=progress)
     conclude(context, found)
     trial = served_of(search.incumbent)
     if trial is not None and not trial.ready:  # it was dropped to make room for another candidate when the budget ended
         trial.pack()
-    return Decision(found, trial, in_place_of(search))
+    return Decision(found, trial, served_of(search.in_place))
 
 
 def _raced(
@@ -119,9 +118,11 @@ def _raced(
         found_with = f"found with effort {known.effort} in {known.tune_s:.3g} s"
         not_remembered = f"the remembered plan was {found_with}, less than requested"
     search.divide = divider_of(context, effort=search.effort, budget_s=search_s, known=known, clock=clock)
-    learn = partial(observe, context)
     try:
-        found = tune(search, runner=context.runner, budget_s=search_s, clock=clock, progress=progress, observe=learn)
+        found = tune(
+            search, runner=context.runner, budget_s=search_s, clock=clock, progress=progress,
+            observe=lambda work, seconds: context.stats.observe(work.kind, seconds, work.units),
+        )  # fmt: skip
         found = confirmed(context, search, found, limit_s=budget_s * FINAL_SHARE, clock=clock)
         return dataclasses.replace(found, not_remembered=not_remembered)
     except BaseException as err:
@@ -133,26 +134,12 @@ def _raced(
         context.release()
 
 
-def in_place_of(search: Search) -> ServedTrial | None:
-    """Return the search's fastest kernel on the user's arrays, ready to run.
-
-    None if no such kernel won a race, or if the incumbent itself reads the user's arrays.
-    """
-    if (trial := served_of(search.in_place)) is None:
-        return None
-    if not trial.ready:
-        trial.pack()
-    return trial if trial.ready else None
-
-
 def adopt(context: TuningContext, known: Plan) -> Decision:
     """Make a remembered plan runnable; return the default kernel if that fails."""
     try:
-        loop = StepLoop(adoption(context, known))
-        perform(loop, runner=context.runner)
+        decision: Decision = perform(adoption(context, known), runner=context.runner)
     except TUNING_FAILURES as err:
         return Decision(_unusable(known, f"{type(err).__name__}: {err}"))
-    decision: Decision = loop.result
     return decision
 
 
@@ -236,22 +223,12 @@ def tiers(context: TuningContext, *, default_s: float, most: Effort, budget_s: f
     return [tier for effort, tier in found.items() if effort.rank <= most.rank]
 
 
-PRICED: Final = frozenset({"recall", "import", "rank", "space", "save", "hash", "rates"})
-"""Kinds of work whose price is updated after each run; trials update "build" and "pack" themselves."""
-
-
-def observe(context: TuningContext, work: Work, seconds: float) -> None:
-    """Update the price estimate of the kind of `work` by one run that took `seconds`; hashing is priced per byte."""
-    if work.kind in PRICED:
-        context.stats.observe(work.kind, seconds, context.problem.operand_bytes if work.kind == "hash" else 1.0)
-
-
 def conclude(context: TuningContext, found: Plan) -> None:
     """Store the plan `found` of a finished search, and record the fraction of time it saves."""
-    event("plan", found.why, schedule=found.text, seconds=found.tune_s)
+    event("plan", found.why, schedule=found.choice.text, seconds=found.tune_s)
     if found.effort == Effort.OFF.value or context.is_stale:
         return  # the result is not representative, so no later search should rely on it
     remember(context, found)
     if Effort(found.effort).rank >= Effort.MEASURE.rank:
         saved = 1.0 - found.measured_s / found.default_s if found.measured_s and found.default_s else 0.0
-        context.stats.gained(gain_kind(context.problem), saved)
+        context.stats.gained(context.problem.group, saved)

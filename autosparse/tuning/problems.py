@@ -20,30 +20,26 @@ if TYPE_CHECKING:
 
 
 def problem_of(operand: AnyOperand, state: DispatchState) -> Problem:
-    """Return the problem of `state`; its pattern is hashed when the hash is first read."""
-    options, target = state.options, target_of(state.options)
+    """Return the problem of `state`; its pattern is hashed when the hash is first read.
+
+    Its storage of A's values is "", a rounded type, or `DICTIONARY` (dictionary-encoded, CSR-VI). The option `storage`
+    allows rounding, for operations with float32. Dictionary encoding is for products with one vector, which are bound
+    by reading values, where one permutation of registers reads a small table.
+    """
+    options, target, abilities = state.options, target_of(state.options), OPS[state.operation].abilities
+    storage = ""
+    if options.storage and "storage" in abilities and state.dtype.name == SCALARS[options.storage].compute:
+        storage = options.storage
+    elif state.n_dense_cols == 1 and "slices" in abilities and ISAS[target.isa].has_table_permutation:
+        from autosparse._native.storage.dictionary import has_few_kinds
+
+        is_own = isinstance(operand, Operand) and operand.dtype == state.dtype
+        storage = DICTIONARY if is_own and has_few_kinds(operand.data[: operand.nnz]) else ""
     return Problem(
         operation=state.operation, pattern=operand.pattern, transposed=state.transposed,
         n_dense_cols=state.n_dense_cols, dtype=state.dtype.name, threads=options.threads or runtime_api.max_threads(),
-        deterministic=options.deterministic, target=target,
-        mode=getattr(operand, "mode", 0), storage=storage_of(operand, state, target),
+        deterministic=options.deterministic, target=target, mode=getattr(operand, "mode", 0), storage=storage,
     )  # fmt: skip
-
-
-def storage_of(operand: AnyOperand, state: DispatchState, target: Target) -> str:
-    """Return how A's values may be stored: "", a rounded type, or `DICTIONARY` (dictionary-encoded, CSR-VI).
-
-    The option `storage` allows rounding, for operations with float32. Dictionary encoding is for products with one
-    vector, which are bound by reading values, where one permutation of registers reads a small table.
-    """
-    abilities = OPS[state.operation].abilities
-    if state.options.storage and "storage" in abilities and state.dtype.name == SCALARS[state.options.storage].compute:
-        return state.options.storage
-    from autosparse._native.storage.dictionary import has_few_kinds
-
-    can_number = state.n_dense_cols == 1 and "slices" in abilities and ISAS[target.isa].has_table_permutation
-    is_own = isinstance(operand, Operand) and operand.dtype == state.dtype
-    return DICTIONARY if can_number and is_own and has_few_kinds(operand.data[: operand.nnz]) else ""
 
 
 def target_of(options: Options) -> Target:

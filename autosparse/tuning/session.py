@@ -13,7 +13,7 @@ from autosparse._native import memory
 from autosparse.config import Effort, Options
 from autosparse.core.composite import Schedule
 from autosparse.core.plan import Plan
-from autosparse.core.values import dataclass, field
+from autosparse.core.values import dataclass
 from autosparse.dispatch.protocols import FirstRace
 from autosparse.log import event
 from autosparse.targets.priors import number
@@ -21,16 +21,21 @@ from autosparse.tuner import Search
 from autosparse.tuner.search.loop import StepLoop
 from autosparse.tuner.search.outcome import plan_of
 from autosparse.tuner.search.trial import Sample, Steps, Work
+from autosparse.tuner.space import spaces
 from autosparse.tuning.amortization import UNKNOWN_GAIN
 from autosparse.tuning.confirmation import fastest_in_place, given_up, watch
 from autosparse.tuning.memory import notes
+from autosparse.tuning.memory.history import TuningStats
 from autosparse.tuning.memory.plan_lookup import expected_gain, is_allowed, recall, remember_measured, supported
 from autosparse.tuning.memory.sizes import LARGE_ENTRIES
-from autosparse.tuning.planner import adoption, conclude, default_plan, in_place_of
+from autosparse.tuning.planner import Decision, adoption, conclude, default_plan
 from autosparse.tuning.rates.steps import rates_step
-from autosparse.tuning.solvers.candidates import has_space, make_space, search_for
+from autosparse.tuning.solvers.candidates import search_for
 from autosparse.tuning.trials.context import TuningContext
 from autosparse.tuning.trials.served import ServedTrial, served_of
+
+TOO_FEW: Final = default_plan("not tuned: too few products so far to pay for it")
+"""Plan of a problem before its first search."""
 
 
 @dataclass(slots=True)
@@ -42,14 +47,13 @@ class TuningSession:
 
     make_context: Callable[[], TuningContext]
     effort: Effort
-    recall_price_s: float
-    hash_price_s: float
-    import_price_s: float
+    stats: TuningStats
+    operand_bytes: int
     runs_expected: Callable[[], float | None]  # read from the history of earlier processes
     total_runs: float | None = None  # from a hint or the history
     context: TuningContext | None = None
     search: Search | None = None
-    plan: Plan = field(default_factory=lambda: default_plan("not tuned: too few products so far to pay for it"))
+    plan: Plan = TOO_FEW
     incumbent: ServedTrial | None = None  # None: the default kernel
     in_place: ServedTrial | None = None  # serves where a packed copy does not pay; None: the default kernel serves
     recalled: ServedTrial | None = None  # served before the session began, and until it has an incumbent or is over
@@ -60,9 +64,12 @@ class TuningSession:
     _known: Plan | None = None
     is_finished: bool = False  # a plan exists, and only watching it is left to do
 
-    def finish(self, plan: Plan, incumbent: ServedTrial | None, in_place: ServedTrial | None = None) -> None:
-        """Adopt `plan`, found elsewhere, with its ready kernels; the session then only watches the incumbent."""
-        self.plan, self.incumbent, self.in_place, self.is_finished = plan, incumbent, in_place, True
+    def with_plan(self, context: TuningContext, found: Decision) -> TuningSession:
+        """Return this session with a plan that was found elsewhere; it then only watches the plan's kernel."""
+        return dataclasses.replace(
+            self, context=context, search=None, plan=found.plan, incumbent=found.trial, in_place=found.in_place,
+            is_finished=True,
+        )  # fmt: skip
 
     @property
     def is_at_work(self) -> bool:
@@ -131,9 +138,12 @@ class TuningSession:
         if self.is_finished:
             yield from self._watch()
             return
-        recall_s, hash_s = self.recall_price_s, self.hash_price_s
-        yield Work(kind="recall", price_s=recall_s, path_price_s=recall_s, do=self._look_back, in_advance=True)
-        yield Work(kind="hash", price_s=hash_s, path_price_s=hash_s + recall_s, do=self._identify, in_advance=True)
+        yield (recall := self.stats.work("recall", self._look_back, in_advance=True))
+        hash_s = self.stats.cost_estimates.price_s("hash", self.operand_bytes)
+        yield Work(
+            kind="hash", price_s=hash_s, units=self.operand_bytes, path_price_s=hash_s + recall.price_s,
+            do=self._identify, in_advance=True,
+        )  # fmt: skip
         assert self.context is not None
         if self._known is not None and not self._known.is_default:
             self.plan = default_plan("a remembered plan exists; it is loaded when products have paid for it")
@@ -160,11 +170,10 @@ class TuningSession:
         if self._known is not None and self._known.measured_s and self._known.default_s:
             self.gain = max(0.0, 1.0 - self._known.measured_s / self._known.default_s)
 
-    def _load(self, load: Callable[[], None]) -> Steps:
+    def _load(self, load: Callable[[], object]) -> Steps:
         """Yield one step that imports what building kernels needs; none if this process has imported it."""
         if "autosparse._native.kernels.implementations" not in sys.modules:
-            import_s = self.import_price_s
-            yield Work(kind="import", price_s=import_s, path_price_s=import_s, do=load, in_advance=True)
+            yield self.stats.work("import", load, in_advance=True)
 
     def _adopt(self, context: TuningContext, known: Plan) -> Steps:
         self.is_finished = True
@@ -173,18 +182,19 @@ class TuningSession:
         if decision.trial is not None or known.is_default:
             notes.note(context, known)
         if decision.trial is not None:
-            event("plan", "remembered", schedule=known.text)
+            event("plan", "remembered", schedule=known.choice.text)
 
     def _find(self, context: TuningContext, known: Plan | None) -> Steps:
-        make = partial(make_space, context)  # the first problem of a process also loads the modules of the space
+        # The first problem of a process also loads the modules of the space.
+        make = partial(spaces.entrants, context.problem, context.supports)
         yield from self._load(make)
-        if not has_space(context.problem):
-            space_s = context.stats.cost_estimates.price_s("space")
-            yield Work(kind="space", price_s=space_s, path_price_s=space_s, do=make, in_advance=True)
+        if not spaces.is_made(context.problem):
+            yield context.stats.work("space", make, in_advance=True)
         start = known.schedule if known else None
         self.search = search = search_for(context, effort=self.effort, live=True, start=start, unfinished=known)
         self._begin_with_winner(context, search)
         loop = StepLoop(search.steps())
+        loop.answer(None)
         memory.SCRATCH.hold()
         try:
             while (step := loop.pending) is not None:
@@ -195,11 +205,10 @@ class TuningSession:
             self.keep_unfinished()
             raise
         finally:
-            loop.close()
+            loop.steps.close()
             memory.SCRATCH.release()
             self._follow(context, search)
-        price_s = context.stats.cost_estimates.price_s("save")
-        yield Work(kind="save", price_s=price_s, path_price_s=0.0, do=self._save)
+        yield context.stats.work("save", self._save)
         yield from rates_step(context)
 
     def _begin_with_winner(self, context: TuningContext, search: Search) -> None:
@@ -222,7 +231,9 @@ class TuningSession:
         assert self.context is not None
         assert self.search is not None
         self.search.in_place = fastest_in_place(self.search)
-        self.in_place = in_place_of(self.search)
+        if (in_place := served_of(self.search.in_place)) is not None and not in_place.ready:
+            in_place.pack()
+        self.in_place = in_place if in_place is not None and in_place.ready else None
         self.plan, self.is_finished = plan_of(self.search, tune_s=self.tuning_s), True
         conclude(self.context, self.plan)
         notes.note(self.context, self.plan)

@@ -41,13 +41,11 @@ def session_of(live_tuner: LiveTuner, operand: AnyOperand) -> TuningSession:
         return _name_in_history(reference(), state)
 
     live_tuner.name_in_history = name
-    n_bytes = operand.structure_bytes + operand.nnz * state.dtype.itemsize
     session = TuningSession(
         make_context=lambda: context_of(_alive(reference), state),
         effort=options.effort,
-        recall_price_s=stats.cost_estimates.price_s("recall"),
-        hash_price_s=stats.cost_estimates.price_s("hash", n_bytes),
-        import_price_s=stats.cost_estimates.price_s("import"),
+        stats=stats,
+        operand_bytes=operand.structure_bytes + operand.nnz * state.dtype.itemsize,
         runs_expected=lambda: stats.runs_expected(name()),
         total_runs=float(options.runs) if options.runs is not None else None,
         early=state.early,

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from types import ModuleType
 from typing import Final
 
-from programlib import eigen, evolution, factors, fits, graphs, learning, solvers, written
+from programlib import building, eigen, evolution, factors, fits, graphs, learning, solvers, written
 from programlib.program import Program
 
 GROUPS: Final[Mapping[str, tuple[ModuleType, ...]]] = {
     "programs": (solvers, evolution, eigen, graphs, learning, factors),
     "sklearn": (fits,),
-    "written": (written,),
+    "written": (written, building),
 }
 """Modules of programs, by the benchmark that runs them by default."""
 PROGRAMS: Final[Mapping[str, Program]] = {

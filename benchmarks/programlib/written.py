@@ -329,6 +329,18 @@ class InSingle:
         return {name: _single(found) for name, found in self.prepare(toy).items()}
 
 
+def pairs(*rows: tuple[Callable[..., Any], str, Callable[[bool], Inputs]]) -> tuple[Program, ...]:
+    """Return a program in float32 and one in float64 for each (function, description, `prepare`)."""
+    return tuple(
+        Program(
+            name=f"{run.__name__}_{dtype}", what=f"{what}, {dtype}", run=run,
+            prepare=InSingle(prepare) if dtype == "float32" else prepare, rtol=1e-2 if dtype == "float32" else 1e-6,
+        )
+        for run, what, prepare in rows
+        for dtype in ("float32", "float64")
+    )  # fmt: skip
+
+
 _ROWS: Final = (
     (kmeans_tfidf, "k-means on tf-idf rows", words),
     (nearest_texts, "most similar documents, by blocks", words),
@@ -350,11 +362,4 @@ _ROWS: Final = (
     (assembly, "assembly per step", elements),
     (many_small, "many small matrices", small_systems),
 )
-PROGRAMS: Final = tuple(
-    Program(
-        name=f"{run.__name__}_{dtype}", what=f"{what}, {dtype}", run=run,
-        prepare=InSingle(prepare) if dtype == "float32" else prepare, rtol=1e-2 if dtype == "float32" else 1e-6,
-    )
-    for run, what, prepare in _ROWS
-    for dtype in ("float32", "float64")
-)  # fmt: skip
+PROGRAMS: Final = pairs(*_ROWS)

@@ -16,7 +16,6 @@ MAX_BYTES: Final = 1 << 18
 """Size in bytes at which the file is folded: 2,730 rows, which are read and searched in 0.1 ms."""
 VERSION: Final = 1
 """Version number in every row. Increase it when a field's meaning changes: rows of other versions are ignored."""
-KEY_BYTES: Final = 16
 ROW: Final = struct.Struct("<HHI16sQd56s")
 """Layout of a row: version, kind, CRC-32 of the rest, key, process token, date, and 56 bytes of payload."""
 _SPENT: Final = struct.Struct("<QIIddddQ")

@@ -12,6 +12,7 @@ from autosparse._native import runtime_api
 from hypothesis import given
 
 import autosparse
+from tests.covering import covering
 from tests.ops.test_spgemm import on_several_threads, raw_csr
 
 needs_runtime = pytest.mark.skipif(not runtime_api.available, reason="the C runtime was not built")
@@ -83,9 +84,11 @@ def test_indices_out_of_bounds_raise() -> None:
         A.tocsc()
 
 
-@pytest.mark.parametrize("cls", ["csr_array", "csc_array", "csr_matrix", "csc_matrix"])
-@pytest.mark.parametrize("shape", [(7, 5), (3, 8), (0, 3), (3, 0), (1, 1)])
-@pytest.mark.parametrize("dtype", ["bool", "int8", "uint64", "float32", "float64", "complex128"])
+@covering(
+    dtype=["bool", "int8", "uint64", "float32", "float64", "complex128"],
+    shape=[(7, 5), (3, 8), (0, 3), (3, 0), (1, 1)],
+    cls=["csr_array", "csc_array", "csr_matrix", "csc_matrix"],
+)
 def test_dense_results_are_those_of_scipy(cls, shape, dtype):
     """Compare dtype, order and class, for matrices with duplicates and room behind the last entry."""
     values = (np.random.default_rng(3).random(shape) > 0.4).astype(dtype)

@@ -11,6 +11,7 @@ import scipy.sparse as sps
 import autosparse
 from autosparse import errors
 from autosparse.dispatch import executor
+from tests.covering import covering
 
 CLASSES = ("csr_array", "csc_array", "csr_matrix", "csc_matrix")
 
@@ -30,10 +31,7 @@ OUTS = {
 }
 
 
-@pytest.mark.parametrize("name", CLASSES)
-@pytest.mark.parametrize("layout", OUTS)
-@pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "i4", "g"])
-@pytest.mark.parametrize("columns", [None, 0, 1, 5])
+@covering(columns=[None, 0, 1, 5], dtype=["f4", "f8", "c8", "i4", "g"], layout=OUTS, name=CLASSES)
 def test_out_holds_the_product_and_is_returned(name: str, layout: str, dtype: str, columns: int | None) -> None:
     A = matrix(name, dtype)
     B = (np.random.default_rng(0).random((9,) if columns is None else (9, columns)) * 9).astype(dtype)

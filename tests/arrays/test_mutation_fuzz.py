@@ -189,7 +189,7 @@ def test_the_fuzz_finds_a_guard_that_tolerates_one_alias(packed: PackedCopies, m
 
     def lax(arrays: Any) -> mutation_guard.Anchors:
         anchors = right(arrays)
-        return anchors._replace(expected=anchors.expected + 1)
+        return mutation_guard.Anchors(anchors.arrays, anchors.expected + 1, anchors.n_beneath)
 
     monkeypatch.setattr(mutation_guard, "anchors_of", lax)
     monkeypatch.setattr(

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import autosparse
 from autosparse.dispatch.pairs import MIN_WORK
 from autosparse.errors import ShapeError, StructureError
+from tests.covering import covering
 
 CLASSES = ("csr_array", "csc_array", "csr_matrix", "csc_matrix")
 NATIVE = ("f4", "f8", "c8", "c16")
@@ -105,9 +106,7 @@ LAYOUTS = {
 }
 
 
-@pytest.mark.parametrize("name", CLASSES)
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("columns", [None, 0, 1, 2, 17])
+@covering(columns=[None, 0, 1, 2, 17], layout=LAYOUTS, name=CLASSES)
 def test_every_layout_of_B(name: str, layout: str, columns: int | None) -> None:
     ours, theirs = pair(name, random(13, 10))
     B = np.random.default_rng(0).random(10 if columns is None else (10, columns))
@@ -191,9 +190,7 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("name", CLASSES)
-@pytest.mark.parametrize("case", WRONG)
-@pytest.mark.parametrize("side", ["A @ B", "B @ A"])
+@covering(side=["A @ B", "B @ A"], case=WRONG, name=CLASSES)
 def test_errors_are_scipys(name: str, case: str, side: str) -> None:
     def outcome(A: Any) -> Any:
         B = WRONG[case]()
@@ -276,9 +273,11 @@ def test_values_of_a_dtype_that_scipy_multiplies_come_and_go() -> None:
             A @ np.ones(5)
 
 
-@pytest.mark.parametrize("fmt", ["csr", "csc"])
-@pytest.mark.parametrize("left", ["bool", "int8", "uint16", "int64", "float32", "float64", "longdouble", "complex64"])
-@pytest.mark.parametrize("right", ["bool", "int32", "uint64", "float32", "float64", "longdouble", "complex128"])
+@covering(
+    right=["bool", "int32", "uint64", "float32", "float64", "longdouble", "complex128"],
+    left=["bool", "int8", "uint16", "int64", "float32", "float64", "longdouble", "complex64"],
+    fmt=["csr", "csc"],
+)
 def test_large_products_of_two_dtypes_are_those_of_scipy(left, right, fmt):
     """Compare dtype, class and order with SciPy's; the values of A must not change."""
     rng = np.random.default_rng(4)

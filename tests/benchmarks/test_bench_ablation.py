@@ -14,8 +14,8 @@ import scipy.sparse
 from autosparse.tuner.research.collect.operations import OPS, Op
 from autosparse.tuner.research.generators.base import generate
 from autosparse.tuner.research.generators.coordinates import Coordinates
-from autosparse.tuner.search.neighbours import neighbours
 from autosparse.tuner.space import spaces
+from autosparse.tuner.space.neighbours import neighbours
 from peerlib.parts import Part, PartSearch, base_schedule, format_part, kernels_of, schedule_part, under, whole
 from peerlib.records import ResultFile
 

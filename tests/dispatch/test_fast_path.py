@@ -11,6 +11,7 @@ import autosparse as asp
 from autosparse.config import decisive_options
 from autosparse.dispatch import fast_path
 from autosparse.errors import ShapeError
+from tests.covering import covering
 from tests.dispatch.entries import on_the_short_way, opened
 from tests.tuning.forcing import close, dense, force, make, schedule_of, state_of
 
@@ -20,10 +21,12 @@ pytestmark = [
 ]
 
 
-@pytest.mark.parametrize("columns", [None, 1, 3, 32, 200])
-@pytest.mark.parametrize("fmt", ["csr", "csc"])
-@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
-@pytest.mark.parametrize("index", [np.int32, np.int64])
+@covering(
+    index=["int32", "int64"],
+    dtype=["float32", "float64", "complex64", "complex128"],
+    fmt=["csr", "csc"],
+    columns=[None, 1, 3, 32, 200],
+)
 def test_products_are_those_of_scipy(columns, fmt, dtype, index, long_way):
     plain = make(57, 91, dtype=dtype, fmt=fmt)
     plain.indices, plain.indptr = plain.indices.astype(index), plain.indptr.astype(index)

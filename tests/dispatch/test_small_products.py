@@ -11,6 +11,7 @@ import autosparse as asp
 from autosparse.dispatch import executor
 from autosparse.errors import StructureError
 from autosparse.operands.csr import NOT_SMALL_NS
+from tests.covering import covering
 from tests.tuning.forcing import close, dense, force, make, schedule_of, state_of
 
 pytestmark = pytest.mark.skipif(
@@ -88,9 +89,7 @@ LAYOUTS = {
 }
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
-@pytest.mark.parametrize("columns", [None, 1, 2, 17])
+@covering(columns=[None, 1, 2, 17], dtype=["float32", "float64", "complex64", "complex128"], layout=LAYOUTS)
 def test_dense_operands_of_any_layout_are_read(columns, dtype, layout, served):
     """Compute by the path of small products and by that of large ones."""
     plain = make(40, 60, dtype=dtype)

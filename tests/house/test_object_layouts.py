@@ -32,7 +32,6 @@ PROC: Final = Counter({
     ("cache/trust.py", "uid_map"): 1,  # whether root here is root of the machine
     ("_native/runtime/hooks.h", "cgroup"): 1,  # limit of processors
     ("_native/runtime/threads/limits.c", "cgroup"): 1,
-    ("_native/runtime/threads/waiting.c", "cgroup"): 1,
     ("_native/runtime/threads/waiting.c", "task"): 2,  # delays of the threads of the pool
     ("_native/runtime/threads/waiting.h", "task"): 1,
 })  # fmt: skip

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import autosparse as asp
+from tests.covering import covering
 
 pytestmark = pytest.mark.skipif(not runtime_api.available, reason="needs the C runtime")
 
@@ -56,9 +57,7 @@ def agree(ours: Any, theirs: Any, b: Any, x0: Any = None, tolerance: float = 1e-
     np.testing.assert_allclose(x, y, rtol=0, atol=1e3 * tolerance * np.abs(y).max(initial=0))
 
 
-@pytest.mark.parametrize("code", "fdFD")
-@pytest.mark.parametrize("n", [1, 2, 5, 12, 40])
-@pytest.mark.parametrize("restart", [None, 1, 7, 1000])
+@covering(restart=[None, 1, 7, 1000], n=[1, 2, 5, 12, 40], code="fdFD")
 def test_sizes_and_restarts(code: str, n: int, restart: int | None) -> None:
     single = code in "fF"
     S, b = grid(n, code=code), right_side(n * n, code)

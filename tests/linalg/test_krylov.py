@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import autosparse as asp
+from tests.covering import covering
 
 pytestmark = [
     pytest.mark.skipif(not runtime_api.available, reason="needs the C runtime"),
@@ -98,9 +99,7 @@ def test_preconditioners(name: str, kind: str) -> None:
         agree(name, asp.csr(S), S, right_side(225), x0, slack=1 + (name in ("cgs", "bicgstab")), M=M, rtol=1e-6)
 
 
-@pytest.mark.parametrize("name", SOLVERS)
-@pytest.mark.parametrize("a", ["f", "d", "F", "D", "i", "l"])
-@pytest.mark.parametrize("b", ["f", "d", "F", "D", "i", ">f"])
+@covering(b=["f", "d", "F", "D", "i", ">f"], a=["f", "d", "F", "D", "i", "l"], name=SOLVERS)
 def test_dtypes(name: str, a: str, b: str) -> None:
     if name == "minres" and {a, b} & set("FD"):
         return  # SciPy's function computes complex systems

@@ -12,8 +12,7 @@ from autosparse._native import python_objects, runtime_api
 
 import autosparse as asp
 from autosparse.dispatch import state as dispatch_state
-from autosparse.linalg.operators import product_of
-from autosparse.linalg.product_sweeps import ColumnProductSweep, ProductSweep
+from autosparse.linalg.operators import ColumnProductSweep, ProductSweep, product_of
 from autosparse.linalg.sweeps import ColumnSweep, Combine, Dot, Sweep
 from tests.native.hooks import on_several_threads
 
@@ -91,9 +90,7 @@ def test_the_fused_sweep_has_the_bits_of_a_separate_one(code: str, has_long_row:
 @pytest.mark.skipif(python_objects.FastCall is None, reason="needs the extension module")
 @pytest.mark.parametrize("code", ["f", "d", "D"])
 @pytest.mark.parametrize("k", [2, 8, 19])
-def test_fused_columns_have_the_bits_of_separate_ones(
-    monkeypatch: pytest.MonkeyPatch, code: str, k: int
-) -> None:
+def test_fused_columns_have_the_bits_of_separate_ones(monkeypatch: pytest.MonkeyPatch, code: str, k: int) -> None:
     A, X, U = matrix(code, has_long_row=k == 8), made((LONG, k), code, 1), made((N_ROWS, k), code, 2)
     by = made(k, code, 3)
     wanted, out = np.empty((N_ROWS, k), code), np.empty((N_ROWS, k), code)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import autosparse
 from autosparse import _native
 from autosparse.core.formats import STORED_VALUES, Format
+from tests.covering import covering
 from tests.native import cases
 from tests.native.test_pack import DTYPES, GENERIC, NATIVE
 from tests.native.test_slices import FORMATS, held_by, matrices
@@ -108,10 +109,12 @@ def test_refresh_works_without_memory_for_positions() -> None:
     assert packed.nbytes == before + 4 * taken.pattern.nnz
 
 
-@pytest.mark.parametrize("dtype", ["uint8", "uint16", *DTYPES])
-@pytest.mark.parametrize("to", [None, "int32", "int64"])
-@pytest.mark.parametrize("origin", [None, "int32", "int64"])
-@pytest.mark.parametrize("threads", [1, 3])
+@covering(
+    threads=[1, 3],
+    origin=[None, "int32", "int64"],
+    to=[None, "int32", "int64"],
+    dtype=["uint8", "uint16", *DTYPES],
+)
 def test_every_type_of_value_and_index(dtype: str, to: str | None, origin: str | None, threads: int) -> None:
     rng = np.random.default_rng(0)
     n = 50_000

@@ -9,6 +9,7 @@ from autosparse._native import runtime_api
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.covering import covering
 from tests.native.runtime_cases import forced, isas, needs_runtime, patterns, values
 
 pytestmark = needs_runtime
@@ -85,10 +86,7 @@ def test_check_finds_each_fault(index_dtype, threads):
     assert fault(indices_=[0, 3, 1, 1, 2, 99, -5]) is None  # spare room beyond indptr[-1]
 
 
-@pytest.mark.parametrize("threads", [1, 4])
-@pytest.mark.parametrize("index_dtype", ["int32", "int64"])
-@pytest.mark.parametrize("dtype", ["float32", "float64", "complex128"])
-@pytest.mark.parametrize("name", PATTERNS)
+@covering(name=PATTERNS, dtype=["float32", "float64", "complex128"], index_dtype=["int32", "int64"], threads=[1, 4])
 def test_transpose_is_scipys_tocsc(name, dtype, index_dtype, threads):
     A = PATTERNS[name].astype(dtype)
     A.data = values(np.random.default_rng(2), A.nnz, dtype)

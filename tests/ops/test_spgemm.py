@@ -340,3 +340,12 @@ def test_results_are_copied_where_the_pool_is_turned_off() -> None:
     A = sps.random_array((3_000, 3_000), density=8 / 3_000, rng=np.random.default_rng(0), format="csr")
     with autosparse.options(output_pool_bytes=0):
         assert_identical(autosparse.csr_array(A) @ A, A @ A)
+
+
+def test_results_are_cut_where_the_first_rows_are_longest() -> None:
+    n = 60_000
+    lengths = np.ones(n, np.int64)
+    lengths[:200] = 2_000  # an estimate from the first rows is nine times too high
+    indptr = np.append(0, np.cumsum(lengths)).astype(np.int32)
+    A = sps.csr_array((np.ones(indptr[-1]), np.arange(indptr[-1], dtype=np.int32) % n, indptr), shape=(n, n))
+    assert_identical(autosparse.csr_array(A) @ A, A @ A)

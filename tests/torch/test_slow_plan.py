@@ -39,11 +39,9 @@ def test_a_slow_plan_is_given_up(*, transposed: bool) -> None:
             decision = planner.adopt(context, plan)
             assert decision.trial is not None
             live_tuner = live_tuner_of(state, ours)
-            session = session_of(live_tuner, ours)
-            session.context = context
-            live_tuner.install(session, decision.plan, decision.trial)
+            live_tuner.install(session_of(live_tuner, ours).with_plan(context, decision))
         for _ in range(400):
             left @ B
-            if session.incumbent is None:
+            if live_tuner.session.incumbent is None:
                 return
         raise AssertionError("a slow kernel still serves")

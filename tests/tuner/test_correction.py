@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 from autosparse.tuner import Search, tune
+from autosparse.tuner.analytic import residuals
 from autosparse.tuner.analytic.matmul import Proposal
-from autosparse.tuner.search import residual_model
-from autosparse.tuner.search.residual_model import next_best
+from autosparse.tuner.analytic.residuals import next_best
 from autosparse.tuner.search.search import BLOCKING, LIVE
 from autosparse.tuner.space import families as space
 from hypothesis import given
@@ -119,9 +119,7 @@ def test_elimination_equals_lapack(n: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     root, right = rng.standard_normal((n, n)), rng.standard_normal(n)
     matrix = root @ root.T + np.eye(n)
-    np.testing.assert_allclose(
-        residual_model._solved(matrix, right), np.linalg.solve(matrix, right), rtol=1e-8, atol=1e-10
-    )
+    np.testing.assert_allclose(residuals._solved(matrix, right), np.linalg.solve(matrix, right), rtol=1e-8, atol=1e-10)
 
 
 def test_corrections_call_no_lapack(monkeypatch: pytest.MonkeyPatch) -> None:

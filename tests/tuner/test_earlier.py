@@ -6,7 +6,7 @@ import random
 
 import pytest
 from autosparse.tuner.search.earlier import MAX_EARLIER, Earlier, Ratio
-from autosparse.tuner.search.loop import StepLoop, perform
+from autosparse.tuner.search.loop import perform
 from autosparse.tuner.search.outcome import plan_of
 from autosparse.tuner.search.race import RaceRule
 from autosparse.tuner.search.search import LIVE, Search
@@ -36,9 +36,7 @@ def begun(factory: FakeFactory, known: Plan | None) -> Search:
 def a_process(factory: FakeFactory, known: Plan | None, *, budget_s: float) -> tuple[Search, Plan]:
     """Search for `budget_s` seconds of the factory's clock, then end; return the search and its plan."""
     search = begun(factory, known)
-    loop = StepLoop(search.steps())
-    perform(loop, runner=factory.run_of, budget_s=budget_s, clock=factory.clock)
-    loop.close()
+    perform(search.steps(), runner=factory.run_of, budget_s=budget_s, clock=factory.clock)
     return search, plan_of(search, tune_s=0.0)
 
 

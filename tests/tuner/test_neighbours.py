@@ -7,9 +7,9 @@ import dataclasses
 import numpy as np
 import pytest
 import scipy.sparse
-from autosparse.tuner.search.neighbours import neighbours
 from autosparse.tuner.space import families as space
 from autosparse.tuner.space import spaces
+from autosparse.tuner.space.neighbours import neighbours
 
 from autosparse import _native
 from autosparse.core.pattern import Pattern, TensorPattern

@@ -11,11 +11,11 @@ import pytest
 import scipy.sparse
 from autosparse.tuner import Search, tune
 from autosparse.tuner.search.cost_estimates import DEFAULT_RATES_S, CostEstimates, RunningMean
-from autosparse.tuner.search.neighbours import neighbours
 from autosparse.tuner.search.outcome import plan_of
 from autosparse.tuner.search.search import BLOCKING, LIVE, SearchStyle
 from autosparse.tuner.search.trial import Sample
 from autosparse.tuner.space import families as space
+from autosparse.tuner.space.neighbours import neighbours
 from hypothesis import given
 from hypothesis import strategies as st
 

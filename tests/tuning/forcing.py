@@ -53,9 +53,7 @@ def force(A: Any, schedule: SuperSchedule, *, columns: int = 1) -> KernelTrial:
     )
     assert decision.trial is not None, decision.plan.why
     live_tuner = live_tuner_of(state, operand)
-    session = session_of(live_tuner, operand)
-    session.context = context
-    live_tuner.install(session, decision.plan, decision.trial)
+    live_tuner.install(session_of(live_tuner, operand).with_plan(context, decision))
     return decision.trial
 
 
@@ -116,8 +114,7 @@ def slow_others(monkeypatch: Any) -> None:
     )
     monkeypatch.setattr(candidates, "BLOCKING", no_others)
     monkeypatch.setattr(candidates, "proposer_of", lambda context, live: None)
-    for name in ("_always", "_in_place"):
-        monkeypatch.setattr(candidates, name, lambda context, live=False: [])
+    monkeypatch.setattr(candidates, "_always", lambda context, live: [])
     runner, served = contexts.TuningContext.runner, contexts.TuningContext.served
 
     def slow(run: Any, trial: Any) -> Any:

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 import scipy.sparse as sps
 from autosparse._native import runtime_api
-from autosparse.tuner.search.loop import StepLoop, perform
+from autosparse.tuner.search.loop import perform
+from autosparse.tuner.space import spaces
 
 import autosparse as asp
 from autosparse import _native
 from autosparse.config import Effort
 from autosparse.dispatch import executor
-from autosparse.tuning import planner
 from autosparse.tuning.live import LiveTuner
 from autosparse.tuning.setup import context_of, session_of
 from autosparse.tuning.solvers import candidates
@@ -36,7 +36,7 @@ def test_making_the_space_is_a_step_of_its_own_once_per_process(monkeypatch: pyt
     It takes ten times as long; timed together, it would inflate the cost estimate of ranking.
     """
     assert _native.supports, "what kernels need is loaded: the first of a process makes the space with it"
-    monkeypatch.setattr(candidates, "_spaces", set())
+    monkeypatch.setattr(spaces, "_made", set())
     kinds = [_steps_until_ranked(matrix(seed)) for seed in range(2)]
     assert kinds[0].count("space") == 1
     assert kinds[0].index("space") < kinds[0].index("rank")
@@ -44,19 +44,14 @@ def test_making_the_space_is_a_step_of_its_own_once_per_process(monkeypatch: pyt
 
 
 def test_a_tuning_that_was_asked_for_makes_the_space_before_ranking_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(candidates, "_spaces", set())
+    monkeypatch.setattr(spaces, "_made", set())
     had = []
-    original = planner.observe
+    original = spaces.entrants
     monkeypatch.setattr(
-        planner,
-        "observe",
-        lambda context, work, seconds: (
-            had.append(candidates.has_space(context.problem)) or original(context, work, seconds)
-        ),
+        spaces, "entrants", lambda problem, supports: had.append(spaces.is_made(problem)) or original(problem, supports)
     )
     matrix().tune(effort="estimate")
-    assert had
-    assert all(had)
+    assert had[:2] == [False, True], "ranking finds the space that was made before it"
 
 
 @pytest.mark.parametrize("live", [False, True])
@@ -67,9 +62,7 @@ def test_without_a_compiler_only_kernels_that_exist_are_tried(live: bool, monkey
     monkeypatch.setattr(TuningContext, "compiler_id", lambda self: "none")
     context = context_of(A._cell, state_of(A))
     search = candidates.search_for(context, effort=Effort.MEASURE, live=live)
-    loop = StepLoop(search.steps())
-    perform(loop, runner=context.runner, budget_s=20.0)
-    loop.close()
+    perform(search.steps(), runner=context.runner, budget_s=20.0)
     assert search.trials, "precompiled kernels are candidates"
     missing = [one for one in search.trials if one.schedule is not None and not context.is_built(one.schedule)]
     assert len(missing) <= 1, "one names the missing compiler"

@@ -152,12 +152,12 @@ def in_service(clock: FakeClock, default_s: float, incumbent_s: float) -> tuple[
     """Return a finished session and its incumbent."""
     incumbent = FakeTrial(SuperSchedule(), clock, incumbent_s, packed=True)
     session = TuningSession(
-        make_context=lambda: None, effort=asp.get_options().effort, recall_price_s=0.0, hash_price_s=0.0,
-        import_price_s=0.0, runs_expected=lambda: None,
+        make_context=lambda: None, effort=asp.get_options().effort, stats=None, operand_bytes=0,
+        runs_expected=lambda: None,
     )  # type: ignore[arg-type, return-value]  # fmt: skip
     session.context = lambda choice: FakeTrial(choice.schedule, clock, default_s)  # type: ignore[assignment]
     plan = Plan(choice=choice_of(SuperSchedule()), why="", default_s=default_s, measured_s=incumbent_s)
-    session.finish(plan, incumbent)  # type: ignore[arg-type]
+    session.plan, session.incumbent, session.is_finished = plan, incumbent, True  # type: ignore[assignment]
     return session, incumbent
 
 

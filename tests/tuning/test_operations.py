@@ -9,8 +9,8 @@ import pytest
 import scipy.sparse as sps
 from autosparse._native import runtime_api
 from autosparse.tuner.analytic.models import statistics_model
-from autosparse.tuner.search.neighbours import neighbours
 from autosparse.tuner.space import spaces
+from autosparse.tuner.space.neighbours import neighbours
 
 import autosparse as asp
 from autosparse import _native
@@ -37,9 +37,7 @@ def force(operand: Any, schedule: SuperSchedule, *, columns: int, operation: str
     decision = planner.adopt(context, plan)
     assert decision.trial is not None, decision.plan.why
     live_tuner = live_tuner_of(state, operand)
-    session = session_of(live_tuner, operand)
-    session.context = context
-    live_tuner.install(session, decision.plan, decision.trial)
+    live_tuner.install(session_of(live_tuner, operand).with_plan(context, decision))
     return state
 
 

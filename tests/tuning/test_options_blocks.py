@@ -19,7 +19,7 @@ from autosparse.core.solver import choice_of
 from autosparse.dispatch import executor, fast_path
 from autosparse.dispatch import state as states
 from autosparse.operands import csr
-from autosparse.tuning import live
+from autosparse.tuning import planner
 from tests.tuning.forcing import close, dense, force, make, schedule_of, state_of, until
 from tests.tuning.test_service import install
 
@@ -207,8 +207,8 @@ def test_plans_found_without_a_cache_are_never_written(tmp_path: Path, monkeypat
             A @ x
         state = state_of(A)
         if state.live_tuner.session.incumbent is not None:  # a later change of the plan is not written either
-            state.live_tuner.session.plan = live.planner.default_plan("x")
-            live.planner.conclude(state.live_tuner.session.context, state.live_tuner.session.plan)
+            state.live_tuner.session.plan = planner.default_plan("x")
+            planner.conclude(state.live_tuner.session.context, state.live_tuner.session.plan)
         assert not plans_of(tmp_path)
 
 

@@ -25,10 +25,12 @@ from autosparse.config import get_options
 from autosparse.core.pattern import Pattern
 from autosparse.core.problem import Problem
 from autosparse.core.target import Target
+from autosparse.tuning.memory.history import TuningStats
 from autosparse.tuning.rates import probing, record, steps
-from autosparse.tuning.rates.probed import ProbedRates
+from autosparse.tuning.rates.probed import ProbedRates, RatesInUse
 from autosparse.tuning.rates.probing import measured_rates
 from autosparse.tuning.rates.scaling import comparable, rounded
+from autosparse.tuning.trials.context import TuningContext
 from tests.tuner.fakes import FakeClock
 
 UNKNOWN = Target(
@@ -216,7 +218,7 @@ def test_another_number_of_threads_is_measured_by_itself(store, scripted, monkey
 
 def test_a_processor_of_the_shipped_table_is_not_measured(store, scripted):
     found = record.measure_if_wanted(get_options(), SHIPPED_XEON, store)
-    assert found == record.RatesInUse(None, record.machine_threads(), "shipped for this processor")
+    assert found == RatesInUse(None, record.machine_threads(), "shipped for this processor")
     assert not scripted
 
 
@@ -355,7 +357,9 @@ class FakeContext:
         self.cost_estimates = self
         self.observed: list[tuple[str, float]] = []
 
-    def price_s(self, kind: str) -> float:
+    rates, work = TuningContext.rates, TuningStats.work
+
+    def price_s(self, kind: str, units: float = 1.0) -> float:
         return 0.03
 
     def observe(self, kind: str, seconds: float) -> None:

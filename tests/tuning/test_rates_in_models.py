@@ -11,8 +11,13 @@ from autosparse.tuner.features.setting import MachineRates
 from autosparse.tuner.space import spaces
 
 from autosparse import _native
+from autosparse.tuning.rates.probed import ProbedRates, RatesInUse
 from autosparse.tuning.rates.scaling import SHIPPED, comparable, model_rates, references, rounded
 from tests.tuning.test_rates import SHIPPED_XEON, TRUE, UNKNOWN, measured, problem
+
+
+def used(rates: ProbedRates | None, threads: int) -> RatesInUse:
+    return RatesInUse(rates, threads, "given")
 
 
 def test_the_reference_machine_has_the_shipped_rates():
@@ -20,16 +25,16 @@ def test_the_reference_machine_has_the_shipped_rates():
     there = dataclasses.replace(problem(threads=2), target=dataclasses.replace(SHIPPED_XEON, isa="avx512"))
     shipped_rates, probed = references()
     assert dataclasses.replace(comparable(probed), start_s=0.0) == shipped_rates
-    (core, vector), (shipped_core, shipped_vector) = model_rates(there, shipped_rates, 2), SHIPPED
+    (core, vector), (shipped_core, shipped_vector) = model_rates(there, used(shipped_rates, 2)), SHIPPED
     for found, shipped in ((core, shipped_core), (vector, shipped_vector)):
         for name, value in dataclasses.asdict(shipped).items():
             assert getattr(found, name) == pytest.approx(value), name
-    assert model_rates(there, None, 2) == SHIPPED
+    assert model_rates(there, used(None, 2)) == SHIPPED
 
 
 def test_memory_that_threads_share_costs_more_per_thread():
     """Check that a machine whose threads share one memory ranks by less bandwidth per thread than one thread has."""
-    one, four = (model_rates(problem(threads=n), TRUE, 4)[0] for n in (1, 4))
+    one, four = (model_rates(problem(threads=n), used(TRUE, 4))[0] for n in (1, 4))
     assert one.memory > four.memory
     assert one.memory / SHIPPED[0].memory == pytest.approx(TRUE.core_memory / (references()[0].memory / 1.7))
 
@@ -42,6 +47,6 @@ def test_the_same_plan_comes_out_in_nine_of_ten_measurements(n_dense_cols):
     best = []
     for seed in range(10):
         rates = rounded(comparable(measured(noise=0.15, seed=seed).rates), MachineRates.typical(UNKNOWN))
-        times_s = statistics_model(one, model_rates(one, rates, 4)).rank(one, schedules)
+        times_s = statistics_model(one, model_rates(one, used(rates, 4))).rank(one, schedules)
         best.append(int(np.argmin(times_s)))
     assert max(map(best.count, best)) >= 9, best

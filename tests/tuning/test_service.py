@@ -39,9 +39,7 @@ def install(A: Any, plan: Plan) -> Any:
     context = context_of(operand, state)
     decision = planner.adopt(context, plan)
     live_tuner = live_tuner_of(state, operand)
-    session = session_of(live_tuner, operand)
-    session.context = context
-    live_tuner.install(session, decision.plan, decision.trial, decision.in_place)
+    live_tuner.install(session_of(live_tuner, operand).with_plan(context, decision))
     return decision.trial
 
 

@@ -117,9 +117,9 @@ def test_a_slow_plan_of_another_operation_is_given_up() -> None:
         A.tune("sddmm", columns=8, effort="estimate")
         live_tuner = state_for(A._cell, A._cell.rows, 8, False, operation="sddmm").live_tuner
         context = live_tuner.session.context
-        trial = planner.adopt(context, Plan(choice=choice_of(space.schedule("sddmm", *BLOCKS, tile=8)), why="")).trial
-        assert trial is not None
-        live_tuner.install(live_tuner.session, Plan(choice=choice_of(trial.schedule), why=""), trial)
+        found = planner.adopt(context, Plan(choice=choice_of(space.schedule("sddmm", *BLOCKS, tile=8)), why=""))
+        assert found.trial is not None
+        live_tuner.install(live_tuner.session.with_plan(context, found))
         for _ in range(400):
             autosparse.sddmm(A, X, X.T)
             if live_tuner.session.incumbent is None:

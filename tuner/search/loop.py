@@ -1,6 +1,6 @@
-"""Loop that performs the steps of a search, at once within a budget (`tune`) or one by one (`autosparse.tuning.live`).
+"""Perform the steps of a search, at once within a budget (`tune`) or one by one (`StepLoop`).
 
-A generator yields steps (`Search.steps`, `autosparse.tuning.session`), and the loop sends back the seconds of each.
+A generator yields steps (`Search.steps`, `autosparse.tuning.session`) and is sent the seconds of each.
 `autosparse.tuning.live` performs a step after a product once earlier products have paid for it.
 """
 
@@ -9,12 +9,13 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Generator
-from typing import Any, Protocol
+from contextlib import closing
+from typing import Any, Final, Protocol
 
 from autosparse.tuner.search.outcome import plan_of
 from autosparse.tuner.search.race import timed_s
 from autosparse.tuner.search.search import Search
-from autosparse.tuner.search.trial import Pause, Step, Trial, Work, name_of
+from autosparse.tuner.search.trial import Pause, Sample, Step, Steps, Trial, Work, name_of
 
 from autosparse.core.plan import Plan
 from autosparse.core.solver import Choice
@@ -23,28 +24,25 @@ Progress = Callable[[float, str], None]  # (share of the budget used, current ac
 Observe = Callable[[Work, float], None]  # (performed work, seconds)
 
 
+START: Final = Pause(n_calls=0)
+"""Pending step of a loop that has not begun; its answer starts the generator."""
+
+
 class StepLoop:
-    """Runner of the steps that a generator yields: `pending` is the next one, `result` the generator's return value."""
+    """Runner of the steps that a generator yields: `pending` is the next one. The first answer starts the generator."""
 
-    __slots__ = ("_steps", "pending", "result")
+    __slots__ = ("pending", "steps")
 
-    def __init__(self, steps: Generator[Step, float | None, Any]) -> None:  # Any: the generator's result type
-        self._steps = steps
-        self.pending: Step | None = None
-        self.result: Any = None
-        self.answer(None)  # starts the generator
+    def __init__(self, steps: Steps) -> None:
+        self.steps = steps
+        self.pending: Step | None = START
 
     def answer(self, seconds: float | None) -> None:
         """Send the seconds of the pending step to the generator and receive the next step."""
         try:
-            self.pending = self._steps.send(seconds)
-        except StopIteration as end:
-            self.pending, self.result = None, end.value
-
-    def close(self) -> None:
-        """Close the generator and drop the pending step."""
-        self.pending = None
-        self._steps.close()
+            self.pending = self.steps.send(seconds)
+        except StopIteration:
+            self.pending = None
 
 
 def done(work: Work, clock: Callable[[], float], observe: Observe | None) -> float:
@@ -65,33 +63,36 @@ class Runner(Protocol):
 
 
 def perform(
-    loop: StepLoop, *, runner: Runner, budget_s: float = math.inf, clock: Callable[[], float] = time.perf_counter,
-    progress: Progress | None = None, observe: Observe | None = None,
-) -> None:  # fmt: skip
-    """Perform the steps of `loop` in a row until none is left or about `budget_s` seconds have passed.
+    steps: Generator[Step, float | None, Any], *, runner: Runner, budget_s: float = math.inf,
+    clock: Callable[[], float] = time.perf_counter, progress: Progress | None = None, observe: Observe | None = None,
+) -> Any:  # fmt: skip
+    """Perform `steps` in a row until none is left or about `budget_s` seconds have passed, then close the generator.
 
-    A step whose expected cost exceeds the remaining time ends the loop, unless the step is optional, in which case it
-    is skipped.
+    Return the generator's result; None if the budget ended it. A step whose expected cost exceeds the remaining time
+    ends it, unless the step is optional, in which case it is skipped.
     """
     end_s, usual_s = clock() + budget_s, dict[Choice, float]()  # shortest time of each choice so far
-    while (step := loop.pending) is not None and not isinstance(step, Pause) and (left_s := end_s - clock()) > 0:
-        is_affordable = step.price_s <= left_s
-        if not is_affordable and not (isinstance(step, Work) and step.is_optional):
-            return
-        if progress is not None:
-            what = f"{step.kind} {step.what}".strip() if isinstance(step, Work) else f"time {name_of(step.trial)}"
-            progress(min(1.0, 1.0 - left_s / budget_s), what)
-        if not is_affordable:
-            seconds = None
-        elif isinstance(step, Work):
-            seconds = done(step, clock, observe)
-        elif (run := runner(step.trial, step.turn)) is None:
-            seconds = None
-        else:
-            least_s = usual_s.get(step.trial.choice, math.inf)
-            seconds = timed_s(run, clock=clock, usual_s=least_s)
-            usual_s[step.trial.choice] = min(least_s, seconds)
-        loop.answer(seconds)
+    seconds: float | None = None
+    with closing(steps):
+        while True:
+            try:
+                step = steps.send(seconds)
+            except StopIteration as end:
+                return end.value
+            if isinstance(step, Pause) or (left_s := end_s - clock()) <= 0:
+                return None
+            seconds, is_affordable = None, step.price_s <= left_s
+            if not is_affordable and not (isinstance(step, Work) and step.is_optional):
+                return None
+            if progress is not None:
+                what = f"{step.kind} {step.what}".strip() if isinstance(step, Work) else f"time {name_of(step.trial)}"
+                progress(min(1.0, 1.0 - left_s / budget_s), what)
+            if is_affordable and isinstance(step, Work):
+                seconds = done(step, clock, observe)
+            elif is_affordable and isinstance(step, Sample) and (run := runner(step.trial, step.turn)) is not None:
+                least_s = usual_s.get(step.trial.choice, math.inf)
+                seconds = timed_s(run, clock=clock, usual_s=least_s)
+                usual_s[step.trial.choice] = min(least_s, seconds)
 
 
 def tune(
@@ -100,14 +101,11 @@ def tune(
 ) -> Plan:  # fmt: skip
     """Run `search` for at most about `budget_s` seconds (see `perform`) and return the best plan so far.
 
-    KeyboardInterrupt propagates after the search was closed: packed copies of losing trials are dropped, the incumbent
+    KeyboardInterrupt propagates after the steps were closed: packed copies of losing trials are dropped, the incumbent
     keeps its own.
     """
-    start_s, loop = clock(), StepLoop(search.steps())
-    try:
-        perform(loop, runner=runner, budget_s=budget_s, clock=clock, progress=progress, observe=observe)
-    finally:
-        loop.close()
+    start_s = clock()
+    perform(search.steps(), runner=runner, budget_s=budget_s, clock=clock, progress=progress, observe=observe)
     if progress is not None:
         progress(1.0, "done")
     return plan_of(search, tune_s=clock() - start_s)

@@ -61,10 +61,15 @@ def plan_of(search: Search, *, tune_s: float) -> Plan:
     in_place = search.in_place
     best, candidates = _candidate(search, search.incumbent.choice, search.incumbent), candidates_of(search)
     n_raced = sum(one.measured_s is not None and not one.choice.is_default for one in candidates)
+    effort = search.effort if search.finished else Effort.OFF
+    if search.measured_s or (search.finished and not search.trials):
+        effort = search.effort  # something was measured, or nothing was worth it
+    elif effort.rank > Effort.ESTIMATE.rank:
+        effort = Effort.ESTIMATE  # every candidate failed or had no memory: the next search tries again
     return Plan(
         choice=best.choice,
         why=_why(search, best, n_raced),
-        effort=_effort_made(search).value,
+        effort=effort.value,
         predicted_s=best.predicted_s,
         measured_s=best.measured_s,
         default_s=search.default_s,
@@ -77,16 +82,6 @@ def plan_of(search: Search, *, tune_s: float) -> Plan:
         in_place_s=search.measured_s.get(in_place.choice) if in_place is not None else None,
         proposed_by=search.queue.proposed_by,
     )
-
-
-def _effort_made(search: Search) -> Effort:
-    """Return the effort that the plan counts as: as requested, if something was measured or nothing was worth it.
-
-    If every candidate failed or had no memory, it counts as an estimate: the next search tries again.
-    """
-    if search.measured_s or (search.finished and not search.trials):
-        return search.effort
-    return min(search.effort, Effort.ESTIMATE, key=lambda one: one.rank) if search.finished else Effort.OFF
 
 
 def _why(search: Search, best: Candidate, n_raced: int) -> str:

@@ -106,18 +106,19 @@ class Race:
         enough = len(pairs) >= min(least_rounds or self.rule.min_rounds, self.rule.max_rounds)
         return enough and self.ratio(entrant) <= limit and n_won >= (majority or self.rule.majority) * len(pairs)
 
-    def winner(self) -> int:
-        """Return the fastest entrant that beats the holder by the margin, or 0."""
-        return min(self.winners(), key=self.ratio, default=0)
+    def winner(self, factors: Sequence[float] = (), *, has_incumbent: bool = False) -> int:
+        """Return the fastest entrant that beats the holder by the margin, or 0.
 
-    def winners(self) -> list[int]:
-        """Return the entrants that beat the holder by the margin."""
-        least = self.rule.cut_short
-        return [
-            one
-            for one in self.alive
-            if self._wins(one) or (least and self._wins(one, majority=1.0, least_rounds=least))
+        `factors`, one for each challenger, multiply their times when they are compared with each other. An incumbent,
+        entrant 1, competes with the winners if it is faster than the holder.
+        """
+        rounds = self.rule.cut_short
+        won = [
+            at for at in self.alive if self._wins(at) or (rounds and self._wins(at, majority=1.0, least_rounds=rounds))
         ]
+        if has_incumbent and self.ratio(1) < 1.0:
+            won.append(1)
+        return min(won, key=lambda at: self.ratio(at) * (factors[at - 1] if factors else 1.0), default=0)
 
     def typical_s(self, entrant: int) -> float | None:
         """Return the median time of an entrant; None before its first sample."""

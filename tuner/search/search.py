@@ -13,16 +13,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from autosparse.tuner.analytic.matmul import CostModel, Proposer
+from autosparse.tuner.analytic.residuals import next_best
 from autosparse.tuner.search.acceptance import acceptance_ratio, is_accepted
 from autosparse.tuner.search.candidates import Queue
 from autosparse.tuner.search.cost_estimates import CostEstimates
 from autosparse.tuner.search.earlier import Earlier
-from autosparse.tuner.search.neighbours import neighbours
 from autosparse.tuner.search.race import Race
-from autosparse.tuner.search.residual_model import next_best
 from autosparse.tuner.search.style import BLOCKING, LIVE, SearchStyle
 from autosparse.tuner.search.trial import Divider, Sample, Steps, Trial, TrialFactory, Work, name_of
 from autosparse.tuner.space import spaces
+from autosparse.tuner.space.neighbours import neighbours
 from autosparse.tuner.space.template import Supports
 
 from autosparse.config import Effort
@@ -95,7 +95,7 @@ class Search:
         """Yield all steps of the search, cheapest and most promising first; it may be closed at any yield."""
         price_s = self.cost_estimates.price_s("rank")
         yield Work(
-            kind="rank", price_s=price_s, path_price_s=price_s + self.first_price_s, in_advance=True,
+            kind="rank", price_s=price_s, units=1, path_price_s=price_s + self.first_price_s, in_advance=True,
             do=lambda: self.queue.rank(self.problem, self.model(), self.supports, start=self.start),
         )  # fmt: skip
         if not self.style.asks_late:
@@ -108,7 +108,8 @@ class Search:
         else:
             if self.start is not None and self.earlier.ratios:
                 yield from self._run_alone(choice_of(self.start))
-            yield from self._run_composites()  # first, since the steps after it use the rest of the budget
+            if self.divide is not None:  # first, since the steps after it use the rest of the budget
+                yield from self._run_composites(self.divide)
             for choice in (*map(choice_of, self.always), *self.others):
                 yield from self._run_alone(choice)
             for batch in self._batches():
@@ -117,13 +118,11 @@ class Search:
                 yield from self._second_opinion()
         self.finished = True
 
-    def _run_composites(self) -> Steps:
+    def _run_composites(self, divide: Divider) -> Steps:
         """Search for composites, then race them; the best single formats must beat the winner afterwards.
 
         The first composite and the single format after it always race, further ones while the budget share lasts.
         """
-        if (divide := self.divide) is None:
-            return
         found: list[Schedule] = []
         yield Work(kind="divide", price_s=divide.price_s, do=lambda: found.extend(divide()), is_optional=True)
         for at, one in enumerate(found):

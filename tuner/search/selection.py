@@ -83,7 +83,9 @@ class Selector(Generic[T]):
                 for at, (one, bound) in enumerate(entrants, start=1)
             ]
             found += [one for one, _ in timed[len(entrants) - len(ready) :]]
-            best = self._best(race, timed, best is not None)
+            factors = [self.handicap(one.choice) for one, _ in timed]
+            at = race.winner(factors, has_incumbent=best is not None)
+            best = timed[at - 1] if at else None
         default = replace(self.default, measured_s=default_s)
         choice, bound = (DEFAULT, None) if best is None else (best[0].choice, best[1])
         return Selection(choice=choice, bound=bound, default_s=default_s, considered=(default, *found))
@@ -101,16 +103,6 @@ class Selector(Generic[T]):
         for one in entrants:
             self.measure(one)  # compiles, and fills the caches
         return run_race(len(entrants), lambda at: self.measure(entrants[at]), rule=self.rule, limit_s=self.limit_s)
-
-    def _best(
-        self, race: Race, timed: Sequence[tuple[Considered, T]], has_incumbent: bool
-    ) -> tuple[Considered, T] | None:
-        """Return the fastest winner of the race; an incumbent counts as a winner unless the default is faster."""
-        winners = set(race.winners())
-        if has_incumbent and race.ratio(1) < 1.0:
-            winners.add(1)
-        best = min(winners, key=lambda at: race.ratio(at) * self.handicap(timed[at - 1][0].choice), default=0)
-        return timed[best - 1] if best else None
 
 
 def run_race(

@@ -20,7 +20,8 @@ class Work:
 
     kind: str  # "hash" | "recall" | "rank" | "build" | "pack" | "save"
     price_s: float  # expected seconds
-    do: Callable[[], None]
+    do: Callable[[], object]
+    units: float = 0.0  # units of work by which a run updates the price of its kind; 0: `do` updates prices itself
     path_price_s: float = 0.0  # expected seconds of this and all further steps until a product can benefit, if more
     what: str = ""
     is_optional: bool = False  # the search continues without the step when it exceeds the budget

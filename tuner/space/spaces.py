@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import importlib
+from collections.abc import Hashable
 from dataclasses import replace
 from typing import Any, Final
 
@@ -37,6 +38,9 @@ class Entrants:
 def entrants(problem: Problem, supports: Supports) -> Entrants:
     """Return the entrants of `problem`; equal calls return the same objects, for which models cache what they read."""
     found = candidates(problem, supports)
+    if len(_made) >= MAX_MADE:
+        _made.clear()
+    _made.add(_outline(problem))
     members, known = _entered.get(id(found), (None, None))
     if known is None or members is not found:
         numbers: dict[Format, int] = {}
@@ -46,6 +50,18 @@ def entrants(problem: Problem, supports: Supports) -> Entrants:
             _entered.pop(next(iter(_entered)), None)
         _entered[id(found)] = found, known
     return known
+
+
+def is_made(problem: Problem) -> bool:
+    """Return whether this process has made the entrants of `problem`, which takes 10 times as long as ranking them."""
+    return _outline(problem) in _made
+
+
+def _outline(problem: Problem) -> Hashable:
+    if not OPS[problem.operation].tuning.space:
+        return problem.storage, problem.dtype, space.Outline.of(problem)
+    pattern = problem.pattern
+    return problem.operation, problem.mode, pattern.shape, pattern.index_dtype, problem.dtype, problem.n_dense_cols
 
 
 def everything(problem: Problem, supports: Supports) -> tuple[SuperSchedule, ...]:
@@ -89,6 +105,9 @@ def _members(problem: Problem, supports: Supports, is_whole: bool) -> tuple[Supe
     return known
 
 
+MAX_MADE: Final = 1024
+"""Maximum number of entries of `_made`; the set is cleared when it is full."""
+_made: set[Hashable] = set()  # outlines of the problems whose entrants this process has made
 MAX_KNOWN: Final = 64
 _known: dict[tuple[Any, ...], tuple[SuperSchedule, ...]] = {}
 _stored: dict[tuple[int, str], tuple[tuple[SuperSchedule, ...], tuple[SuperSchedule, ...]]] = {}

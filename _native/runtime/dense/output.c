@@ -34,7 +34,8 @@ enum { KEEP_FROM_BYTES = 1 << 17, HUGE_FROM_BYTES = 4 << 20, HUGE_PAGE = 2 << 20
 
 typedef struct {
     size_t capacity; /* bytes after the header */
-    void *base;      /* pointer for free() */
+    void *base;      /* pointer for free(), or of the mapping */
+    size_t mapped;   /* bytes of a mapping of its own; 0 for a block of malloc */
 } header;
 
 /* Freed blocks of one kind. */
@@ -60,28 +61,64 @@ static size_t rounded(size_t bytes)
     return (bytes + HEADER + step - 1) / step * step - HEADER;
 }
 
+#ifdef __linux__
+/* Map at least `bytes` bytes at a multiple of HUGE_PAGE; NULL without memory. The mapping is one area of the system,
+ * without which it could not be moved. */
+static char *map(size_t bytes)
+{
+    char *begin = mmap(NULL, bytes + HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (begin == MAP_FAILED) return NULL;
+    char *start = (char *)(((uintptr_t)begin + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE);
+    if (start > begin) munmap(begin, (size_t)(start - begin));
+    if (start < begin + HUGE_PAGE) munmap(start + bytes, (size_t)(begin + HUGE_PAGE - start));
+#ifdef MADV_HUGEPAGE
+    madvise(start, bytes, MADV_HUGEPAGE);
+#endif
+    return start;
+}
+
+static size_t mapped_bytes(size_t capacity)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    return (capacity + HEADER + page - 1) / page * page;
+}
+#endif
+
 /* Allocate a block of at least `bytes` bytes; NULL without memory. */
 static void *fresh(size_t bytes)
 {
     const size_t capacity = rounded(bytes);
     void *base = NULL;
-    if (capacity < bytes || capacity > SIZE_MAX - HEADER) return NULL;
-#if ASP_HAVE_THREADS
-    const size_t alignment = capacity >= HUGE_FROM_BYTES ? HUGE_PAGE : HEADER;
-    if (posix_memalign(&base, alignment, capacity + HEADER)) return NULL;
-#ifdef MADV_HUGEPAGE
-    if (capacity >= HUGE_FROM_BYTES) madvise(base, (capacity + HEADER) / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE);
+    size_t mapped = 0;
+    if (capacity < bytes || capacity > SIZE_MAX - 2 * HUGE_PAGE) return NULL;
+#ifdef __linux__
+    if (capacity >= HUGE_FROM_BYTES) {
+        mapped = mapped_bytes(capacity);
+        if (!(base = map(mapped))) return NULL;
+    }
 #endif
+#if ASP_HAVE_THREADS
+    if (!base && posix_memalign(&base, HEADER, capacity + HEADER)) return NULL;
     char *start = base;
 #else
     base = malloc(capacity + 2 * HEADER);
     if (!base) return NULL;
     char *start = (char *)(((uintptr_t)base + HEADER - 1) / HEADER * HEADER);
 #endif
-    header *block = (header *)start;
-    block->capacity = capacity;
-    block->base = base;
+    *(header *)start = (header){capacity, base, mapped};
     return start + HEADER;
+}
+
+/* Return a block to the system. */
+static void discard(header *block)
+{
+#ifdef __linux__
+    if (block->mapped) {
+        munmap(block->base, block->mapped);
+        return;
+    }
+#endif
+    free(block->base);
 }
 
 /* Return the place of the newest kept block of this capacity or, among results, of the smallest one that holds at most
@@ -180,8 +217,8 @@ static void output_free(void *context, void *elements, size_t bytes)
         }
         release();
     }
-    if (!keep) free(block->base);
-    for (int i = 0; i < n_evicted; i++) free(evicted[i]->base);
+    if (!keep) discard(block);
+    for (int i = 0; i < n_evicted; i++) discard(evicted[i]);
 }
 
 static void *output_realloc(void *context, void *elements, size_t bytes)
@@ -203,19 +240,30 @@ void asp_output_hand_over(void *elements)
     handed_over = elements;
 }
 
-/* Return the block with at least `capacity` bytes, of which the first `used` are kept; NULL without memory. The system
- * moves large blocks by their page tables. */
+/* Return the block with at least `capacity` bytes, of which the first `used` are kept; NULL without memory. Large blocks
+ * are moved by their page tables. */
 static header *enlarged(header *block, size_t used, size_t capacity)
 {
-    if (capacity > SIZE_MAX - 2 * HEADER) return NULL;
-    const size_t before = (size_t)((char *)block - (char *)block->base);
-    char *base = realloc(block->base, capacity + 2 * HEADER);
-    if (!base) return NULL;
-    char *start = (char *)(((uintptr_t)base + HEADER - 1) / HEADER * HEADER);
-    if (start != base + before) memmove(start, base + before, HEADER + used);
-    block = (header *)start;
-    block->capacity = capacity, block->base = base;
-    return block;
+#ifdef __linux__
+    if (block->mapped && capacity < SIZE_MAX - 2 * HUGE_PAGE) {
+        const size_t bytes = mapped_bytes(capacity);
+        char *base = mremap(block->base, block->mapped, bytes, 0);
+        if (base == MAP_FAILED) {
+            char *place = map(bytes);
+            base = place ? mremap(block->base, block->mapped, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, place) : MAP_FAILED;
+            if (base == MAP_FAILED && place) munmap(place, bytes);
+        }
+        if (base != MAP_FAILED) {
+            *(header *)base = (header){capacity, base, bytes};
+            return (header *)base;
+        }
+    }
+#endif
+    char *moved = fresh(capacity);
+    if (!moved) return NULL;
+    memcpy(moved, (char *)block + HEADER, used);
+    discard(block);
+    return header_of(moved);
 }
 
 void *asp_output_resized(void *elements, size_t used, size_t *bytes)
@@ -244,7 +292,7 @@ static void shrink(block_pool *pool, int64_t bytes, int limits)
     int n_evicted = evict(pool, 0, evicted);
     if (!limits) pool->limit_bytes = before_bytes;
     release();
-    for (int i = 0; i < n_evicted; i++) free(evicted[i]->base);
+    for (int i = 0; i < n_evicted; i++) discard(evicted[i]);
 }
 
 void asp_output_limit(int64_t bytes) { shrink(&results, bytes, 1); }

@@ -20,6 +20,8 @@
 /* Maximum and minimum of expected multiplications per range of rows, and ranges per thread between them. Entries of the
  * largest range, 12 bytes each, fit a core's own cache beside the operands. */
 enum { RANGE_WORK = 1 << 15, MIN_WORK = 1 << 12, RANGES_PER_THREAD = 4 };
+/* Entries of A that are sampled to expect the number of multiplications: one of SAMPLED_OF, within bounds. */
+enum { SAMPLED_OF = 64, MIN_SAMPLES = 16, MAX_SAMPLES = 1024 };
 enum { CACHED_BYTES = 1 << 20 };                       /* B up to this size is not prefetched */
 enum { THREADS_MAX = 256 };                           /* maximum number of threads, each with its own workspace */
 /* Estimated time per multiplication and per row or entry of A on one thread. */
@@ -157,16 +159,28 @@ static int prepare(sg_job *job, double work)
     return job->row_nnz && job->b_same && job->b_order && job->spaces && job->spare && job->ranges && job->spare_chunks;
 }
 
+/* Return the expected number of multiplications, by entries of A at equal distances: where few rows of B are long, many
+ * entries of A refer to them. */
+static double expected_work(const sg_job *job)
+{
+    const int64_t n = asp_min(MAX_SAMPLES, asp_max(job->a_nnz / SAMPLED_OF, asp_min(job->a_nnz, MIN_SAMPLES)));
+    int64_t sum = 0;
+    for (int64_t s = 0; s < n; ++s) {
+        const int64_t k = asp_index_at(job->itype, job->Aj, job->a_nnz / n * s + job->a_nnz % n * s / n);
+        sum += asp_index_at(job->itype, job->Bp, k + 1) - asp_index_at(job->itype, job->Bp, k);
+    }
+    return n ? (double)sum / (double)n * (double)job->a_nnz : 0;
+}
+
 /* Compute the product; return 0 without memory. */
 static int run(sg_job *job)
 {
-    const double n_items = (double)(job->n_rows + job->a_nnz);
-    const double per_item = 1 + (double)job->b_nnz / (double)asp_max(job->n_inner, 1);
-    if (!prepare(job, n_items * per_item)) return 0;
+    const double n_items = (double)(job->n_rows + job->a_nnz), work = expected_work(job);
+    if (!prepare(job, n_items + work)) return 0;
     sg_estimate(job);
     job->far = (double)job->b_nnz * (double)(job->index_bytes + job->kind->value_bytes) > CACHED_BYTES;
     asp_parallel(multiply, job, job->n_ranges, 1, 1, job->n_threads,
-                 (NS_PER_ITEM + NS_PER_MULTIPLICATION * per_item) * n_items);
+                 NS_PER_ITEM * n_items + NS_PER_MULTIPLICATION * work);
     return !atomic_load(&job->failed);
 }
 
@@ -214,6 +228,7 @@ void *asp_spgemm_begin(int dtype, int itype, const int64_t *shape, const void *A
         return NULL;
     }
     drop_workspaces(job);
+    sg_trim_result(job);
     *nnz = job->nnz;
     return job;
 }

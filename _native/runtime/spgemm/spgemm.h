@@ -104,6 +104,8 @@ sg_chunk *sg_open(sg_job *job, sg_space *space, int64_t n);
 /* Record that range k is computed, into the workspace's chunks. Then place all ranges whose predecessors are placed, and
  * copy them to the product. Returns 0 without memory. */
 int sg_finish_range(sg_job *job, sg_space *space, int64_t k);
+/* Return memory that was allocated far beyond the last entry. */
+void sg_trim_result(sg_job *job);
 /* Return the number of slots for spare chunks. */
 int sg_n_spare_chunks(const sg_job *job);
 /* Free all chunks. */

@@ -20,7 +20,9 @@
 enum { CHUNK_BYTES = (1 << 19) - 64 };         /* least size of a chunk; blocks of the allocator have 64 bytes more */
 enum { CHUNK_HEADER = 64 };                    /* bytes before the first entry */
 enum { BEHIND = 2 };                           /* ranges per thread that may wait in chunks of CHUNK_BYTES for one before */
-static const double MARGIN = 1.125;            /* allocated over estimated entries */
+/* Result's values, in bytes, and capacity per entry, from which a block is cut to its size: the first rows were longer. */
+enum { TRIM_FROM_BYTES = 1 << 26, TRIM_RATIO = 4 };
+static const double MARGIN = 1.25;             /* allocated over estimated entries */
 
 void *sg_take_pages(size_t bytes) { return ((void *(*)(size_t))asp_output_take_address())(bytes ? bytes : 1); }
 void sg_give_pages(void *block, size_t bytes)
@@ -137,6 +139,7 @@ static int reserve(sg_job *job, int64_t entries, int64_t n_ranges)
     const double share = (double)n_ranges / (double)job->n_ranges;
     const double expected = n_ranges == job->n_ranges ? (double)entries : MARGIN * (double)entries / share;
     if (resize(job, job->nnz, asp_max(entries, (int64_t)expected)) && job->capacity >= entries) return 1;
+    if (resize(job, job->nnz, entries + entries / 2) && job->capacity >= entries) return 1;
     return resize(job, job->nnz, entries) && job->capacity >= entries;
 }
 
@@ -176,6 +179,12 @@ static void copy_range(sg_job *job, sg_range *range)
 static int is_computed(const sg_job *job, int64_t k)
 {
     return k < job->n_ranges && atomic_load(&job->ranges[k].is_computed);
+}
+
+void sg_trim_result(sg_job *job)
+{
+    const int64_t bytes = job->capacity * (int64_t)job->kind->value_bytes;
+    if (bytes > TRIM_FROM_BYTES && job->capacity / TRIM_RATIO > job->nnz) resize(job, job->nnz, job->nnz);
 }
 
 int sg_finish_range(sg_job *job, sg_space *space, int64_t k)

@@ -342,5 +342,5 @@ def _plan_of(found: Selection[_Prepared], refused: Sequence[Candidate], options:
         effort=options.effort.value, measured_s=best_s, default_s=found.default_s, tune_s=tune_s,
         candidates=(*listed, *refused),
     )  # fmt: skip
-    event("plan", plan.why, schedule=plan.text, seconds=tune_s)
+    event("plan", plan.why, schedule=plan.choice.text, seconds=tune_s)
     return plan

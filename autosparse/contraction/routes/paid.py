@@ -127,8 +127,3 @@ def account_of(key: object) -> ExpressionCalls:
             while len(_accounts) > MAX_ACCOUNTS:
                 _accounts.popitem(last=False)
     return found
-
-
-def known_account(key: object) -> ExpressionCalls | None:
-    """Return the account of an expression, or None."""
-    return _accounts.get(key)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from autosparse.linalg.columns.recurrence import Block, BlockSystem, ColumnSweep, Combine, Dot, Numbers, Recurrence
-from autosparse.linalg.product_sweeps import ColumnProductSweep
+from autosparse.linalg.operators import ColumnProductSweep
 from autosparse.linalg.solves import Solve
 
 

@@ -13,8 +13,7 @@ from scipy.sparse.linalg import aslinearoperator
 from autosparse.arrays.family import AutoSparseMatrix
 from autosparse.core.dtypes import Complex, NarrowReal, NativeIndex, Real
 from autosparse.linalg.arguments import System
-from autosparse.linalg.operators import MatrixProduct, matrix_of, preconditioner_of, product_of
-from autosparse.linalg.product_sweeps import ColumnProductSweep
+from autosparse.linalg.operators import ColumnProductSweep, MatrixProduct, matrix_of, preconditioner_of, product_of
 from autosparse.linalg.solves import Solve
 from autosparse.linalg.sweeps import ColumnSweep, Combine, Dot, Scale, Step
 
@@ -87,9 +86,7 @@ class BlockSystem:
     def apply(self) -> Product | None:
         """Return a function that writes Z = M R; None if M is the identity or a diagonal."""
         return (
-            None
-            if self.M_given is None or isinstance(self.M_given, np.ndarray)
-            else BlockProduct(self.M, self.dtype)
+            None if self.M_given is None or isinstance(self.M_given, np.ndarray) else BlockProduct(self.M, self.dtype)
         )
 
     def preconditioned(self) -> Block:

@@ -13,8 +13,7 @@ from scipy.sparse.linalg import LinearOperator, aslinearoperator
 from autosparse._native import runtime_api
 from autosparse.core.dtypes import Real
 from autosparse.linalg.arguments import Vector, norm, root
-from autosparse.linalg.operators import adjoint_of, product_of
-from autosparse.linalg.product_sweeps import ProductSweep
+from autosparse.linalg.operators import ProductSweep, adjoint_of, product_of
 from autosparse.linalg.solves import Solve
 from autosparse.linalg.sweeps import CODES, Combine, Dot, Sweep
 

@@ -21,6 +21,7 @@ from autosparse.core.values import dataclass, field
 from autosparse.errors import RecordError
 from autosparse.targets.priors import number
 from autosparse.tuner.search.cost_estimates import CostEstimates
+from autosparse.tuner.search.trial import Work
 
 FLUSH_INTERVAL_S: Final = number("records", "flush interval s")
 """Minimum seconds between writes of prices while the process runs."""
@@ -58,9 +59,15 @@ class TuningStats:
 
     def observe(self, kind: str, seconds: float, units: float = 1.0) -> None:
         """Update the price estimate of steps of `kind` by one step that took `seconds` for `units` units of work."""
+        if not units:
+            return
         with self._lock:
             self.cost_estimates = self.cost_estimates.observed(kind, seconds, units)
             self._is_new = True
+
+    def work(self, kind: str, do: Callable[[], object], *, units: float = 1.0, **terms: Any) -> Work:
+        """Return the step that runs `do`, at the price of `units` units of the `kind`; `terms` are further fields."""
+        return Work(kind=kind, price_s=self.cost_estimates.price_s(kind, units), units=units, do=do, **terms)
 
     def gained(self, kind: str, gain: float) -> None:
         """Update the expected gain of `kind` with one tuning that saved the fraction `gain` of the default time."""

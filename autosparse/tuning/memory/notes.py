@@ -25,24 +25,25 @@ def note(context: TuningContext, plan: Plan, *, is_asked: bool = False) -> None:
     """
     problem, options = context.problem, context.options
     place = accounts.place_of(options)
-    is_simple = plan.is_default or isinstance(plan.schedule, SuperSchedule)
+    schedule, is_default = plan.choice.schedule, plan.choice.is_default
+    is_simple = is_default or isinstance(schedule, SuperSchedule)
     if not context.account_key or place is None or plan.effort == "off" or not is_simple or context.is_stale:
         return
     stamp = stamps.stamp_of(problem, options)
     if stamp is None or identity.backend_name(options.compiler) != "c":
         return
     flags = ASKED if is_asked else 0
-    if not isinstance(plan.schedule, SuperSchedule):
+    if not isinstance(schedule, SuperSchedule):
         flags |= NOTHING_FASTER
     else:
         with suppress(BuildError):
-            kernel = context.loaded(plan.schedule)
+            kernel = context.loaded(schedule)
             flags |= NEEDS_SORTED if isinstance(kernel, _native.CompiledKernel) and kernel.needs_sorted else 0
     known = ledger.read(place[1], context.account_key)
     old = known.plan if known is not None else None
     made = PlanNote(
         plan=bytes.fromhex(key_of(context).stable_hash()), stamp=stamp, default_s=plan.default_s or 0.0,
-        measured_s=(plan.measured_s or 0.0) if not plan.is_default else 0.0,
+        measured_s=(plan.measured_s or 0.0) if not is_default else 0.0,
         flags=flags | ASKED if old is not None and old.is_asked else flags,
     )  # fmt: skip
     if old != made:

@@ -36,16 +36,11 @@ HYBRIDS: Final = {None: "", True: ", parts", False: ", one format"}
 """Suffix of a plan's search space in its key by the option `hybrid`, which separates the plans."""
 
 
-def gain_kind(problem: Problem) -> str:
-    """Return the name under which gains of tuning are recorded: operation and bucket of widths."""
-    return f"{problem.operation}|{columns_bucket(problem.n_dense_cols)}"
-
-
 def expected_gain(context: TuningContext) -> float:
     """Return the expected fraction of the default time saved: the operation's prior, corrected by past gains."""
     problem = context.problem
     prior = OPS[problem.operation].tuning.measured_gain(problem.n_dense_cols)
-    seen = context.stats.cost_estimates.gains.get(gain_kind(problem))
+    seen = context.stats.cost_estimates.gains.get(problem.group)
     return amortization.shrunk_gain(prior, n_seen=seen.n_seen, mean_seen=seen.value) if seen else prior
 
 
@@ -112,12 +107,12 @@ def _foreign_columns(problem: Problem, schedule: SuperSchedule, tile: int) -> st
     return f"its tiles have {tile} columns" if tile > MAX_TILE else None
 
 
-def supported(context: TuningContext, known: Plan | None) -> Plan | None:
+def supported(context: TuningContext, known: Plan) -> Plan | None:
     """Return the remembered plan `known` if its kernel exists here, else remove it from the store and return None.
 
     This check needs the backend.
     """
-    if known is None or known.is_default:
+    if known.is_default:
         return known
     try:
         reason = _reason_unavailable(context, known.choice)

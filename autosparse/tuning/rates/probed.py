@@ -32,3 +32,15 @@ class ProbedRates(MachineRates):
             if not math.isfinite(rate) or rate < 0 or (name in RATES and not rate):
                 raise ValueError(f"rates must be positive: {asdict(found)}")
         return found
+
+
+@dataclass(frozen=True, slots=True)
+class RatesInUse:
+    """Rates that models use, their number of threads, their source in words, and whether tuning is to measure them."""
+
+    rates: ProbedRates | None  # None: the shipped rates
+    threads: int
+    source: str
+    is_wanted: bool = False
+    measured_at: float | None = None  # seconds since 1970, UTC
+    is_unchecked: bool = False  # an earlier process has measured them, and this one has not compared them yet

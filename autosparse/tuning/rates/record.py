@@ -21,11 +21,10 @@ from autosparse import cache
 from autosparse._native import runtime_api
 from autosparse.config import Options
 from autosparse.core.target import Target
-from autosparse.core.values import dataclass
 from autosparse.log import event
 from autosparse.notices import CacheWarning, warn_once
 from autosparse.tuner.features.setting import MachineRates
-from autosparse.tuning.rates.probed import ProbedRates
+from autosparse.tuning.rates.probed import ProbedRates, RatesInUse
 
 KIND: Final = "rates"
 """Kind of the record in the cache, and of the tuning step that measures."""
@@ -40,18 +39,6 @@ _measured_now: Final[weakref.WeakKeyDictionary[cache.Store, set[str]]] = weakref
 """Keys of the records that this process has measured, by store."""
 _compared: Final[weakref.WeakKeyDictionary[cache.Store, set[str]]] = weakref.WeakKeyDictionary()
 """Keys of the records of earlier processes that this process has compared with the machine, by store."""
-
-
-@dataclass(frozen=True, slots=True)
-class RatesInUse:
-    """Rates that models use, their number of threads, their source in words, and whether tuning is to measure them."""
-
-    rates: ProbedRates | None  # None: the shipped rates
-    threads: int
-    source: str
-    is_wanted: bool = False
-    measured_at: float | None = None  # seconds since 1970, UTC
-    is_unchecked: bool = False  # an earlier process has measured them, and this one has not compared them yet
 
 
 def rates_in_use(options: Options, target: Target, store: cache.Store | None = None) -> RatesInUse:

@@ -17,7 +17,7 @@ from autosparse.core.problem import Problem
 from autosparse.core.target import Target
 from autosparse.tuner.analytic.matmul import CALIBRATED_LANES, CoreRates, ModelRates, VectorRates
 from autosparse.tuner.features.setting import KNOWN, MachineRates
-from autosparse.tuning.rates.probed import RATES, ProbedRates
+from autosparse.tuning.rates.probed import RATES, ProbedRates, RatesInUse
 
 SHIPPED: Final[ModelRates] = (CoreRates(), VectorRates())
 """Rates of the analytic models on machines that were not measured."""
@@ -78,12 +78,13 @@ def _rounded(value: float, anchor: float) -> float:
     return anchor * math.pow(2.0, round(STEPS_PER_OCTAVE * math.log2(value / anchor)) / STEPS_PER_OCTAVE)
 
 
-def model_rates(problem: Problem, rates: ProbedRates | None, measured_threads: int) -> ModelRates:
-    """Return the analytic models' rates for `problem`, from rates that `measured_threads` threads reached.
+def model_rates(problem: Problem, used: RatesInUse) -> ModelRates:
+    """Return the analytic models' rates for `problem`, from the machine's rates in use.
 
     Without measured rates they are the shipped ones. Bandwidth beyond the L2 caches is shared: fewer threads reach the
     sum of their own bandwidths up to that of all.
     """
+    rates, measured_threads = used.rates, used.threads
     if rates is None:
         return SHIPPED
     reference, probed = references()

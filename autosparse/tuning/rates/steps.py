@@ -7,10 +7,8 @@ from functools import partial
 from typing import Final
 
 from autosparse.targets.priors import number
-from autosparse.tuner.analytic.matmul import ModelRates
-from autosparse.tuner.search.trial import Steps, Work
-from autosparse.tuning.rates.record import KIND, RatesInUse, measure_if_wanted, rates_in_use
-from autosparse.tuning.rates.scaling import model_rates
+from autosparse.tuner.search.trial import Steps
+from autosparse.tuning.rates.record import KIND, measure_if_wanted
 from autosparse.tuning.trials.context import TuningContext
 
 BUDGET_SHARE: Final = number("measuring rates", "budget share")
@@ -24,31 +22,19 @@ def rates_step(context: TuningContext) -> Steps:
     paid for the measurement in time. Live tuning skips the step if products have not paid for it; a later session
     yields it again. The background thread does not measure, because products run beside it.
     """
-    rates = rates_of(context)
+    rates = context.rates
     if context.options.background or not (rates.is_wanted or rates.is_unchecked):
         return
-    price_s = context.stats.cost_estimates.price_s(KIND)
-    yield Work(kind=KIND, price_s=price_s, path_price_s=0.0, do=partial(_measure, context), is_optional=True)
+    yield context.stats.work(KIND, partial(_measure, context), is_optional=True)
 
 
 def measure_within(context: TuningContext, budget_s: float, *, clock: Callable[[], float]) -> None:
     """Measure the machine before an explicit search, if it has no current record and `budget_s` is long enough."""
-    price_s, rates = context.stats.cost_estimates.price_s(KIND), rates_of(context)
+    price_s, rates = context.stats.cost_estimates.price_s(KIND), context.rates
     if price_s <= BUDGET_SHARE * budget_s and (rates.is_wanted or rates.is_unchecked):
         start_s = clock()
         _measure(context)
         context.stats.observe(KIND, clock() - start_s)
-
-
-def rates_of(context: TuningContext) -> RatesInUse:
-    """Return the rates for the context's target."""
-    return rates_in_use(context.options, context.problem.target, context.store)
-
-
-def model_rates_of(context: TuningContext) -> ModelRates:
-    """Return the analytic models' rates for the context's problem."""
-    found = rates_of(context)
-    return model_rates(context.problem, found.rates, found.threads)
 
 
 def _measure(context: TuningContext) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from typing import Final
 
 from autosparse._native.kernels.shipped_specs import HIGH_SLICES
@@ -10,17 +10,15 @@ from autosparse.config import Effort
 from autosparse.core.composite import Schedule
 from autosparse.core.formats import DICTIONARY
 from autosparse.core.plan import Plan
-from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
 from autosparse.operands.holding import expected_look_s
-from autosparse.ops import OPS
 from autosparse.tuner import Search
 from autosparse.tuner.analytic.models import statistics_model
 from autosparse.tuner.search.earlier import Earlier
 from autosparse.tuner.search.style import BLOCKING, live_style
-from autosparse.tuner.space import families, spaces
+from autosparse.tuner.space import spaces
 from autosparse.tuning.learned import proposer_of, training_domain_of
-from autosparse.tuning.rates.steps import model_rates_of
+from autosparse.tuning.rates.scaling import model_rates
 from autosparse.tuning.solvers import dense_rows
 from autosparse.tuning.solvers.offered import offer_of
 from autosparse.tuning.trials.context import TuningContext
@@ -32,30 +30,6 @@ MAX_IN_PLACE: Final = 2
 
 Each of them may take one compilation.
 """
-
-MAX_SPACES: Final = 1024
-"""Maximum number of entries of `_spaces`; the set is cleared when it is full."""
-_spaces: set[Hashable] = set()  # made by this process
-
-
-def has_space(problem: Problem) -> bool:
-    """Return whether this process has built the problem's schedule space, which takes 10 times as long as ranking."""
-    return _space_of(problem) in _spaces
-
-
-def make_space(context: TuningContext) -> None:
-    """Build the schedule space of the context's problem and record that it exists."""
-    spaces.entrants(context.problem, context.supports)
-    if len(_spaces) >= MAX_SPACES:
-        _spaces.clear()
-    _spaces.add(_space_of(context.problem))
-
-
-def _space_of(problem: Problem) -> Hashable:
-    if not OPS[problem.operation].tuning.space:
-        return problem.storage, problem.dtype, families.Outline.of(problem)
-    pattern = problem.pattern
-    return problem.operation, problem.mode, pattern.shape, pattern.index_dtype, problem.dtype, problem.n_dense_cols
 
 
 def search_for(
@@ -75,7 +49,7 @@ def search_for(
         problem=context.problem,
         effort=effort,
         make_trial=context,
-        model=lambda: statistics_model(context.problem, model_rates_of(context)),
+        model=lambda: statistics_model(context.problem, model_rates(context.problem, context.rates)),
         supports=context.supports,
         cost_estimates=context.stats.cost_estimates,
         style=style,
@@ -91,7 +65,7 @@ def search_for(
         earlier=earlier,
         build_all=None if live else context.build,
         shipped=_shipped(context) if live else (),
-        always=(*composites, *_in_place(context, live=live), *(() if live else _always(context))),
+        always=(*composites, *_always(context, live=live)),
         others=offer.choices,
         refused=(*refused, *offer.refused),
     )
@@ -115,22 +89,29 @@ def _existing(context: TuningContext) -> Callable[[Schedule], bool]:
     return exists
 
 
-def _in_place(context: TuningContext, *, live: bool) -> list[SuperSchedule]:
-    """Return schedules that read the user's own arrays, without checks for writes or repacking; they race first.
+def _always(context: TuningContext, *, live: bool) -> list[SuperSchedule]:
+    """Return the schedules that race first, whatever models predict; none for small matrices.
 
-    Schedules that need a compiler are included only where others can write the arrays, because packed copies may not
-    pay there. A live search excludes them, because its other candidates would wait for their compilation to be paid
-    for.
+    Schedules on the user's own arrays need no checks for writes and no repacking. Those that need a compiler are
+    included only where others can write the arrays, because packed copies may not pay there. A live search excludes
+    them, because its other candidates would wait for their compilation to be paid for. Explicit searches also race
+    sorted rows and row panels.
     """
-    problem = context.problem
-    can_read = context.adapter.pack_live is not None and not problem.transposed and not problem.storage
-    if not can_read or problem.pattern.nnz < MIN_ORDERED:
+    problem, operation = context.problem, context.problem.operation
+    if problem.storage or problem.pattern.nnz < MIN_ORDERED:
         return []
-    found = [one for one in spaces.candidates(problem, context.supports) if one.format.is_csr]
-    is_exposed = expected_look_s(context.operand()) > 0.0
-    ready = [one for one in found if context.loaded(one) is not None] if is_exposed or not live else []
-    others = [one for one in found if one not in ready] if is_exposed and not live else []
-    return [*ready[:MAX_IN_PLACE], *others[: MAX_IN_PLACE - len(ready)]]
+    found, is_exposed = list[SuperSchedule](), expected_look_s(context.operand()) > 0.0
+    if context.adapter.pack_live is not None and not problem.transposed and (is_exposed or not live):
+        own = [one for one in spaces.candidates(problem, context.supports) if one.format.is_csr]
+        ready = [one for one in own if context.loaded(one) is not None][:MAX_IN_PLACE]
+        others = [one for one in own if context.loaded(one) is None] if is_exposed and not live else []
+        found = [*ready, *others[: MAX_IN_PLACE - len(ready)]]
+    if live:
+        return found
+    from autosparse.tuning.hybrid import in_panels, ordered
+
+    more = (*ordered(operation), *in_panels(context))
+    return found + [one for one in more if context.supports(operation, one) is None and context.loaded(one) is not None]
 
 
 def _shipped(context: TuningContext) -> list[SuperSchedule]:
@@ -140,13 +121,3 @@ def _shipped(context: TuningContext) -> list[SuperSchedule]:
         return []
     is_there = context.supports(problem.operation, HIGH_SLICES) is None and context.is_built(HIGH_SLICES)
     return [HIGH_SLICES] if is_there else []
-
-
-def _always(context: TuningContext) -> list[SuperSchedule]:
-    """Return the schedules that race in every explicit search (sorted rows, row panels); none for small matrices."""
-    from autosparse.tuning.hybrid import in_panels, ordered
-
-    problem, operation = context.problem, context.problem.operation
-    is_large = problem.pattern.nnz >= MIN_ORDERED and not problem.storage
-    found = (*ordered(operation), *in_panels(context)) if is_large else ()
-    return [one for one in found if context.supports(operation, one) is None and context.loaded(one) is not None]

@@ -32,6 +32,8 @@ from autosparse.targets.priors import number
 from autosparse.tuner.search.trial import Trial
 from autosparse.tuning.memory.history import TuningStats, tuning_stats_of
 from autosparse.tuning.memory.sizes import sized
+from autosparse.tuning.rates.probed import RatesInUse
+from autosparse.tuning.rates.record import rates_in_use
 from autosparse.tuning.trials import comparison
 from autosparse.tuning.trials.kernel_trial import KernelTrial
 from autosparse.tuning.trials.operand_adapter import LINE_BYTES, OperandAdapter, adapter_of, rows_of
@@ -96,6 +98,11 @@ class TuningContext:
     def adapter(self) -> OperandAdapter:
         """The operand adapter of the problem's operation."""
         return adapter_of(self.problem.operation)
+
+    @property
+    def rates(self) -> RatesInUse:
+        """The machine's rates that cost models use, and whether tuning is to measure them."""
+        return rates_in_use(self.options, self.problem.target, self.store)
 
     @property
     def limit_bytes(self) -> int:

@@ -18,9 +18,9 @@ import numpy as np
 from autosparse.tuner.analytic.matmul import CostModel
 from autosparse.tuner.research.collect import steps
 from autosparse.tuner.research.training.scale import DEFAULT_LIKE
-from autosparse.tuner.search.neighbours import neighbours
 from autosparse.tuner.space import families as space
 from autosparse.tuner.space import spaces
+from autosparse.tuner.space.neighbours import neighbours
 from autosparse.tuner.space.template import Supports, TemplateSpace
 
 from autosparse.core.problem import Problem
