@@ -14,6 +14,7 @@ from autosparse._native import python_objects
 
 import autosparse as asp
 from autosparse.dispatch import state as dispatch_state
+from autosparse.linalg.solves import expectation
 
 pytestmark = pytest.mark.skipif(python_objects.FastCall is None, reason="needs the extension module")
 
@@ -187,3 +188,15 @@ def test_arguments_that_do_not_fit_are_refused(name: str) -> None:
     for given in ([], nothing[:-1], nothing, [*nothing[:-1], "a"]):
         with pytest.raises(TypeError):
             advance(*given)
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+def test_a_first_solve_of_many_iterations_becomes_native(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """Check that a solve opens a fast call where it expects enough iterations, and that a short one does not."""
+    monkeypatch.setattr(dispatch_state, "FIRST_FAST_PATH", expectation.FIRST_FAST_PATH)
+    monkeypatch.setattr(expectation, "NATIVE_PRODUCTS", 10)
+    native, m = Native(monkeypatch, name), grid(name, 150)
+    for limit, is_native in ((20, False), (None, True)):
+        A, n_before = asp.csr(m), native.n
+        getattr(asp.linalg, name)(A, np.random.default_rng(0).standard_normal(m.shape[0]), rtol=1e-10, maxiter=limit)
+        assert (native.n > n_before) == is_native

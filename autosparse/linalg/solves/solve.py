@@ -172,10 +172,10 @@ class Solve:
         return Left(likely=more, certain=max(left.certain, CERTAINTY * more))
 
     def _tell(self, left: Left) -> None:
+        if self._counts is None and self.operand is not None:  # the solve began before dispatch made a state
+            self._counts = _counts_of(self.operand, is_late=True)
         if self._counts is not None:
             self._counts.tell(self.n_done, left)
-        elif self.operand is not None:  # the first products ran before dispatch made a state for them
-            self._counts = _counts_of(self.operand)
 
 
 def _first_due(operand: Operand) -> int:
@@ -183,14 +183,14 @@ def _first_due(operand: Operand) -> int:
     return max(1, FIRST_ENTRIES // max(1, operand.nnz))
 
 
-def _counts_of(operand: Operand) -> ProductCounts | None:
+def _counts_of(operand: Operand, *, is_late: bool = False) -> ProductCounts | None:
     """Return counts of the products of `operand`; None if dispatch has no state for it or a converted copy."""
     memory = operand.solver_memory
     if operand.dispatcher is None and (memory is None or not memory.conversions):
         return None
     from autosparse.linalg.solves.expectation import ProductCounts, has_states  # not needed by short first solves
 
-    return ProductCounts(operand) if has_states(operand) else None
+    return ProductCounts(operand, is_late=is_late) if has_states(operand) else None
 
 
 def _progress_of(name: str, quantity: str) -> SolveProgress:
