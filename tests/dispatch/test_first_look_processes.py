@@ -105,7 +105,7 @@ ALLOWED = {
     "autosparse.operands": {"holding"},
     "autosparse.ops": {"base", "matmul", "names", "table", "tuned", "tuned.matmul"},
     "autosparse.targets": {"", "priors"},
-    "autosparse.tuning": {"", "memory", "memory.recall", "memory.sizes", "memory.stamps", "problems", "trials",
+    "autosparse.tuning": {"", "memory", "memory.light_bench", "memory.recall", "memory.sizes", "memory.stamps", "problems", "trials",
                           "trials.copy_policy", "trials.comparison", "trials.operand_adapter", "trials.iterations",
                           "trials.kernel_trial", "trials.matmul", "trials.served", "trials.service", "trials.specs"},
     "autosparse._native": {"c", "c.build", "ir", "ir.rough_times", "ir.slice_layout", "ir.spec", "kernels",
@@ -117,7 +117,7 @@ ALLOWED = {
 }  # fmt: skip
 """Modules that loading a remembered plan may import. Who adds one must say why it is needed.
 
-Records name the version that wrote them (`_version`).
+Records name the version that wrote them (`_version`). `memory.light_bench` was part of `memory.recall`.
 
 `core.solver` and `trials.served` name the choice that a trial runs; `ops.tuned` and `targets` hold the operation's
 tuning row, which was part of `ops.matmul`. `ir.slice_layout` holds constants that were part of `storage.slices`.

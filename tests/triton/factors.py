@@ -111,11 +111,11 @@ def test_mttkrp_of_torch_has_gradients_and_other_orders() -> None:
 def test_mttkrp_goes_to_the_gpu_with_its_operands() -> None:
     T = tensor_of()
     factors = factors_of(T)
-    kept, sparse_tensor.tensors.is_on_gpu = sparse_tensor.tensors.is_on_gpu, lambda one: one is factors[1]
+    kept, sparse_tensor.foreign.is_on_gpu = sparse_tensor.foreign.is_on_gpu, lambda one: one is factors[1]
     try:
         found = asp.mttkrp(T, iter(factors), 0)
     finally:
-        sparse_tensor.tensors.is_on_gpu = kept
+        sparse_tensor.foreign.is_on_gpu = kept
     assert isinstance(found, torch.Tensor)
     torch.testing.assert_close(found, dense_mttkrp(T, factors, 0))
 

@@ -32,7 +32,7 @@ def test_our_names_come_before_and_after_scipys():
     Of two imports of one name, mypy takes the first and pyright the last.
     """
     order = [node.module for node in typing_imports(REPOSITORY / "autosparse" / "__init__.py")]
-    assert order == ["autosparse._names", "scipy.sparse", "autosparse._names"]
+    assert order == ["autosparse._names", "autosparse._version", "scipy.sparse", "autosparse._names"]
 
 
 def test_type_checkers_are_told_every_public_name():
