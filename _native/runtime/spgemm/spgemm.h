@@ -43,6 +43,7 @@ typedef struct {
     sg_chunk *first, *chunk; /* first and current chunk of the range that is being computed */
     char *j, *x;             /* write positions in the current chunk */
     int64_t room;            /* entries that still fit into the current chunk */
+    int is_dense;            /* whether most products of the last row hit an existing entry, as in similar rows */
     char apart[128]; /* padding against false sharing with the next thread's workspace (measured: 2x) */
 } sg_space;
 

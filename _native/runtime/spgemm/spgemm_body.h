@@ -241,7 +241,7 @@ static int SG_FN(rows)(sg_job *job, sg_space *space, int64_t row, int64_t row_en
     const SG_T *Ax = job->Ax, *Bx = job->Bx, zero = SG_ZERO;
     SG_T (*sums)[SG_LANES];
     SG_I *row_nnz = job->row_nnz;
-    int is_dense = 0;
+    int is_dense = space->is_dense;
     for (int64_t i = row; i < row_end;) {
         const int n_lanes = job->solver <= SG_DENSE ? SG_FN(group)(job, i, row_end) : 1;
         const int64_t length = Ap[i + 1] - Ap[i];
@@ -287,6 +287,7 @@ static int SG_FN(rows)(sg_job *job, sg_space *space, int64_t row, int64_t row_en
         }
         i += n_lanes;
     }
+    space->is_dense = is_dense;
     return 1;
 }
 
