@@ -19,7 +19,7 @@ static inline void asp_put(const asp_sweep *sweep, const double *c)
     }
 }
 
-/* Execute a sweep with real coefficients. */
+/* Execute a sweep with real coefficients. It cannot fail: only sweeps of several columns allocate memory. */
 static inline void asp_sweep_with(const asp_sweep *sweep, const double *c)
 {
     asp_put(sweep, c);

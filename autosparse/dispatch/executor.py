@@ -50,8 +50,7 @@ def matmul(operand: Operand, B: AnyArray, *, transposed: bool, out: AnyArray | N
     """Compute C = M @ B, or Mᵀ @ B when `transposed`; B (k,) or (k, n) of the operand's dtype, any strides.
 
     `out`, when given, has the right shape and dtype and rows without gaps between their entries, and shares no memory
-    with
-    B or the operand.
+    with B or the operand.
     """
     rows = operand.rows or operand.validate()
     n_vecs = ldb = ldc = 1 if B.ndim == 1 else B.shape[1]

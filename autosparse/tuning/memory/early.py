@@ -187,9 +187,7 @@ class EarlyRace:
 
     def retire(self, state: DispatchState) -> None:
         """End the race or the service of its winner, so that a search has the memory of its packed copy."""
-        trial: Any = (
-            self.trial if self.trial is not None else state.recalled if self.is_won else None
-        )  # Any: it can drop
+        trial: Any = state.recalled if self.trial is None and self.is_won else self.trial  # Any: it can drop its copy
         self.trial, self.is_won, state.recalled = None, False, None
         if trial is not None:
             state.serving = None if state.serving is trial else state.serving
