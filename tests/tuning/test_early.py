@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -249,7 +250,15 @@ needs_shipped = pytest.mark.skipif(
 )
 
 
+@pytest.fixture
+def best_isa() -> Iterator[None]:
+    """Use the processor's instruction set, whatever the environment names: the baseline has no shipped kernels."""
+    with asp.options(isa=Target.host().isa):
+        yield
+
+
 @needs_shipped
+@pytest.mark.usefixtures("best_isa")
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("is_faster", [True, False])
 def test_products_are_right_during_the_race_and_after_it(dtype, is_faster, monkeypatch):
@@ -295,6 +304,7 @@ def test_where_no_kernel_suits_the_race_is_not_loaded(monkeypatch: pytest.Monkey
 
 
 @needs_shipped
+@pytest.mark.usefixtures("best_isa")
 def test_a_search_begins_with_the_winner(monkeypatch: pytest.MonkeyPatch) -> None:
     """Check that a live search neither races the winner again nor packs it twice."""
     monkeypatch.setattr(first_look, "early_look_ns", lambda found, operand: 0 if found.early is None else 1e18)
