@@ -19,7 +19,7 @@ from autosparse._native import runtime_api
 from autosparse.cache.accounts.rows import ACCOUNTS, PlanNote, Spent, spent_row
 from autosparse.containment import contained
 from autosparse.dispatch import state as states
-from autosparse.dispatch.accounts import ADVANCE, PENDING, REINVEST_SHARE, ProblemAccount, key_of, place_of
+from autosparse.dispatch.accounts import ADVANCE, PENDING, ProblemAccount, key_of, place_of
 from autosparse.isa import ISAS
 from autosparse.operands.csr import Operand
 from autosparse.operands.holding import expected_look_s
@@ -248,11 +248,16 @@ def _tuning_look_ns(state: DispatchState) -> float:
 
 
 def _search_look_ns(state: DispatchState, early: FirstRace) -> float:
-    """Return the product time (ns) after which a search pays that follows an early race."""
-    share, saved_s = state.options.overhead, early.saved_s(state.tuned_ns)
-    product_s = state.product_ns * 1e-9
-    missing_s = LATER_SEARCH_S + early.spent_s - share * product_s - REINVEST_SHARE * saved_s
-    by_budget_s = product_s + max(0.0, missing_s) / (share + REINVEST_SHARE * max(0.0, early.ratio - 1.0))
+    """Return the product time (ns) after which a search pays that follows an early race.
+
+    What a won race saves pays for race and search, so that products that have paid for the race stay ahead.
+    """
+    product_s, price_s = state.product_ns * 1e-9, LATER_SEARCH_S + early.spent_s
+    if early.is_won:
+        missing_s, rate = price_s - early.saved_s(state.tuned_ns), max(early.ratio - 1.0, 1e-3)
+    else:
+        missing_s, rate = price_s - state.options.overhead * product_s, state.options.overhead
+    by_budget_s = product_s + max(0.0, missing_s) / rate
     return 1e9 * max(by_budget_s, LATER_SEARCH_S / (RUNS_TO_COME * GAIN_LEFT))
 
 

@@ -168,6 +168,23 @@ def test_at_no_number_of_products_is_the_total_above_the_bound(default_s, nnz, r
         assert found.product_ns * 1e-9 + tuning_s <= 1.2 * done * default_s * (1 + 1e-6) + 1e-8 * done
 
 
+@given(
+    default_s=st.floats(1e-5, 1e-2), nnz=st.integers(first_look.EARLY_ENTRIES[0], first_look.EARLY_ENTRIES[1] - 1),
+    ratio=st.floats(1.05, 5.0),
+)  # fmt: skip
+def test_a_search_after_a_won_race_leaves_products_ahead(default_s: float, nnz: int, ratio: float) -> None:
+    """Check that the total is that of untuned products at most when the modules of a search are due."""
+    found, race = make_state(), early.EarlyRace()
+    race.spent_s, race.schedule, race.is_won, race.ratio = 0.05 + nnz * 1e-8, "", True, ratio  # type: ignore[assignment]
+    found.early = race
+    found.count(round(first_look.early_look_ns(make_state(), operand_of(nnz))), is_tuned=False)
+    due_ns = first_look._tuning_look_ns(found)
+    assert due_ns > found.product_ns
+    found.count(round(due_ns - found.product_ns), is_tuned=True)
+    assert first_look._tuning_look_ns(found) <= found.product_ns * (1 + 1e-9), "the time does not move"
+    assert race.saved_s(found.tuned_ns) >= (race.spent_s + first_look.LATER_SEARCH_S) * (1 - 1e-6)
+
+
 def test_a_loop_races_early_and_the_next_one_of_its_process_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert first_look.early_look_ns(make_state(), operand_of(200_000)) <= 0.25e9
     monkeypatch.setattr(first_look, "_EARLY", early.__name__)
@@ -225,20 +242,21 @@ def test_the_candidate_follows_from_the_lengths_of_rows() -> None:
     even, mixed = np.full(4096, 5), rng.integers(2, 12, 4096)
     few_long = np.where(np.arange(4096) % 64 == 0, 110, 3)
     skewed = np.where(rng.random(4096) < 0.01, 3000, 3)
-    shapes = (even, mixed, few_long, skewed)
+    graph = np.where(rng.random(1 << 15) < 0.01, 300, 3)
+    shapes = (even, mixed, few_long, skewed, graph)
     chosen = [early.candidate(indptr_of(one), 8, "avx512", has_few_values=False) for one in shapes]
     found = [(one.format.split("i"), one.format.sigma) if one is not None else None for one in chosen]
-    assert found == [(8, 1), (16, row_padding.WINDOW), (8, row_padding.WINDOW), None]
+    assert found == [(8, 1), (16, row_padding.WINDOW), (8, row_padding.WINDOW), None, (8, row_padding.WIDE_WINDOW)]
     few = early.candidate(indptr_of(even), 8, "avx512", has_few_values=True)
     assert few is early.HIGH_SLICES
 
 
-@pytest.mark.parametrize("is_sorted", [False, True])
-def test_padding_is_that_of_the_slices(is_sorted: bool) -> None:
-    lengths = np.random.default_rng(1).integers(0, 9, 4 * row_padding.WINDOW)
-    found = row_padding.padding(lengths, 16, is_sorted=is_sorted)
-    windows = lengths.reshape(-1, row_padding.WINDOW)
-    ordered = np.sort(windows, axis=1) if is_sorted else windows
+@pytest.mark.parametrize("window", [1, row_padding.WINDOW, row_padding.WIDE_WINDOW])
+def test_padding_is_that_of_the_slices(window: int) -> None:
+    lengths = np.random.default_rng(1).integers(0, 9, 2 * row_padding.WIDE_WINDOW)
+    found = row_padding.padding(lengths, 16, window)
+    windows = lengths.reshape(-1, window)
+    ordered = np.sort(windows, axis=1)
     cells = sum(16 * int(one.max()) for one in ordered.reshape(-1, 16))
     assert found == pytest.approx(cells / lengths.sum())
 
