@@ -48,10 +48,10 @@ SETUP_S: Final = 0.04
 """Part of FIRST_SEARCH_S before the first candidate, in seconds, which one process must be allowed to spend."""
 LONG_RECALL_S: Final = 0.05
 """Recall cost in seconds from which on even a plan that `tune` found must be expected to pay."""
-EARLY_S: Final = 0.04
+EARLY_S: Final = 7e-3
 """Cost in seconds of the first early race of a process, including its modules; LATER_EARLY_S of each later one."""
 LATER_EARLY_S: Final = 1e-3
-EARLY_ENTRY_S: Final = 1e-8
+EARLY_ENTRY_S: Final = 1.5e-8
 """Additional cost in seconds per entry of the matrix: packing, comparing the kernel's result."""
 EARLY_ENTRIES: Final = (10_000, 1 << 22)
 """Numbers of entries from and up to which an early race pays.
@@ -129,27 +129,27 @@ def _is_racing(state: DispatchState, operand: AnyOperand, trial: object, took_s:
     """Begin or continue the race with a shipped kernel where it is due; return whether the next product is part."""
     if state.early is None and state.product_ns >= early_look_ns(state, operand):
         state.next_look_ns, start_s = states.FOREVER_NS, time.perf_counter()  # blocks other threads
-        if not _has_candidate(state, operand):
+        if (shape := _shape(state, operand)) is None:
             state.early = NoRace()
             return False
         with forking.loading():
             from autosparse.tuning.memory import early
 
-        state.early = race = early.EarlyRace()
+        state.early = race = early.EarlyRace(shape=shape)
         race.begin(state, operand, start_s)
     elif state.early is not None and state.early.is_racing:
         state.early.look(state, operand, trial, took_s)
     return state.early is not None and state.early.is_racing
 
 
-def _has_candidate(state: DispatchState, operand: AnyOperand) -> bool:
-    """Return whether a shipped kernel suits the lengths of the operand's rows, before the race is loaded."""
+def _shape(state: DispatchState, operand: AnyOperand) -> tuple[int, int] | None:
+    """Return rows of a slice and sigma of a shipped kernel that suits the operand's rows, before the race is loaded."""
     from autosparse.tuning.memory.row_padding import slices
 
     isa = ISAS[state.options.isa or runtime_api.best_isa()]
-    if not isinstance(operand, Operand):
-        return False
-    return isa.is_shipped and slices(operand.indptr, isa.vector_bytes // state.dtype.itemsize) is not None
+    if not isinstance(operand, Operand) or not isa.is_shipped:
+        return None
+    return slices(operand.indptr, isa.vector_bytes // state.dtype.itemsize)
 
 
 class NoRace:
@@ -157,8 +157,7 @@ class NoRace:
 
     spent_s = default_s = 0.0
     ratio = 1.0
-    is_won = is_racing = False
-    schedule = None
+    is_won = is_racing = has_candidate = False
 
     def look(self, state: object, operand: object, served_by: object, took_s: float) -> None:
         """Do nothing."""
@@ -167,9 +166,12 @@ class NoRace:
         """Return 0."""
         return 0.0
 
-    def plan(self) -> Plan:
+    def plan(self, state: object) -> Plan:
         """Raise: there is no winner."""
         raise AssertionError("no race was won")
+
+    def expand(self, state: object, operand: object) -> None:
+        """Do nothing."""
 
     def retire(self, state: object) -> None:
         """Do nothing."""
@@ -231,7 +233,7 @@ def _tuning_look_ns(state: DispatchState) -> float:
     if options.overhead <= 0:
         return max(states.FIRST_IMPORT_S * 1e9, 2.0 * state.product_ns)  # other options may be in force by then
     own_ns = states.tuning_look_ns(options, state.operation, state.n_dense_cols)
-    if state.early is not None and state.early.schedule is not None:
+    if state.early is not None and state.early.has_candidate:
         own_ns = max(own_ns, _search_look_ns(state, state.early))
     if state.expected is not None:
         certain_ns = state.expected.certain_ns(state.n_calls, state.product_ns)

@@ -154,7 +154,7 @@ class FirstRace(Protocol):
     default_s: float  # seconds of one product by the default kernel
     ratio: float  # default kernel's time over that of the kernel that serves
     is_won: bool
-    schedule: Any  # Any: the candidate's SuperSchedule; None: there was no candidate
+    has_candidate: bool  # whether a shipped kernel suits the matrix
 
     @property
     def is_racing(self) -> bool:
@@ -169,8 +169,11 @@ class FirstRace(Protocol):
     def retire(self, state: Any) -> None:
         """End the race or the service of its winner."""
 
-    def plan(self) -> Plan:
-        """Return the plan of a race that was won."""
+    def plan(self, state: Any) -> Plan:
+        """Return the plan of a race that was won, whose winner serves `state`."""
+
+    def expand(self, state: Any, operand: Any) -> Any:
+        """Let a trial that a search can use serve in place of the winner."""
 
     def forget_threads(self) -> None:
         """Reset what other threads held in a forked child."""

@@ -335,7 +335,7 @@ class LiveTuner:
     def current_plan(self) -> Plan:
         """Return the plan that is in use now."""
         if (early := self.state.early) is not None and early.is_won and self.state.serving is self.state.recalled:
-            won: Plan = early.plan()
+            won: Plan = early.plan(self.state)
             return won
         return self.session.current_plan() if self.session is not None else TOO_FEW
 

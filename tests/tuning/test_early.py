@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 import scipy.sparse as sps
 from autosparse._native import runtime_api
+from autosparse._native.kernels.slice_names import Slices
 from autosparse.tuner.search.race import Race, RaceRule
 from hypothesis import given
 from hypothesis import strategies as st
 
 import autosparse as asp
-from autosparse.core.solver import choice_of
 from autosparse.core.target import Target
 from autosparse.dispatch import first_look, state
 from autosparse.dispatch.expectations import Expected, tell
@@ -24,6 +24,7 @@ from autosparse.isa import ISAS
 from autosparse.tuning.memory import early, row_padding
 from autosparse.tuning.setup import context_of, live_tuner_of
 from autosparse.tuning.solvers import candidates
+from autosparse.tuning.trials.kernel_trial import KernelTrial
 from tests.tuning.forcing import state_of
 
 OVERHEAD = asp.get_options().overhead
@@ -46,7 +47,7 @@ class Candidate:
 
     def __init__(self) -> None:
         self.ready, self.n_dropped, self.service = True, 0, None
-        self.schedule = SimpleNamespace(to_json=lambda: "{}")
+        self.slices, self.expand = Slices(8), lambda: None
 
     def drop(self) -> None:
         self.ready, self.n_dropped = False, self.n_dropped + 1
@@ -55,7 +56,6 @@ class Candidate:
 def begun(found: DispatchState, monkeypatch: pytest.MonkeyPatch, *, cost_s: float = 0.0) -> tuple[Any, Candidate]:
     """Return a race that has prepared a candidate in `cost_s` seconds, and the candidate."""
     clock, trial = SimpleNamespace(now_s=0.0), Candidate()
-    monkeypatch.setattr(early.Service, "of", lambda *_: None)
     race = early.EarlyRace(lambda: clock.now_s)
     monkeypatch.setattr(race, "_ready", lambda *_: trial)
     clock.now_s = cost_s
@@ -161,7 +161,7 @@ def test_at_no_number_of_products_is_the_total_above_the_bound(default_s, nnz, r
         if race is None and found.product_ns >= first_look.early_look_ns(found, operand):
             spent_s = first_look.EARLY_S + nnz * first_look.EARLY_ENTRY_S
             race = early.EarlyRace()
-            race.spent_s, race.schedule, race.is_won, race.ratio = spent_s, "", is_won, ratio if is_won else 1.0  # type: ignore[assignment]
+            race.spent_s, race.has_candidate, race.is_won, race.ratio = spent_s, True, is_won, ratio if is_won else 1.0
             found.early, tuning_s = race, spent_s
         elif race is not None and not is_loaded and found.product_ns >= first_look._tuning_look_ns(found):
             is_loaded, tuning_s = True, tuning_s + first_look.FIRST_SEARCH_S
@@ -175,7 +175,7 @@ def test_at_no_number_of_products_is_the_total_above_the_bound(default_s, nnz, r
 def test_a_search_after_a_won_race_leaves_products_ahead(default_s: float, nnz: int, ratio: float) -> None:
     """Check that the total is that of untuned products at most when the modules of a search are due."""
     found, race = make_state(), early.EarlyRace()
-    race.spent_s, race.schedule, race.is_won, race.ratio = 0.05 + nnz * 1e-8, "", True, ratio  # type: ignore[assignment]
+    race.spent_s, race.has_candidate, race.is_won, race.ratio = 0.05 + nnz * 1e-8, True, True, ratio
     found.early = race
     found.count(round(first_look.early_look_ns(make_state(), operand_of(nnz))), is_tuned=False)
     due_ns = first_look._tuning_look_ns(found)
@@ -244,11 +244,13 @@ def test_the_candidate_follows_from_the_lengths_of_rows() -> None:
     skewed = np.where(rng.random(4096) < 0.01, 3000, 3)
     graph = np.where(rng.random(1 << 15) < 0.01, 300, 3)
     shapes = (even, mixed, few_long, skewed, graph)
-    chosen = [early.candidate(indptr_of(one), 8, "avx512", has_few_values=False) for one in shapes]
-    found = [(one.format.split("i"), one.format.sigma) if one is not None else None for one in chosen]
+    found = [row_padding.slices(indptr_of(one), 8) for one in shapes]
     assert found == [(8, 1), (16, row_padding.WINDOW), (8, row_padding.WINDOW), None, (8, row_padding.WIDE_WINDOW)]
-    few = early.candidate(indptr_of(even), 8, "avx512", has_few_values=True)
-    assert few is early.HIGH_SLICES
+    exact = early.candidate((8, 1), rng.standard_normal(4096), "avx512")
+    assert (exact.rows, exact.is_encoded) == (8, False)
+    assert early.candidate((8, 1), np.ones(4096), "avx512").is_encoded
+    assert not early.candidate((8, 1), np.ones(4096), "avx2").is_encoded, "no permutation reads a table of 16"
+    assert not early.candidate((8, 512), np.ones(4096), "avx512").is_encoded
 
 
 @pytest.mark.parametrize("window", [1, row_padding.WINDOW, row_padding.WIDE_WINDOW])
@@ -292,7 +294,7 @@ def test_products_are_right_during_the_race_and_after_it(dtype, is_faster, monke
     for _ in range(20):
         np.testing.assert_allclose(A @ x, wanted, rtol=1e-4, atol=1e-5)
     race: Any = found.early
-    assert race.schedule is not None
+    assert race.has_candidate
     assert race.is_won is is_faster
     assert (found.serving is not None) is is_faster
     if is_faster:
@@ -343,7 +345,8 @@ def test_a_search_begins_with_the_winner(monkeypatch: pytest.MonkeyPatch) -> Non
     session.context = context_of(A._cell, found)
     search = candidates.search_for(session.context, effort=found.options.effort, live=True)
     session._begin_with_winner(session.context, search)
-    assert search.incumbent.choice == choice_of(race.schedule)
+    assert isinstance(found.recalled, KernelTrial)
+    assert search.incumbent.choice == found.recalled.choice
     assert search.tried(search.incumbent.choice)
     assert search.measured_s[search.incumbent.choice] == pytest.approx(race.default_s / race.ratio)
     assert A._cell.dispatcher.packed_copies.n_bytes == n_packed
