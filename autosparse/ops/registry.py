@@ -5,6 +5,7 @@ The interface is provisional: it may change between minor versions until more th
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Any, Final
@@ -103,11 +104,11 @@ def has_solvers(operation: str) -> bool:
 
 def _names_group(folder: str) -> bool:
     """Return whether a distribution in `folder` names the group; reading these files is faster than `importlib`."""
-    try:
-        found = [one for one in Path(folder).iterdir() if one.suffix in (".dist-info", ".egg-info")]
+    try:  # a Path for each of the thousands of names in a folder of packages takes 20 ms
+        found = [name for name in os.listdir(folder or ".") if name.endswith((".dist-info", ".egg-info"))]
     except OSError:
         return False
-    return any(ENTRY_POINTS.encode() in _content(one / "entry_points.txt") for one in found)
+    return any(ENTRY_POINTS.encode() in _content(Path(folder, name, "entry_points.txt")) for name in found)
 
 
 def _content(file: Path) -> bytes:
