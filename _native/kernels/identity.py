@@ -82,7 +82,8 @@ def _matching(folder: Path, pattern: str) -> list[Path]:
     place, _, name = pattern.rpartition("/")
     if not name.startswith("*"):
         return [folder / pattern]
-    return [folder / place / one for one in os.listdir(folder / place) if one.endswith(name[1:])]
+    names = os.listdir(folder / place)  # noqa: PTH208  # a Path each takes ten times as long
+    return [folder / place / one for one in names if one.endswith(name[1:])]
 
 
 def runtime_digest() -> str:

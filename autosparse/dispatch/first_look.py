@@ -92,7 +92,8 @@ def is_enough(state: DispatchState, operand: AnyOperand, trial: object = None, t
     if _is_racing(state, operand, trial, took_s):
         return True
     look_ns = _tuning_look_ns(state)
-    state.next_look_ns = min(look_ns, early_look_ns(state, operand))
+    check_ns = state.early.check_ns if state.early is not None else states.FOREVER_NS
+    state.next_look_ns = min(look_ns, early_look_ns(state, operand), check_ns)
     if state.recalled is not None and state.recalled.service is not None:
         state.recalled.service.steer(state.recalled, operand)
     state.commit()
@@ -139,6 +140,8 @@ def _is_racing(state: DispatchState, operand: AnyOperand, trial: object, took_s:
         race.begin(state, operand, start_s)
     elif state.early is not None and state.early.is_racing:
         state.early.look(state, operand, trial, took_s)
+    elif state.early is not None:
+        state.early.check(state)
     return state.early is not None and state.early.is_racing
 
 
@@ -157,9 +160,13 @@ class NoRace:
 
     spent_s = default_s = 0.0
     ratio = 1.0
+    check_ns = float("inf")
     is_won = is_racing = has_candidate = False
 
     def look(self, state: object, operand: object, served_by: object, took_s: float) -> None:
+        """Do nothing."""
+
+    def check(self, state: object) -> None:
         """Do nothing."""
 
     def saved_s(self, tuned_ns: float) -> float:

@@ -154,6 +154,7 @@ class FirstRace(Protocol):
     default_s: float  # seconds of one product by the default kernel
     ratio: float  # default kernel's time over that of the kernel that serves
     is_won: bool
+    check_ns: float  # product time (ns) of the state from which on the winner races once more
     has_candidate: bool  # whether a shipped kernel suits the matrix
 
     @property
@@ -162,6 +163,9 @@ class FirstRace(Protocol):
 
     def look(self, state: Any, operand: Any, served_by: object, took_s: float) -> None:
         """Take a product as a sample, and choose the next product's kernel."""
+
+    def check(self, state: Any) -> None:
+        """Let the winner race once more, if that is due."""
 
     def saved_s(self, tuned_ns: float) -> float:
         """Return the seconds that products of `tuned_ns` by the winner saved."""

@@ -104,10 +104,11 @@ def has_solvers(operation: str) -> bool:
 
 def _names_group(folder: str) -> bool:
     """Return whether a distribution in `folder` names the group; reading these files is faster than `importlib`."""
-    try:  # a Path for each of the thousands of names in a folder of packages takes 20 ms
-        found = [name for name in os.listdir(folder or ".") if name.endswith((".dist-info", ".egg-info"))]
+    try:
+        every = os.listdir(folder or ".")  # noqa: PTH208  # a Path for each of thousands of names takes 20 ms
     except OSError:
         return False
+    found = [name for name in every if name.endswith((".dist-info", ".egg-info"))]
     return any(ENTRY_POINTS.encode() in _content(Path(folder, name, "entry_points.txt")) for name in found)
 
 

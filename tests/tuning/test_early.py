@@ -99,6 +99,25 @@ def test_a_slower_kernel_leaves_sooner_the_slower_it_is(ratio, most, monkeypatch
     assert race.spent_s >= 0.9 * excess_s, "its excess counts as tuning"
 
 
+@pytest.mark.parametrize("later", [0.7, 1.3])
+def test_a_winner_races_once_more(later: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = make_state()
+    race, trial = begun(found, monkeypatch)
+    products(found, race, trial, n=1000, default_s=4e-5, mine_s=2e-5)
+    assert race.is_won
+    race.check(found)
+    assert not race.is_racing, "it is not due"
+    found.count(int(race.check_ns), is_tuned=True)
+    monkeypatch.setattr(early, "SliceTrial", Candidate)
+    race.check(found)
+    assert race.is_racing
+    assert products(found, race, trial, n=1000, default_s=4e-5, mine_s=later * 4e-5) <= 25
+    assert race.is_won is (later < 1.0)
+    assert (found.serving is trial) is (found.recalled is trial) is race.is_won
+    assert trial.n_dropped == (later > 1.0)
+    assert race.check_ns == np.inf, "one check is enough"
+
+
 @given(st.lists(st.floats(0.97, 1.03), min_size=early.MAX_ROUNDS, max_size=early.MAX_ROUNDS))
 def test_noise_of_three_percent_never_wins(ratios: list[float]) -> None:
     assert early.verdict([(1.0, one) for one in ratios]) is False
@@ -203,6 +222,20 @@ def test_a_solve_allows_no_advance_and_earlier_solves_do() -> None:
     assert first_look.early_look_ns(found, operand) == 0.0, "a long solve pays for it at once"
 
 
+def test_short_solves_of_one_matrix_race_soon() -> None:
+    """Check by a scripted clock that a thousand solves of 20 products of 0.1 ms race within the first 40."""
+    found, operand, n_before = make_state(), operand_of(200_000), 0
+    for n_solves in range(1000):
+        for done in range(20):
+            found.expected = Expected(n_calls=2 * n_before + 20, n_certain=n_before + done + 1, n_past=n_before)
+            found.count(100_000, is_tuned=False)
+            if found.product_ns >= first_look.early_look_ns(found, operand):
+                assert 1 <= n_solves <= 40, "no advance on the first solve"
+                return
+        n_before += 20
+    pytest.fail("no race")
+
+
 def test_the_end_of_a_solve_lets_the_next_one_consider_a_race() -> None:
     found = make_state()
     found.n_calls, found.product_ns, found.next_look_ns = 1000, 10**8, 10**12
@@ -285,6 +318,7 @@ def test_products_are_right_during_the_race_and_after_it(dtype, is_faster, monke
     monkeypatch.setattr(first_look, "early_look_ns", lambda found, operand: 0 if found.early is None else 1e18)
     monkeypatch.setattr(state, "tuning_look_ns", lambda *_: 1e18)
     monkeypatch.setattr(early, "verdict", lambda pairs: is_faster if len(pairs) == 3 else None)
+    monkeypatch.setattr(early, "CHECK_AFTER", 1e9)
     rng = np.random.default_rng(2)
     m = sps.diags_array(rng.standard_normal((5, 9000)), offsets=(-90, -1, 0, 1, 90), shape=(9000, 9000))
     m, x = sps.csr_array(m, dtype=dtype), rng.standard_normal(9000).astype(dtype)
@@ -330,6 +364,7 @@ def test_a_search_begins_with_the_winner(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(first_look, "early_look_ns", lambda found, operand: 0 if found.early is None else 1e18)
     monkeypatch.setattr(state, "tuning_look_ns", lambda *_: 1e18)
     monkeypatch.setattr(early, "verdict", lambda pairs: True if len(pairs) == 3 else None)
+    monkeypatch.setattr(early, "CHECK_AFTER", 1e9)
     m = sps.csr_array(sps.diags_array(np.ones((5, 9000)), offsets=(-90, -1, 0, 1, 90), shape=(9000, 9000)))
     m.data[:] = np.random.default_rng(3).standard_normal(m.nnz)
     A, x = asp.csr(m, copy=True), np.ones(9000)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
+from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 from autosparse import forking
@@ -41,6 +42,8 @@ WON_ROUNDS: Final = 5
 """Minimum number of rounds after which the candidate may win."""
 MAX_ROUNDS: Final = 9
 """Maximum number of rounds, each with one counted product of either kernel and one uncounted product before it."""
+CHECK_AFTER: Final = 256
+"""Number of products after a won race from which on the winner races once more; timings drift, and noise may win."""
 HIGH_SLICE: Final = 32
 """Rows of a slice with dictionary-encoded values (`shipped_specs.HIGH_SLICE`)."""
 MAX_OTHERS: Final = 8
@@ -77,6 +80,7 @@ class EarlyRace:
         self.has_candidate = False
         self.trial: SliceTrial | None = None  # the candidate while it races
         self.is_won = False
+        self.check_ns = inf  # product time (ns) of the state from which on the winner races once more
         self._clock = clock
         self._pairs: list[tuple[float, float]] = []
         self._round: dict[bool, float] = {}  # is candidate -> seconds of this round
@@ -160,16 +164,27 @@ class EarlyRace:
         state.commit()
 
     def _end(self, state: DispatchState, operand: AnyOperand, trial: SliceTrial, *, is_won: bool) -> None:
-        self.trial, self.is_won = None, is_won
+        is_first, self.trial, self.is_won = not self.is_won, None, is_won
         if is_won:
             self.ratio = median(default / mine for default, mine in self._pairs)
             self.default_s = median(default for default, _ in self._pairs)
+            self.check_ns = state.product_ns + CHECK_AFTER * 1e9 * self.default_s / self.ratio if is_first else inf
             trial.expand = partial(self.expand, state, operand)
             state.serving = state.recalled = trial
             event("plan", "early", slices=trial.slices, ratio=self.ratio)
         else:
-            state.serving = None
+            state.serving = state.recalled = None
+            self.check_ns = inf
             trial.drop()
+
+    def check(self, state: DispatchState) -> None:
+        """Let the winner race once more, if products are due for it and it has not been replaced."""
+        if state.product_ns < self.check_ns:
+            return
+        self.check_ns = inf
+        if isinstance(state.recalled, SliceTrial) and state.recalled.ready and state.serving is state.recalled:
+            self.trial, self._pairs, self._round, self._is_warm = state.recalled, [], {}, False
+            self._next(state)
 
     def expand(self, state: DispatchState, operand: AnyOperand) -> Any:  # Any: a KernelTrial, or None
         """Let a `KernelTrial` serve in place of the winner, before a search or where values change; return it."""
@@ -179,7 +194,8 @@ class EarlyRace:
                 return light
             with forking.loading():
                 full = slice_trial.expanded(light, state, operand, self.default_s * (1.0 - 1.0 / self.ratio))
-            state.serving = full if state.serving is light else state.serving
+            state.serving = full if state.serving is light or self.trial is light else state.serving
+            self.trial = None  # a check of the winner is over
             state.recalled, self.is_won = full, full is not None
             return full
 
