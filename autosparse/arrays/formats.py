@@ -63,7 +63,7 @@ OF_SCIPYS: Final[dict[type, Any]] = {ours._plain_class: ours for ours in (*OTHER
 
 
 def as_ours(found: Any) -> Any:  # Any: whatever a function of scipy.sparse returns
-    """Return a sparse object of a SciPy class in autosparse's class over the same arrays, and other objects unchanged."""
+    """Return a sparse object of SciPy's in autosparse's class, over the same arrays; return other objects unchanged."""
     kind = OF_SCIPYS.get(type(found))
     if kind is None:
         return found
