@@ -124,7 +124,8 @@ class AutoSparseMatrix(ConvertedBack, Reflected, Copies, Products, DenseResults)
         """Cut off spare room behind the last entry in place, as SciPy's `prune` does."""
         indptr, indices, data = map(self._cell.peek, (INDPTR, INDICES, DATA))
         n_major = self._shape[1] if self._transposed else (1, *self._shape)[-2]  # a one-dimensional array has one row
-        if len(indptr) != n_major + 1 or not len(indices) == len(data) == indptr[-1]:
+        is_cut = len(indptr) == n_major + 1 and len(indices) == len(data) == indptr[-1]
+        if not (is_cut and adoption.fills(indices) and adoption.fills(data)):
             super().prune()  # type: ignore[misc]
 
     # -- the family
@@ -165,6 +166,8 @@ class AutoSparseMatrix(ConvertedBack, Reflected, Copies, Products, DenseResults)
             if not adoption.can_be_cut(indices, data, nnz):
                 return False
             indices, data = adoption.cut(indices, nnz), adoption.cut(data, nnz)
+        elif copy is False and not (indices.base is None is data.base):
+            indices, data = (part if adoption.fills(part) else part.copy() for part in (indices, data))
         if copy is False:
             self._cell = Operand.over(n_major, n_minor, [indptr, indices, data], is_valid=False)
         else:
