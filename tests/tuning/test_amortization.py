@@ -17,7 +17,7 @@ from autosparse.dispatch import state
 from autosparse.ops import OPS
 from autosparse.tuning import amortization, session
 from autosparse.tuning.amortization import Outlook, TuningAccount
-from autosparse.tuning.memory.sizes import LARGE_ENTRIES
+from autosparse.tuning.trials.operand_adapter import LARGE_ENTRIES
 
 seconds = st.floats(1e-7, 1e3)
 accounts = st.builds(

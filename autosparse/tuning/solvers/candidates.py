@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from autosparse._native.kernels.shipped_specs import HIGH_SLICES
+from autosparse._native.ir.spec import VALUE_BYTES
+from autosparse._native.kernels.shipped_specs import HIGH_SLICES, wide
 from autosparse.config import Effort
 from autosparse.core.composite import Schedule
 from autosparse.core.formats import DICTIONARY
 from autosparse.core.plan import Plan
 from autosparse.core.schedule import SuperSchedule
+from autosparse.isa import ISAS
 from autosparse.operands.holding import expected_look_s
 from autosparse.tuner import Search
 from autosparse.tuner.analytic.models import statistics_model
@@ -100,18 +102,36 @@ def _always(context: TuningContext, *, live: bool) -> list[SuperSchedule]:
     problem, operation = context.problem, context.problem.operation
     if problem.storage or problem.pattern.nnz < MIN_ORDERED:
         return []
-    found, is_exposed = list[SuperSchedule](), expected_look_s(context.operand()) > 0.0
+    found, is_exposed = _shared_rows(context), expected_look_s(context.operand()) > 0.0
     if context.adapter.pack_live is not None and not problem.transposed and (is_exposed or not live):
         own = [one for one in spaces.candidates(problem, context.supports) if one.format.is_csr]
         ready = [one for one in own if context.loaded(one) is not None][:MAX_IN_PLACE]
         others = [one for one in own if context.loaded(one) is None] if is_exposed and not live else []
-        found = [*ready, *others[: MAX_IN_PLACE - len(ready)]]
+        found += [*ready, *others[: MAX_IN_PLACE - len(ready)]]
     if live:
         return found
     from autosparse.tuning.hybrid import in_panels, ordered
 
     more = (*ordered(operation), *in_panels(context))
     return found + [one for one in more if context.supports(operation, one) is None and context.loaded(one) is not None]
+
+
+def _shared_rows(context: TuningContext) -> list[SuperSchedule]:
+    """Return the shipped schedules for several columns of rows that share their entries, where there is no compiler.
+
+    Models rank schedules that differ from them in unrolling or width of indices first, and none of these exists.
+    """
+    problem, row = context.problem, ISAS[context.problem.target.isa]
+    is_matmul = problem.operation == HIGH_SLICES.operation and problem.n_dense_cols > 1 and not problem.transposed
+    if not is_matmul or problem.dtype not in VALUE_BYTES or context.compiler_id() != "none":
+        return []
+    found = [
+        one
+        for one in wide(row.vector_bytes // VALUE_BYTES[problem.dtype], row.n_registers)
+        if one.dense_split("j") <= problem.n_dense_cols and context.is_built(one)
+    ]
+    widest = max((one.dense_split("j") for one in found), default=0)
+    return [one for one in found if one.dense_split("j") == widest] if problem.matrix.has_identical_rows else []
 
 
 def _shipped(context: TuningContext) -> list[SuperSchedule]:

@@ -18,8 +18,7 @@ from autosparse.core.problem import Problem
 from autosparse.ops import OPS
 from autosparse.scalar import HALF, SCALARS
 from autosparse.tuning.memory.agreement import UNKNOWABLE, first_difference
-from autosparse.tuning.memory.sizes import sized
-from autosparse.tuning.trials.operand_adapter import AnyArray, adapter_of
+from autosparse.tuning.trials.operand_adapter import AnyArray, adapter_of, sized
 
 if TYPE_CHECKING:
     from autosparse.core.composite import Schedule

@@ -31,12 +31,11 @@ from autosparse.operands.unfolding import AnyOperand
 from autosparse.targets.priors import number
 from autosparse.tuner.search.trial import Trial
 from autosparse.tuning.memory.history import TuningStats, tuning_stats_of
-from autosparse.tuning.memory.sizes import sized
 from autosparse.tuning.rates.probed import RatesInUse
 from autosparse.tuning.rates.record import rates_in_use
 from autosparse.tuning.trials import comparison
 from autosparse.tuning.trials.kernel_trial import KernelTrial
-from autosparse.tuning.trials.operand_adapter import LINE_BYTES, OperandAdapter, adapter_of, rows_of
+from autosparse.tuning.trials.operand_adapter import LINE_BYTES, OperandAdapter, adapter_of, rows_of, sized
 from autosparse.tuning.trials.served import DefaultTrial, ServedTrial, served_of
 from autosparse.tuning.trials.specs import spec_of, supports_of
 

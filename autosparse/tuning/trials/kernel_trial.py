@@ -20,9 +20,9 @@ from autosparse.log import event
 from autosparse.notices import FallbackWarning, warn_once
 from autosparse.operands.csr import Operand
 from autosparse.operands.packed_copies import PackedCopy
-from autosparse.tuning.memory.sizes import sized
 from autosparse.tuning.trials import comparison
 from autosparse.tuning.trials.iterations import why_endless
+from autosparse.tuning.trials.operand_adapter import sized
 from autosparse.tuning.trials.served import ServedTrial
 
 if TYPE_CHECKING:
