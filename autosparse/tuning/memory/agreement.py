@@ -10,8 +10,6 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from autosparse._native import runtime_api
-
 AnyArray = NDArray[Any]  # an array of one native dtype
 
 BLOCK: Final = 1 << 16
@@ -44,17 +42,3 @@ def first_difference(
             mine, theirs = found[at + row, column], wanted[at + row, column]
             return f"{mine:.9g} instead of {theirs:.9g} at row {at + row}, column {column} of the result"
     return None if is_known.any() or not wanted.size else UNKNOWABLE
-
-
-def magnitudes(values: AnyArray) -> AnyArray:
-    """Return absolute values; no copy if none is negative, since allocating pages takes longer than reading them."""
-    return values if values.size and values.min() >= 0 else np.abs(values)  # NaN is not >= 0
-
-
-def with_values(rows: Any, values: AnyArray) -> Any:  # Any: NativeRows
-    """Return native rows with the structure of `rows` and other values, which the caller keeps alive."""
-    other = type(rows)(rows.n_major, rows.n_minor)
-    for name in ("dtype", "dtype_code", "index_code", "indptr", "indices"):
-        setattr(other, name, getattr(rows, name))
-    other.data = (runtime_api.pointer(values),)
-    return other

@@ -19,6 +19,7 @@ from autosparse.dispatch.calls import MatmulCall
 from autosparse.dispatch.state import DispatchState, dispatcher_of
 from autosparse.errors import PackError
 from autosparse.operands.csr import Operand
+from autosparse.operands.native_rows import magnitudes
 from autosparse.tuning.memory import agreement
 
 if TYPE_CHECKING:
@@ -137,8 +138,8 @@ def _difference(operand: Operand, bound: BoundSlices, n_threads: int) -> str | N
     period = (0.5 + steps / PERIOD) * np.where(steps % 2, 1.0, -1.0)
     x, ones = np.resize(period.astype(dtype), rows.n_minor), np.ones(rows.n_minor, dtype)
     wanted, sums, found = (np.full(rows.n_major, np.nan, dtype) for _ in range(3))
-    values = agreement.magnitudes(operand.data[: operand.nnz])
-    absolute = agreement.with_values(rows, values)
+    values = magnitudes(operand.data[: operand.nnz])
+    absolute = rows.with_values(values)
     for its, source, result in ((rows, x, wanted), (absolute, ones, sums)):
         call = MatmulCall(its, address(source), 1, address(result), 1, 1, False, (source, result))
         runtime_api.raise_for(call.by_default(n_threads, 0))

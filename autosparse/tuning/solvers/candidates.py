@@ -102,7 +102,8 @@ def _always(context: TuningContext, *, live: bool) -> list[SuperSchedule]:
     problem, operation = context.problem, context.problem.operation
     if problem.storage or problem.pattern.nnz < MIN_ORDERED:
         return []
-    found, is_exposed = _shared_rows(context), expected_look_s(context.operand()) > 0.0
+    is_exposed = expected_look_s(context.operand()) > 0.0
+    found = _shared_rows(context) if context.compiler_id() == "none" else []
     if context.adapter.pack_live is not None and not problem.transposed and (is_exposed or not live):
         own = [one for one in spaces.candidates(problem, context.supports) if one.format.is_csr]
         ready = [one for one in own if context.loaded(one) is not None][:MAX_IN_PLACE]
@@ -117,13 +118,13 @@ def _always(context: TuningContext, *, live: bool) -> list[SuperSchedule]:
 
 
 def _shared_rows(context: TuningContext) -> list[SuperSchedule]:
-    """Return the shipped schedules for several columns of rows that share their entries, where there is no compiler.
+    """Return the shipped schedules for several columns of rows that share their entries.
 
-    Models rank schedules that differ from them in unrolling or width of indices first, and none of these exists.
+    Models rank schedules that differ from them in unrolling or width of indices first, which need a compiler.
     """
     problem, row = context.problem, ISAS[context.problem.target.isa]
     is_matmul = problem.operation == HIGH_SLICES.operation and problem.n_dense_cols > 1 and not problem.transposed
-    if not is_matmul or problem.dtype not in VALUE_BYTES or context.compiler_id() != "none":
+    if not is_matmul or problem.dtype not in VALUE_BYTES:
         return []
     found = [
         one

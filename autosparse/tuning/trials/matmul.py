@@ -12,7 +12,7 @@ from autosparse.core.formats import Format
 from autosparse.core.problem import Problem
 from autosparse.dispatch.calls import MatmulCall
 from autosparse.operands.csr import Operand
-from autosparse.tuning.memory.agreement import magnitudes, with_values
+from autosparse.operands.native_rows import magnitudes
 from autosparse.tuning.trials.operand_adapter import (
     MAX_ENTRY,
     OperandAdapter,
@@ -69,7 +69,7 @@ def _trustworthy(problem: Problem, operand: AnyOperand, n_columns: int, n_thread
     B, C = dense(problem, 1, n_inner, n_columns), result(problem, n_rows, n_columns)
     call = MatmulCall(rows, address(B), n_columns, address(C), n_columns, n_columns, problem.transposed, (B, C))
     indices, absolutes = operand.indices[: operand.nnz], magnitudes(operand.data[: operand.nnz])
-    absolute, ones, sums = with_values(rows, absolutes), np.ones(n_inner, problem.dtype), result(problem, n_rows)
+    absolute, ones, sums = rows.with_values(absolutes), np.ones(n_inner, problem.dtype), result(problem, n_rows)
     summing = MatmulCall(absolute, address(ones), 1, address(sums), 1, 1, problem.transposed, (ones, absolutes))
     runtime_api.raise_for(summing.by_default(n_threads, 0))
     n_terms = np.bincount(indices, minlength=n_rows) if problem.transposed else np.diff(operand.indptr)
