@@ -13,21 +13,20 @@ from typing import TYPE_CHECKING, Final, Protocol
 from autosparse._native import runtime_api
 from autosparse.cache import stores, trust
 from autosparse.cache.accounts.rows import MAX_BYTES, PlanNote, Spent
+from autosparse.targets.priors import number
 
 if TYPE_CHECKING:
     from autosparse.config import Options
     from autosparse.dispatch.protocols import FirstRace, Tuning
     from autosparse.operands.unfolding import AnyOperand
 
-RUN_SHARE: Final = 0.1
+RUN_SHARE: Final = number("amortisation", "share of a lifetime")
 """Maximum fraction of earlier processes' mean lifetime that one process may spend on tuning that they have earned."""
 REINVEST_SHARE: Final = 0.5
 """Fraction of the time saved in earlier processes that may be spent on tuning (`tuning.amortization` has the same)."""
 
-ADVANCE: Final = 13.0
+ADVANCE: Final = number("amortisation", "advance")
 """Factor of the advance on the overhead budget: steps without a compiler may cost 1 + ADVANCE * expected gain times it.
-
-`tuning.amortization` has the same.
 """
 
 

@@ -43,7 +43,7 @@ ADVANCE: Final = number("amortisation", "advance")
 It is multiplied by the expected gain. With the default overhead (0.04) it allows 0.52 times what tuning would have
 saved on the products run so far.
 """
-MAX_ADVANCE: Final = 4
+MAX_ADVANCE: Final = number("amortisation", "maximum advance")
 """Maximum advance, as a multiple of the overhead share, whatever gain is expected.
 
 It bounds the total time of any number of products by 1.20 times the untuned total with the default overhead (0.04).
@@ -55,6 +55,8 @@ It is the median under a prior with tail 1 / sqrt(N). If fewer products follow, 
 """
 UNKNOWN_GAIN: Final = number("amortisation", "unknown gain")
 """Fraction of the default time that tuning is expected to save where no gain is known."""
+PRIOR_WEIGHT: Final = number("amortisation", "weight of the prior")
+"""Number of tunings as which the prior of a gain counts."""
 NO_PRICE_S: Final = number("amortisation", "no price s")
 """Price in seconds below which a step always runs."""
 
@@ -239,12 +241,12 @@ def break_even_runs(*, price_s: float, default_s: float | None, tuned_s: float |
     return price_s / (default_s - tuned_s)
 
 
-def shrunk_gain(prior: float, *, n_seen: int, mean_seen: float, weight: float = 4.0) -> float:
+def shrunk_gain(prior: float, *, n_seen: int, mean_seen: float) -> float:
     """Return the expected gain, in [0, 0.9], after `n_seen` earlier tunings of this kind saved `mean_seen` on average.
 
-    The prior counts as `weight` tunings.
+    The prior counts as PRIOR_WEIGHT tunings.
     """
-    return min(0.9, max(0.0, (weight * prior + n_seen * mean_seen) / (weight + n_seen)))
+    return min(0.9, max(0.0, (PRIOR_WEIGHT * prior + n_seen * mean_seen) / (PRIOR_WEIGHT + n_seen)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
