@@ -108,8 +108,7 @@ def _raced(
 
     An interrupt stores the measurements, releases the packed copies, and propagates.
     """
-    from autosparse.tuning.hybrid import divider_of  # live tuning never needs these
-    from autosparse.tuning.memory.misses import why_not_remembered
+    from autosparse.tuning.memory.misses import why_not_remembered  # live tuning never needs it
 
     start_s, search_s = clock(), budget_s * (1.0 - FINAL_SHARE)
     if known is None:
@@ -117,7 +116,6 @@ def _raced(
     else:
         found_with = f"found with effort {known.effort} in {known.tune_s:.3g} s"
         not_remembered = f"the remembered plan was {found_with}, less than requested"
-    search.divide = divider_of(context, effort=search.effort, budget_s=search_s, known=known, clock=clock)
     try:
         found = tune(
             search, runner=context.runner, budget_s=search_s, clock=clock, progress=progress,

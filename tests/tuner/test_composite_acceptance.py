@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -22,21 +21,6 @@ COMPOSITE = Composite(parts=(Part(Rows(20), runtime("matmul")), Part(REST, SINGL
 DEFAULT_S = 0.01
 
 
-@dataclasses.dataclass
-class GivenComposites:
-    """Divider that returns the given composites."""
-
-    found: tuple[Schedule, ...]
-    price_s: float = 0.0
-    is_late: bool = False
-
-    def __call__(self) -> tuple[Schedule, ...]:
-        return self.found
-
-    def has_time(self) -> bool:
-        return not self.is_late
-
-
 def searched(
     in_search: dict[Any, float], *, room: int = 2, found: tuple[Schedule, ...] = (SINGLE, COMPOSITE),
     always: tuple[Any, ...] = (),
@@ -53,7 +37,7 @@ def searched(
 
     factory.change = change
     search = make_search(factory, make_problem(), effort=Effort.MEASURE)
-    search.divide, search.always = GivenComposites(found), always
+    search.always = (*found, *always)
     return search, tune(search, runner=factory.run_of, budget_s=1e6, clock=clock), clock
 
 
@@ -184,21 +168,7 @@ def test_entrants_of_a_round_meet_the_same_memory():
         return factory.run_of(trial)
 
     search = make_search(factory, make_problem())
-    search.divide = GivenComposites((COMPOSITE,))
+    search.always = (COMPOSITE,)
     rounds = search.style.rule.max_rounds
     tune(search, runner=spy, budget_s=1e6, clock=clock)
     assert turns[: 2 * rounds] == [turn for turn in range(rounds) for _ in range(2)]
-
-
-@pytest.mark.parametrize("is_late", [False, True])
-def test_composites_race_while_their_share_of_the_budget_lasts(is_late: bool) -> None:
-    clock = FakeClock()
-    factory = FakeFactory(clock, lambda schedule: DEFAULT_S)
-    found = tuple(Composite(parts=(Part(Rows(20 + at), runtime("matmul")), Part(REST, SINGLE))) for at in range(3))
-    search = make_search(factory, make_problem())
-    search.divide = GivenComposites((found[0], SINGLE, *found[1:]), is_late=is_late)
-    tune(search, runner=factory.run_of, budget_s=1e6, clock=clock)
-    raced = [one.schedule for one in search.trials]
-    assert raced[:2] == [found[0], SINGLE]  # the first one, and the single format that it must beat
-    assert [one for one in raced if isinstance(one, Composite)] == list(found[:1] if is_late else found)
-    assert len(raced) > 5  # the rest of the budget is for single formats

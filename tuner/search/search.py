@@ -20,7 +20,7 @@ from autosparse.tuner.search.cost_estimates import CostEstimates
 from autosparse.tuner.search.earlier import Earlier
 from autosparse.tuner.search.race import Race
 from autosparse.tuner.search.style import BLOCKING, LIVE, SearchStyle
-from autosparse.tuner.search.trial import Divider, Sample, Steps, Trial, TrialFactory, Work, name_of
+from autosparse.tuner.search.trial import Sample, Steps, Trial, TrialFactory, Work, name_of
 from autosparse.tuner.space import spaces
 from autosparse.tuner.space.neighbours import neighbours
 from autosparse.tuner.space.template import Supports
@@ -71,7 +71,6 @@ class Search:
     others: Sequence[Choice] = ()  # choices of solvers without schedules, which race after `always`
     refused: Sequence[Candidate] = ()  # solvers that cannot compute the problem, with the reasons
     shipped: Sequence[SuperSchedule] = ()  # precompiled schedules to try where values are dictionary-encoded
-    divide: Divider | None = None  # searches for composites, which then race like other candidates
     first_price_s: float = 0.0  # expected cost of packing a first candidate whose kernel is available
     default: Trial = field(init=False)
     incumbent: Trial = field(init=False)
@@ -108,8 +107,6 @@ class Search:
         else:
             if self.start is not None and self.earlier.ratios:
                 yield from self._run_alone(choice_of(self.start))
-            if self.divide is not None:  # first, since the steps after it use the rest of the budget
-                yield from self._run_composites(self.divide)
             for choice in (*map(choice_of, self.always), *self.others):
                 yield from self._run_alone(choice)
             for batch in self._batches():
@@ -117,18 +114,6 @@ class Search:
             if self.style.asks_late:
                 yield from self._second_opinion()
         self.finished = True
-
-    def _run_composites(self, divide: Divider) -> Steps:
-        """Search for composites, then race them; the best single formats must beat the winner afterwards.
-
-        The first composite and the single format after it always race, further ones while the budget share lasts.
-        """
-        found: list[Schedule] = []
-        yield Work(kind="divide", price_s=divide.price_s, do=lambda: found.extend(divide()), is_optional=True)
-        for at, one in enumerate(found):
-            if at > 1 and not divide.has_time():
-                return
-            yield from self._run_alone(choice_of(one))
 
     def _run_alone(self, choice: Choice) -> Steps:
         if not self.tried(choice):
