@@ -19,7 +19,15 @@ from autosparse._native import runtime_api
 from autosparse.cache.accounts.rows import ACCOUNTS, PlanNote, Spent, spent_row
 from autosparse.containment import contained
 from autosparse.dispatch import state as states
-from autosparse.dispatch.accounts import ADVANCE, PENDING, REINVEST_SHARE, ProblemAccount, key_of, place_of
+from autosparse.dispatch.accounts import (
+    ADVANCE,
+    MAX_ADVANCE,
+    PENDING,
+    REINVEST_SHARE,
+    ProblemAccount,
+    key_of,
+    place_of,
+)
 from autosparse.isa import ISAS
 from autosparse.operands.csr import Operand
 from autosparse.operands.holding import expected_look_s
@@ -59,8 +67,6 @@ EARLY_ENTRIES: Final = (10_000, 1 << 22)
 
 Smaller matrices stay in a core's own cache. The price of packing larger ones in new memory is not known before.
 """
-MAX_ADVANCE: Final = number("amortisation", "maximum advance")
-"""Maximum advance, as a multiple of the overhead share."""
 GAIN_LEFT: Final = number("first look", "gain left")
 """Fraction of a product's time that a search is expected to save after an early race was won.
 

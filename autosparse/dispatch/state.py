@@ -253,8 +253,8 @@ def tuning_look_ns(options: Options, operation: str, n_vecs: int) -> float:
     if options.runs is not None:
         return 0.0
     if "autosparse.tuning.setup" in sys.modules:
+        from autosparse.dispatch.accounts import advance_share
         from autosparse.ops import OPS
-        from autosparse.tuning.amortization import advance_share
 
         gain = OPS[operation].tuning.measured_gain(n_vecs)
         return FIRST_STEP_S / ((1.0 + advance_share(gain)) * options.overhead) * 1e9

@@ -115,10 +115,3 @@ class TrialFactory(Protocol):
 
     def __call__(self, choice: Choice) -> Trial:
         """Return a trial of `choice` with nothing built yet."""
-
-
-def name_of(trial: Trial) -> str:
-    """Return the format of the trial's schedule as text, or the solver's name."""
-    if trial.choice.is_default:
-        return "default kernel"
-    return str(trial.schedule.format) if isinstance(trial.schedule, Schedule) else trial.choice.solver
