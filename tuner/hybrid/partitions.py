@@ -39,7 +39,6 @@ MIN_SHARE: Final = number("composites", "least share of a part")
 """Minimum fraction of the entries in each part."""
 DENSE: Final = 1 / 16
 """Density from which a row counts as dense, so that neighbouring rows read the same rows of B."""
-WINDOW: Final = 128
 
 DEFAULT_COSTS: Final = PrimitiveCosts(
     {
@@ -61,7 +60,6 @@ class Partition:
     selections: tuple[Selection, ...]
     kinds: tuple[str, ...]
     predicted_ratio: float
-    window: int = 0
 
     def __str__(self) -> str:
         return " + ".join(map(str, self.selections))
@@ -149,7 +147,7 @@ def _by_blocks(
             blocks = n_tiles * costs.tile(Operator("block", r, c), 1)
             further = costs.further_row * pattern.n_rows / pattern.nnz
             ratio = (blocks + (1.0 - share) * csr + further) / csr
-            found.append(Partition((Blocks(r, c, tau), REST), ("blocks", "rest"), ratio, WINDOW))
+            found.append(Partition((Blocks(r, c, tau), REST), ("blocks", "rest"), ratio))
     kept: list[Partition] = []
     for one in sorted(found, key=lambda one: one.predicted_ratio):
         known = {(block.r, block.c) for kept_one in kept for block in kept_one.selections if isinstance(block, Blocks)}
