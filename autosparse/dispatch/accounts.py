@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from autosparse._native import runtime_api
 from autosparse.cache import stores, trust
 from autosparse.cache.accounts.rows import MAX_BYTES, PlanNote, Spent
-from autosparse.targets.priors import number
+from autosparse.dispatch import number
 
 if TYPE_CHECKING:
     from autosparse.config import Options

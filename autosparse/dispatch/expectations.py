@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Protocol
 
 from autosparse.core.values import dataclass
-from autosparse.targets.priors import number
+from autosparse.dispatch import number
 
 if TYPE_CHECKING:
     from autosparse.dispatch.protocols import Tuning

@@ -18,6 +18,7 @@ from autosparse import forking
 from autosparse._native import runtime_api
 from autosparse.cache.accounts.rows import ACCOUNTS, PlanNote, Spent, spent_row
 from autosparse.containment import contained
+from autosparse.dispatch import number
 from autosparse.dispatch import state as states
 from autosparse.dispatch.accounts import (
     ADVANCE,
@@ -32,7 +33,6 @@ from autosparse.isa import ISAS
 from autosparse.operands.csr import Operand
 from autosparse.operands.holding import expected_look_s
 from autosparse.ops import names
-from autosparse.targets.priors import number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,13 +11,13 @@ import numpy as np
 from autosparse import forking
 from autosparse._native import runtime_api
 from autosparse.config import Effort, Options, decisive_options, get_options
+from autosparse.dispatch import number
 from autosparse.dispatch.turned import Turning
 from autosparse.log import event  # imported now, because a fallback must not import (no descriptors, another root)
 from autosparse.notices import FallbackWarning, warn_once
 from autosparse.operands.csr import Operand
 from autosparse.operands.packed_copies import PackedCopyCache
 from autosparse.ops import names
-from autosparse.targets.priors import number
 
 if TYPE_CHECKING:
     from collections.abc import Callable
