@@ -18,8 +18,9 @@ from autosparse import forking
 from autosparse._native import runtime_api
 from autosparse.cache.accounts.rows import ACCOUNTS, PlanNote, Spent, spent_row
 from autosparse.containment import contained
+from autosparse.dispatch import number
 from autosparse.dispatch import state as states
-from autosparse.dispatch.accounts import ADVANCE, PENDING, ProblemAccount, key_of, place_of
+from autosparse.dispatch.accounts import ADVANCE, MAX_ADVANCE, PENDING, ProblemAccount, key_of, place_of
 from autosparse.isa import ISAS
 from autosparse.operands.csr import Operand
 from autosparse.operands.holding import expected_look_s
@@ -33,40 +34,38 @@ if TYPE_CHECKING:
     from autosparse.dispatch.state import DispatchState
     from autosparse.operands.unfolding import AnyOperand
 
-RECALL_S: Final = 5e-3
+RECALL_S: Final = number("first look", "recall s")
 """Cost in seconds of recalling a remembered plan: imports, reading its record, loading its kernel."""
-RECALL_ENTRY_S: Final = 3e-8
+RECALL_ENTRY_S: Final = number("first look", "recall s per entry")
 """Additional cost in seconds per entry of the matrix: hashing, packing, comparing the kernel's result."""
-FIRST_SEARCH_S: Final = 0.06
+FIRST_SEARCH_S: Final = number("first look", "first search s")
 """Cost in seconds of a search up to its first candidate, including loading the modules of tuning.
 
 Earlier processes must have earned all of it: a process that only loads the modules leaves nothing for the next one.
 """
-LATER_SEARCH_S: Final = 0.15
+LATER_SEARCH_S: Final = number("first look", "later search s")
 """Cost in seconds of a whole search after an early race: modules, space, ranking, packing and samples."""
-SETUP_S: Final = 0.04
+SETUP_S: Final = number("first look", "set-up s")
 """Part of FIRST_SEARCH_S before the first candidate, in seconds, which one process must be allowed to spend."""
-LONG_RECALL_S: Final = 0.05
+LONG_RECALL_S: Final = number("first look", "long recall s")
 """Recall cost in seconds from which on even a plan that `tune` found must be expected to pay."""
-EARLY_S: Final = 7e-3
+EARLY_S: Final = number("first look", "early race s")
 """Cost in seconds of the first early race of a process, including its modules; LATER_EARLY_S of each later one."""
-LATER_EARLY_S: Final = 1e-3
-EARLY_ENTRY_S: Final = 1.5e-8
+LATER_EARLY_S: Final = number("first look", "later early race s")
+EARLY_ENTRY_S: Final = number("first look", "early race s per entry")
 """Additional cost in seconds per entry of the matrix: packing, comparing the kernel's result."""
 EARLY_ENTRIES: Final = (10_000, 1 << 22)
 """Numbers of entries from and up to which an early race pays.
 
 Smaller matrices stay in a core's own cache. The price of packing larger ones in new memory is not known before.
 """
-MAX_ADVANCE: Final = 4.0
-"""Maximum advance, as a multiple of the overhead share (`tuning.amortization` has the same)."""
-GAIN_LEFT: Final = 0.05
+GAIN_LEFT: Final = number("first look", "gain left")
 """Fraction of a product's time that a search is expected to save after an early race was won.
 
 With RUNS_TO_COME further products for each one so far, it decides when the modules of tuning are loaded.
 """
-RUNS_TO_COME: Final = 3.0
-UNKNOWN_GAIN: Final = 0.2
+RUNS_TO_COME: Final = number("amortisation", "runs to come")
+UNKNOWN_GAIN: Final = number("first look", "unknown gain")
 """Fraction of a product's time that a plan is expected to save where its gain was never measured."""
 MAX_WRITTEN: Final = 256
 """Maximum number of problems whose accounts one process writes: those with the most product time."""
