@@ -11,7 +11,7 @@ from numpy.typing import DTypeLike
 from autosparse.contraction.expressions.request import EinsumRequest
 from autosparse.contraction.expressions.semirings import PLUS_TIMES, named
 from autosparse.contraction.expressions.terms import SumOfTerms, is_sum, parse
-from autosparse.contraction.kinds import AnyArray, cast, is_of_torch, shape_of
+from autosparse.contraction.kinds import AnyArray, as_array, cast, is_of_torch, shape_of
 from autosparse.contraction.serving import takes
 from autosparse.contraction.subscripts import interleaved, read
 from autosparse.errors import EinsumError, InputTypeError, ShapeError
@@ -46,8 +46,8 @@ def einsum(
     sparse result stores an entry wherever a term exists, and a dense result has the zero elsewhere. An entry's value is
     the sum of its duplicates, as in SciPy. Integers are converted to float64 if the zero is infinite.
 
-    `out` is an ndarray that receives the result and is returned. `dtype` is the type of the computation, and `casting`
-    the rule for converting operands to it. `optimize` is accepted for compatibility with NumPy and has no effect,
+    `out` is an ndarray that receives the result and is returned. `dtype` is the type of the computation (default: the
+    promotion of all operands), and `casting` the rule for converting operands to it. `optimize` is accepted for compatibility with NumPy and has no effect,
     because the sparsity patterns determine the order of products. EinsumError (a ValueError) is raised when `format` is
     unknown, does not fit the number of dimensions, or is sparse although `out` is given.
 
@@ -72,6 +72,8 @@ def einsum(
         return _of_torch(text, operands, semiring, format=whole, out=out, dtype=dtype)
     if out is not None and format not in (None, "dense"):
         raise EinsumError.refused(f"out is an ndarray, format={format!r} is another kind of result", hint="one of them")
+    if dtype is None and casting != "safe" and not is_sum(text):
+        dtype = np.result_type(*(as_array(one).dtype for one in operands)) if operands else None
     if dtype is not None:
         named(semiring).check_dtype(np.dtype(dtype))
         operands = tuple(cast(one, np.dtype(dtype), casting) for one in operands)
