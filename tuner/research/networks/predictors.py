@@ -1,4 +1,4 @@
-"""Predictors of DASH's network (section 4.4, Figure 8): a perceptron, or a recurrent network or Transformer.
+"""Predictors of DASH's network (Figure 8): a perceptron, or a recurrent network or Transformer.
 
 A predictor reads the concatenated embeddings of pattern, configuration and latent code. The paper does not describe its
 alternatives to the perceptron. Here these read the embeddings as a sequence, one element each, and a linear layer reads
