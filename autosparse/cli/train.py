@@ -94,6 +94,10 @@ def _add_model(parser: argparse._ArgumentGroup) -> None:
         action="store_true",
         help="keep the convolutions of --start, and fit the other layers to whole patterns, each read once",
     )
+    parser.add_argument(
+        "--focus", type=float, default=0.0, metavar="P",
+        help="of --whole: exponent by which pairs with a fast schedule weigh more (default: 0, all alike)",
+    )  # fmt: skip
 
 
 def _add_training(parser: argparse._ArgumentGroup) -> None:
@@ -121,10 +125,6 @@ def _add_training(parser: argparse._ArgumentGroup) -> None:
     parser.add_argument(
         "--rate", type=float, metavar="R", help="learning rate (default: 1e-4 for networks, 0.06 for boosted trees)"
     )
-    parser.add_argument(
-        "--focus", type=float, default=0.0, metavar="P",
-        help="of --whole: exponent by which pairs with a fast schedule weigh more (default: 0, all alike)",
-    )  # fmt: skip
     parser.add_argument(
         "--seed",
         type=at_least(0),

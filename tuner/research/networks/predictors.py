@@ -30,7 +30,7 @@ class SequencePredictor(torch.nn.Module):
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
         """Return the costs, (n, 1), from the concatenated embeddings (n, sum of widths)."""
-        parts = inputs.split(self.widths, dim=1)
+        parts = inputs.split(self.widths, dim=1)  # type: ignore[no-untyped-call]
         sequence = torch.stack([layer(part) for layer, part in zip(self.elements, parts, strict=True)], dim=1)
         read = self.reader(sequence)
         states = read[0] if isinstance(read, tuple) else read  # recurrent networks also return their last state
