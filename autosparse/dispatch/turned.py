@@ -128,7 +128,7 @@ class Turning:
         return made if self.is_serving else None
 
     def _drop(self) -> None:
-        made, self.made = self.made, None
+        made, self.made, self.is_serving = self.made, None, False
         if made is not None:
             made.retire()
 
