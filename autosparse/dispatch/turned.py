@@ -149,7 +149,7 @@ class Turning:
         times = self._times.setdefault(n_vecs, [0, 0, 0])
         times[by_rows] = least_ns = min(times[by_rows] or took_ns, took_ns)
         times[2] += by_rows
-        if times[2] == TRIALS and 0 < times[0] <= times[1] and sum(one[2] for one in self._times.values()) == TRIALS:
+        if times[2] == TRIALS == sum(one[2] for one in self._times.values()) and not _is_chosen(*times):
             self._drop()  # slower for the only width in use
             self._spent_ns, self._n_drops = 0, self._n_drops + 1
             self._times.clear()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cmath
 import functools
 import importlib
 import math
@@ -165,7 +166,7 @@ def divided(dividend: Scalar, divisor: Scalar) -> Scalar:
         quotient: Scalar = dividend / divisor
     except ZeroDivisionError:
         quotient = math.nan
-    if quotient != quotient:
+    if cmath.isnan(quotient):
         quotient = (np.asarray(dividend)[()] / np.asarray(divisor)[()]).item()
     return quotient
 

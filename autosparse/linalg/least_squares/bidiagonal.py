@@ -204,7 +204,7 @@ class NativeIterations:
     __slots__ = ("_advance", "_constants", "_solve", "_space", "_sweeps", "is_half")
 
     is_half: bool
-    """Whether the last call ended after the first product of an iteration."""
+    """True if the last call ended after the first product of an iteration."""
 
     def __init__(self, advance: Callable[..., Any], space: Bidiagonalisation, update: Run, solve: Solve) -> None:
         self._advance, self._space, self._solve, self.is_half = advance, space, solve, False
