@@ -47,9 +47,10 @@ def einsum(
     the sum of its duplicates, as in SciPy. Integers are converted to float64 if the zero is infinite.
 
     `out` is an ndarray that receives the result and is returned. `dtype` is the type of the computation (default: the
-    promotion of all operands), and `casting` the rule for converting operands to it. `optimize` is accepted for compatibility with NumPy and has no effect,
-    because the sparsity patterns determine the order of products. EinsumError (a ValueError) is raised when `format` is
-    unknown, does not fit the number of dimensions, or is sparse although `out` is given.
+    promotion of all operands), and `casting` the rule for converting operands to it. `optimize` is accepted for
+    compatibility with NumPy and has no effect, because the sparsity patterns determine the order of products.
+    EinsumError (a ValueError) is raised when `format` is unknown, does not fit the number of dimensions, or is sparse
+    although `out` is given.
 
     With torch tensors (dense, COO, CSR) among the operands the result is a dense tensor. Gradients then flow to dense
     operands and to the values of sparse operands.
