@@ -53,7 +53,8 @@ def einsum(
     although `out` is given.
 
     With torch tensors (dense, COO, CSR) among the operands the result is a dense tensor. Gradients then flow to dense
-    operands and to the values of sparse operands.
+    operands and to the values of sparse operands; semirings but the default have none. Dask arrays are computed first
+    (`asp.dask.einsum` is lazy).
 
     >>> A = sps.csr_array([[1.0, 2.0], [0.0, 3.0]])
     >>> asp.einsum("ij,jk->ik", A, A).toarray()
@@ -68,9 +69,8 @@ def einsum(
     """
     text, operands = interleaved(arguments)
     if any(map(is_of_torch, operands)):
-        ordinary = None if semiring == PLUS_TIMES else semiring
         whole = None if format == "dense" else format
-        return _of_torch(text, operands, format=whole, out=out, dtype=dtype, semiring=ordinary)
+        return _of_torch(text, operands, semiring, format=whole, out=out, dtype=dtype)
     if out is not None and format not in (None, "dense"):
         raise EinsumError.refused(f"out is an ndarray, format={format!r} is another kind of result", hint="one of them")
     wanted = None if dtype is None else np.dtype(dtype)
@@ -88,9 +88,10 @@ def einsum(
     return _finished(EinsumRequest(text, operands, format, semiring).result(), out)
 
 
-def _of_torch(text: str, operands: Sequence[Any], **given: Any) -> Any:
+def _of_torch(text: str, operands: Sequence[Any], semiring: str, **given: Any) -> Any:
     """Return the einsum of torch tensors; raise EinsumError if an option is given that tensors do not support."""
     from autosparse.torch.autograd.einsum import einsum as of_tensors
+    from autosparse.torch.autograd.einsum import in_semiring
 
     refused = [name for name, value in given.items() if value is not None]
     if refused:
@@ -99,6 +100,8 @@ def _of_torch(text: str, operands: Sequence[Any], **given: Any) -> Any:
             f"Given: {', '.join(f'{name}={given[name]!r:.80}' for name in refused)}.",
             hint="omit it, and convert operands or the result",
         )
+    if semiring != PLUS_TIMES:
+        return in_semiring(text, operands, semiring)
     if is_sum(text):
         return _torch_sum(parse(text), operands, of_tensors)
     return of_tensors(read(text, list(map(shape_of, operands))), operands)
