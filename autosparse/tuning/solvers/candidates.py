@@ -47,7 +47,8 @@ def search_for(
         earlier = Earlier.of(unfinished)
         start = best.schedule if (best := earlier.best(style.rule)) is not None else start
     dense, refused = dense_rows.offered(context.problem, context.options)
-    always: list[Schedule] = [*dense, *_shared_rows(context), *_in_place(context, live=live)]
+    without_compiler = _shared_rows(context) if context.compiler_id() == "none" else []
+    always: list[Schedule] = [*dense, *without_compiler, *_in_place(context, live=live)]
     if not live:
         from autosparse.tuning.solvers.row_panels import of_the_runtime
 
@@ -114,14 +115,14 @@ def _in_place(context: TuningContext, *, live: bool) -> list[SuperSchedule]:
 
 
 def _shared_rows(context: TuningContext) -> list[SuperSchedule]:
-    """Return the shipped schedules for several columns of rows that share their entries, where there is no compiler.
+    """Return the shipped schedules for several columns of rows that share their entries.
 
-    Models rank schedules first that differ from them in unrolling or width of indices, which need one.
+    Models rank schedules first that differ from them in unrolling or width of indices, which need a compiler.
     """
     problem, row = context.problem, ISAS[context.problem.target.isa]
     is_matmul = problem.operation == HIGH_SLICES.operation and problem.n_dense_cols > 1 and not problem.transposed
     is_large = problem.pattern.nnz >= MIN_IN_PLACE and not problem.storage
-    if not (is_matmul and is_large) or problem.dtype not in VALUE_BYTES or context.compiler_id() != "none":
+    if not (is_matmul and is_large) or problem.dtype not in VALUE_BYTES:
         return []
     found = [
         one
