@@ -6,12 +6,13 @@ import itertools
 from collections.abc import Iterator
 from typing import Final
 
-from autosparse._native.ir.spec import INDEX_BYTES, VALUE_BYTES, KernelSpec
+from autosparse._native.ir.spec import INDEX_BYTES, KernelSpec
 
 from autosparse.core.formats import DICTIONARY, Format
 from autosparse.core.schedule import SuperSchedule
 from autosparse.isa import ISAS
 from autosparse.ops import names
+from autosparse.scalar import REAL, SCALARS
 
 SHIPPED_ISAS: Final = tuple(row.name for row in ISAS.values() if row.is_shipped)
 SLICE_UNROLL: Final = 2
@@ -68,8 +69,8 @@ def wide(lanes: int, n_registers: int) -> Iterator[SuperSchedule]:
 def specs(isa: str) -> Iterator[KernelSpec]:
     """Yield the specs of an instruction set's shipped kernels, in the order of its source."""
     # SciPy's sparse arrays keep 64-bit indices if they are created from such arrays.
-    for (dtype, value_bytes), index_dtype in itertools.product(VALUE_BYTES.items(), INDEX_BYTES):
-        lanes = ISAS[isa].vector_bytes // value_bytes
+    for dtype, index_dtype in itertools.product(REAL, INDEX_BYTES):
+        lanes = SCALARS[dtype].lanes(ISAS[isa].vector_bytes)
         numbers = ("", f" | values={DICTIONARY}")[: 1 + ISAS[isa].has_table_permutation]
         for rows, values in itertools.product(("", " | sigma=512"), numbers):  # one kernel for every sigma
             slices = SuperSchedule(

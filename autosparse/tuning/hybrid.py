@@ -30,6 +30,7 @@ from autosparse.log import event
 from autosparse.operands.csr import Operand
 from autosparse.operands.packed_copies import PackedCopyCache
 from autosparse.ops import OPS
+from autosparse.scalar import REAL
 from autosparse.targets.priors import number
 from autosparse.tuner import Search, tune
 from autosparse.tuner.analytic.matmul import Proposal
@@ -366,7 +367,7 @@ def divider_of(
     remembered plan.
     """
     problem, wish, parts = context.problem, context.options.hybrid, OPS[context.problem.operation].tuning.parts
-    if wish is False or not parts or problem.storage or problem.dtype not in _native.VALUE_BYTES:
+    if wish is False or not parts or problem.storage or problem.dtype not in REAL:
         return None
     is_large = problem.pattern.nnz > MIN_NNZ and problem.n_dense_cols >= MIN_COLUMNS
     if wish is None and not (effort is Effort.FULL and is_large):

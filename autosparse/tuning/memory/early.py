@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from autosparse import forking
-from autosparse._native.ir.spec import VALUE_BYTES, KernelSpec
+from autosparse._native.ir.spec import KernelSpec
 from autosparse._native.kernels.shipped import shipped_kernel
 from autosparse._native.kernels.shipped_specs import HIGH_SLICES, SLICE_PREFETCH, SLICE_UNROLL
 from autosparse.core.formats import DICTIONARY, Format
@@ -23,6 +23,7 @@ from autosparse.isa import ISAS
 from autosparse.log import event
 from autosparse.operands.csr import Operand
 from autosparse.ops import names
+from autosparse.scalar import REAL
 from autosparse.targets.priors import number
 from autosparse.tuning.memory.light_bench import LightBench
 from autosparse.tuning.memory.row_padding import slices
@@ -114,7 +115,7 @@ class EarlyRace:
 
     def _ready(self, state: DispatchState, operand: AnyOperand) -> KernelTrial | None:
         target = target_of(state.options)
-        if not ISAS[target.isa].is_shipped or state.dtype.name not in VALUE_BYTES or not isinstance(operand, Operand):
+        if not ISAS[target.isa].is_shipped or state.dtype.name not in REAL or not isinstance(operand, Operand):
             return None
         bench = LightBench(state, operand)
         found = candidate(

@@ -103,9 +103,12 @@ def _compare(found: AnyArray, default: Trustworthy, rounding: float) -> str | No
     """
     wanted, info = default.result, np.finfo(default.result.dtype)
     # Limits need two digits, so the result's own precision suffices; it loses 1 % at most.
-    n_terms = np.asarray(default.n_terms).astype(wanted.dtype) + wanted.dtype.type(4)
-    each = (n_terms * info.eps + wanted.dtype.type(rounding)) * wanted.dtype.type(1.01)
-    limits = (each * default.sums.astype(wanted.dtype, copy=False) + n_terms * info.tiny).reshape(-1, 1)
+    real = info.dtype.type
+    # Either part of a complex product sums two real products.
+    n_products = real(SCALARS[wanted.dtype.name].n_parts ** 1.5)
+    n_terms = np.asarray(default.n_terms).astype(info.dtype) * n_products + real(4)
+    each = (n_terms * info.eps + real(rounding)) * real(1.01)
+    limits = (each * default.sums.real.astype(info.dtype, copy=False) + n_terms * info.tiny).reshape(-1, 1)
     # Where magnitudes overflow, the order of summation decides the result.
     is_known = limits < info.max / 4
     step = max(1, BLOCK // max(1, wanted.shape[1]))
