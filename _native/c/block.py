@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import field, replace
 
-from autosparse._native.c.complex_values import add_product, is_complex
+from autosparse._native.c.complex_values import add_product, add_sum, declared, is_complex, whole
 from autosparse._native.c.types import vector_type
 from autosparse._native.ir import nodes as ir
 from autosparse._native.ir.block import lanes_of
@@ -207,14 +207,16 @@ def emit_mirror(out: Writer, shape: BlockShape) -> None:
         if _has_axis(shape, output):
             head = shape.head(cell)
             kind, mask = ("_head", f", {head}") if head else ("", "")
-            held, other = _load(shape, target, cell), _load(shape, source, cell)
-            total = f"{held} + {value} * {other}"
-            if is_complex(shape.spec):
-                total = f"add_scaled_{shape.vector}({held}, {value}, {other})"
+            total = f"{_load(shape, target, cell)} + {_scaled(shape, value, _load(shape, source, cell))}"
             out.line(f"    store{kind}_{shape.vector}({target}, {total}{mask});")
         else:
-            out.line(f"    {add_product(shape.spec, 1, f'*({target})', (value, f'*({source})'))}")
+            out.line(f"    *({target}) += {_scaled(shape, value, f'*({source})')};")
     out.line("}")
+
+
+def _scaled(shape: BlockShape, one: str, vector: str) -> str:
+    """Return the product of a scalar and a vector."""
+    return f"scaled_{shape.vector}({one}, {vector})" if is_complex(shape.spec) else f"{one} * {vector}"
 
 
 def _value(out: Writer, shape: BlockShape, cell: Cell) -> str:
@@ -293,7 +295,7 @@ def emit_init(out: Writer, shape: BlockShape, node: ir.Workspace) -> None:
         for cell in shape.cells(output=True):
             name = shape.accumulator(copy, cell)
             start = zero if starts_at_zero or copy else _load_output(shape, node.output, cell, first, zero)
-            out.line(f"{shape.vector} {name} = {start};")
+            out.line(declared(shape.spec, shape.vector, name, start))
 
 
 def first_test(shape: BlockShape, node: ir.Workspace) -> str:
@@ -339,7 +341,9 @@ def emit_store(out: Writer, shape: BlockShape, node: ir.Workspace) -> None:
     for cell in shape.cells(output=True):
         total = shape.accumulator(0, cell)
         for copy in range(1, node.copies):
-            out.line(f"{total} += {shape.accumulator(copy, cell)};")
+            out.line(add_sum(shape.spec, total, shape.accumulator(copy, cell)))
+        if is_complex(shape.spec):
+            out.line(f"{total} = {whole(shape.spec, shape.lanes, total)};")
         guard = shape.guard(cell)
         factors = [emit_dense(out, shape, access, cell, loaded) for access in node.factors]
         if node.depth:

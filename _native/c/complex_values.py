@@ -81,38 +81,51 @@ typedef {integer} {name}_places __attribute__((vector_size({size})));
 #define permuted_{name}(v, ...) __builtin_shuffle(v, ({name}_places){{__VA_ARGS__}})
 #endif
 static inline {name} first_{name}({one} value) {{ return ({name}){{value[0], value[1]}}; }}
-static inline {name} add_product_{name}({name} to, {name} a, {name} b)
+static inline {name} real_{name}({name} v) {{ return permuted_{name}(v, {real}); }}
+static inline {name} imaginary_{name}({name} v) {{ return permuted_{name}(v, {imaginary}); }}
+static inline {name} whole_{name}({name} sum, {name} turned)
 {{
     const {name} signs = {{{signs}}};
-    to += permuted_{name}(a, {real}) * b;
-    return to + permuted_{name}(a, {imaginary}) * signs * permuted_{name}(b, {swapped});
+    return sum + signs * permuted_{name}(turned, {swapped});
 }}
-static inline {name} add_scaled_{name}({name} to, {one} a, {name} b)
-{{
-    const {name} signs = {{{signs}}};
-    to += a[0] * b;
-    return to + a[1] * signs * permuted_{name}(b, {swapped});
-}}
+static inline {name} scaled_{name}({one} a, {name} b) {{ return whole_{name}(a[0] * b, a[1] * b); }}
 static inline int is_nonzero_{name}({name} v)
 {{
     return v[0] != 0 || v[1] != 0;
 }}
 """
-"""Products are added in two steps, each of which is one fused multiply-add where the processor has it."""
+"""Sums of products by real and by imaginary parts are kept apart, so that no product exchanges lanes."""
+
+
+def declared(spec: KernelSpec, vector: str, name: str, start: str) -> str:
+    """Return the declaration of the accumulator `name`; the products by imaginary parts have one of their own."""
+    turned = f", turned_{name} = {{0}}" if is_complex(spec) else ""
+    return f"{vector} {name} = {start}{turned};"
 
 
 def add_product(spec: KernelSpec, lanes: int, to: str, factors: Sequence[str], scalar: int | None = None) -> str:
-    """Return the statement that adds the product of `factors` to the vector `to`; the factor at `scalar` is a scalar.
+    """Return the statement that adds the product of `factors` to the accumulator `to`.
 
-    Complex products have two factors.
+    The factor at `scalar` is a scalar. Complex products have two factors.
     """
     if not is_complex(spec):
         return f"{to} += {' * '.join(factors)};"
     name, (first, second) = f"{spec.types.compute.short}x{lanes}", factors
-    if scalar is None or lanes == 1:
-        return f"{to} = add_product_{name}({to}, {first}, {second});"
-    one, vector = (first, second) if scalar == 0 else (second, first)
-    return f"{to} = add_scaled_{name}({to}, {one}, {vector});"
+    if scalar is None and lanes > 1:
+        both = f"{to} += real_{name}({first}) * other; turned_{to} += imaginary_{name}({first}) * other;"
+        return f"{{ const {name} other = {second}; {both} }}"
+    one, vector = (second, first) if scalar == 1 else (first, second)
+    return f"{to} += {one}[0] * {vector}; turned_{to} += {one}[1] * {vector};"
+
+
+def add_sum(spec: KernelSpec, to: str, other: str) -> str:
+    """Return the statement that adds one accumulator to another."""
+    return f"{to} += {other};" + (f" turned_{to} += turned_{other};" if is_complex(spec) else "")
+
+
+def whole(spec: KernelSpec, lanes: int, name: str) -> str:
+    """Return the expression of the sum in the accumulator `name`."""
+    return f"whole_{spec.types.compute.short}x{lanes}({name}, turned_{name})" if is_complex(spec) else name
 
 
 def zero_of(spec: KernelSpec) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from autosparse._native.c.block import BlockShape
-from autosparse._native.c.complex_values import add_product, zero_of
+from autosparse._native.c.complex_values import add_product, declared, whole, zero_of
 from autosparse._native.c.types import masked_gather, vector_type
 from autosparse._native.ir import nodes as ir
 from autosparse._native.ir.block import lanes_of
@@ -48,15 +48,17 @@ def emit_gather_init(out: Writer, shape: GatherShape, node: ir.Workspace) -> Non
     zero = zero_of(shape.base.spec)
     first = " && ".join(f"{name} == 0" for name in node.first)
     start = zero if node.init == "zero" else f"{first} ? {zero} : {shape.output}" if first else shape.output
-    out.line(f"{vector_type(shape.base.spec, 1)} rest = {start};")
+    spec = shape.base.spec
+    out.line(declared(spec, vector_type(spec, 1), "rest", start))
     for group in range(shape.unroll // shape.lanes):
-        out.line(f"{shape.vector} sum_{group} = {{0}};")
+        out.line(declared(spec, shape.vector, f"sum_{group}", "{0}"))
 
 
 def emit_gather_store(out: Writer, shape: GatherShape) -> None:
     """Sum all accumulators and store the result."""
-    groups = " + ".join(f"sum_{group}" for group in range(shape.unroll // shape.lanes))
-    out.line(f"{shape.output} = rest + sum_{shape.vector}({groups});")
+    spec = shape.base.spec
+    groups = " + ".join(whole(spec, shape.lanes, f"sum_{group}") for group in range(shape.unroll // shape.lanes))
+    out.line(f"{shape.output} = {whole(spec, 1, 'rest')} + sum_{shape.vector}({groups});")
 
 
 def emit_gather_loop(out: Writer, shape: GatherShape, node: ir.ForStored) -> None:

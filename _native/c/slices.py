@@ -9,7 +9,16 @@ from collections.abc import Mapping
 from typing import Final
 
 from autosparse._native.c.block import Used
-from autosparse._native.c.complex_values import add_product, elements, is_complex, scatter_body, word_of
+from autosparse._native.c.complex_values import (
+    add_product,
+    add_sum,
+    declared,
+    elements,
+    is_complex,
+    scatter_body,
+    whole,
+    word_of,
+)
 from autosparse._native.c.register_gather import four_helper, has_lookup, lookup
 from autosparse._native.c.types import C_NUMBER, C_VALUES, stored_type, vector_type
 from autosparse._native.ir import nodes as ir
@@ -76,7 +85,7 @@ def emit_slice(out: Writer, spec: KernelSpec, node: ir.SumSlots, used: Used) -> 
         out.line("const int64_t what = slice_what[i1];")
     for copy in range(node.copies):
         for group in shape.groups:
-            out.line(f"{shape.vector} sum{copy}_{group} = {{0}};")
+            out.line(declared(spec, shape.vector, f"sum{copy}_{group}", "{0}"))
     for at, kind in enumerate(kinds):
         test = f"if ((what & {KIND_MASK}) == {kind})"
         head = "" if len(kinds) == 1 else test if at == 0 else "else" if at + 1 == len(kinds) else f"else {test}"
@@ -138,7 +147,9 @@ def _emit_store(out: Writer, shape: SliceShape, used: Used) -> None:
         while step > 1:  # by halves, for short dependency chains
             step //= 2
             for copy in range(step):
-                out.line(f"sum{copy}_{group} += sum{copy + step}_{group};")
+                out.line(add_sum(shape.spec, f"sum{copy}_{group}", f"sum{copy + step}_{group}"))
+        if is_complex(shape.spec):
+            out.line(f"sum0_{group} = {whole(shape.spec, shape.lanes, f'sum0_{group}')};")
         out.line(f"check_{shape.lanes} += sum0_{group} * 0;")
     if node.is_permuted:
         with out.block(f"if (what & {IN_ORDER})"):
