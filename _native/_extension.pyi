@@ -90,6 +90,24 @@ def advance_minres(
     found not to be symmetric.
     """
 
+def advance_lsqr(
+    products: tuple[tuple[Any, ...], tuple[Any, ...]], sweeps: tuple[Callable[..., Any], ...],
+    scalars: tuple[float, ...], constants: tuple[float, ...], counts: tuple[float, ...], /,
+) -> tuple[int, int, int, float, tuple[float, ...]]:  # fmt: skip
+    """Run iterations of LSQR (`linalg.least_squares`) in double precision.
+
+    `products` are A v and A^T u, each as for `advance_cg`. `sweeps` holds builtins of the sweeps that compute u and
+    u.u, v and v.v, and x; `counts` the maximum number of iterations, the number of iterations so far, and the limit of
+    the solve. Returns the number of whole iterations, SciPy's istop, where the last one ended (0: between iterations,
+    1: before A^T u, 2: where Python's floats raise ArithmeticError), the least criterion, and the scalars.
+    """
+
+def advance_lsmr(
+    products: tuple[tuple[Any, ...], tuple[Any, ...]], sweeps: tuple[Callable[..., Any], ...],
+    scalars: tuple[float, ...], constants: tuple[float, ...], counts: tuple[float, ...], /,
+) -> tuple[int, int, int, float, tuple[float, ...]]:  # fmt: skip
+    """Run iterations of LSMR in double precision; arguments and result are those of `advance_lsqr`."""
+
 def sweep_product(
     sweep: int, enter: Callable[..., bool], operand: Any, B: object, out: object, options: object, transposed: bool, /
 ) -> bool:
@@ -154,6 +172,7 @@ class FastCall:
     itype: int
     flags: int
     n_threads: int
+    is_turned: int
     n_major: int
     n_minor: int
     n_vecs: int

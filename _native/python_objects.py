@@ -46,6 +46,10 @@ advance_bicgstab: Final = _function("advance_bicgstab")
 """Function that runs iterations of BiCGSTAB; None: unavailable."""
 advance_minres: Final = _function("advance_minres")
 """Function that runs iterations of MINRES; None: unavailable."""
+advance_lsqr: Final = _function("advance_lsqr")
+"""Function that runs iterations of LSQR; None: unavailable."""
+advance_lsmr: Final = _function("advance_lsmr")
+"""Function that runs iterations of LSMR; None: unavailable."""
 sweep_product: Final = _function("sweep_product")
 """Function that computes a product and executes a sweep over the rows of its result; None: unavailable."""
 references: Final = _function("references")

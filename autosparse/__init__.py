@@ -5,8 +5,9 @@
 >>> y = A @ x  # SciPy's result, computed faster
 >>> print(A.explain(x))  # what was chosen and why
 
-Every public name of `scipy.sparse` is here too, so `import autosparse as sp` works in existing code. Names are looked
-up at first use (PEP 562): `import autosparse` itself imports neither SciPy nor an optional package.
+Every public name of `scipy.sparse` is here too, so `import autosparse as sp` works in existing code: its classes, and
+its functions, whose sparse results are autosparse's in the format that SciPy returns. Names are looked up at first use
+(PEP 562): `import autosparse` itself imports neither SciPy nor an optional package.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ def __getattr__(name: str) -> Any:  # Any: the attribute of the home module
     elif name == "__all__":
         value = sorted({*_HOME_OF, *_scipy_names()})
     elif not name.startswith("_") and not _is_module(name) and name in _scipy_names():
-        value = getattr(importlib.import_module("scipy.sparse"), name)
+        value = importlib.import_module("autosparse.interop.namespace").offered(name)
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = value

@@ -23,7 +23,7 @@ FOLDER = Path(__file__).resolve().parent
 RUNTIME = FOLDER.parent / "runtime"
 MODULE = "autosparse._native._extension"
 BUILD = FOLDER.parent.parent / "build" / "extension"
-FLAGS = ["-std=gnu11", "-Wall", "-Wextra", "-fvisibility=hidden"]
+FLAGS = ["-std=gnu11", "-Wall", "-Wextra", "-fvisibility=hidden", "-ffp-contract=off"]  # scalars round as Python's
 
 
 def sources() -> list[Path]:
@@ -39,7 +39,7 @@ def _declarations() -> list[Path]:
 
 def depends() -> list[Path]:
     """Return the files that the C files include."""
-    return [FOLDER / "extension.h", *_declarations()]
+    return [*sorted(FOLDER.glob("*.h")), *_declarations()]
 
 
 def headers_digest() -> str:

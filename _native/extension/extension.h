@@ -96,20 +96,21 @@ int asp_watch_is_same(const asp_watch *watch, const asp_fields *operand);
 /* Check all arrays but those that a look has validated for this product; return 0 if Python must check. */
 int asp_watch_refreshes(asp_watch *watch, asp_fields *operand, int n_threads);
 
-/* small_product.c, sweep.c, memory.c, conjugate_gradients.c, stabilized.c, minimal_residual.c: functions of the module. */
+/* small_product.c, sweep.c, conjugate_gradients.c, stabilized.c, minimal_residual.c, least_squares.c: functions of the
+ * module. */
 PyObject *asp_look_run(PyObject *module, PyObject *const *args, Py_ssize_t n_args);
 PyObject *asp_small_product_run(PyObject *module, PyObject *const *args, Py_ssize_t n_args);
 PyObject *asp_compile_sweep(PyObject *module, PyObject *const *args, Py_ssize_t n_args);
 PyObject *asp_advance_cg(PyObject *module, PyObject *const *args, Py_ssize_t n_args);
 PyObject *asp_advance_minres(PyObject *module, PyObject *const *args, Py_ssize_t n_args);
+PyObject *asp_advance_lsqr(PyObject *module, PyObject *const *args, Py_ssize_t n_args);
+PyObject *asp_advance_lsmr(PyObject *module, PyObject *const *args, Py_ssize_t n_args);
 PyObject *asp_advance_bicgstab(PyObject *module, PyObject *const *args, Py_ssize_t n_args);
 /* Return the sweep that a builtin made by compile_sweep executes; NULL, with an exception set, for other objects. */
 asp_sweep *asp_sweep_of(PyObject *builtin);
 /* Execute a sweep, without the GIL if its vectors are long; return ASP_OK or ASP_NO_MEMORY. */
 int asp_sweep_execute(const asp_sweep *sweep);
 PyObject *asp_sweep_product(PyObject *module, PyObject *const *args, Py_ssize_t n_args);
-PyObject *asp_empty(PyObject *module, PyObject *args);
-int asp_make_handlers(void);
 
 enum { ASP_READ = NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED, ASP_WRITTEN = ASP_READ | NPY_ARRAY_WRITEABLE };
 

@@ -11,6 +11,7 @@ typedef struct fast_call {
     asp_watch *watch;
     PyObject *packed_copy, *structure_version;
     int n_dims, dtype, itype, flags, n_threads; /* n_threads 0: asp_max_threads() */
+    int is_turned; /* the arrays, and n_major and n_minor, are those of rows of the transposed matrix (`dispatch.turned`) */
     long long n_major, n_minor, n_vecs;
     unsigned long long indptr, indices, data;   /* addresses of the addresses of the arrays' elements */
     long long n_calls, product_ns;              /* counters since `take` */
@@ -57,8 +58,11 @@ static int has_values(const fast_call *call, const asp_fields *operand)
     return is_same;
 }
 
-/* Return whether the generated kernel may compute: either it reads the user's arrays, which have not moved, or its
- * copy holds their current content. */
+/* Return whether the call reads arrays other than those that `has_rows` has checked. */
+static int is_guarded(const fast_call *call) { return call->kernel || call->is_turned; }
+
+/* Return whether a guarded call may compute: either it reads the user's arrays, which have not moved, or its copy holds
+ * their current content. */
 static int is_current(fast_call *call, asp_fields *operand)
 {
     if (call->fixed_indptr)
@@ -83,7 +87,7 @@ static int has_rows(const fast_call *call, const asp_fields *operand)
     asp_watch *watch = call->watch;
     if (operand->rows == call->rows) return 1;
     if (!watch || watch->rows != call->rows || !watch->just_seen || !asp_watch_is_same(watch, operand)) return 0;
-    if (!call->kernel || call->fixed_indptr) watch->just_seen = 0; /* valid for one product */
+    if (!is_guarded(call) || call->fixed_indptr) watch->just_seen = 0; /* valid for one product */
     return 1;
 }
 
@@ -131,7 +135,7 @@ static int serves(fast_call *call, PyObject *const *args, const asp_sweep *sweep
         call->product_ns >= call->limit_ns)
         return 0;
     PyArrayObject *B = dense(call, args[1], ASP_READ), *out = dense(call, args[2], ASP_WRITTEN);
-    const int transposed = args[4] == Py_True;
+    const int transposed = args[4] == Py_True && !call->is_turned;
     const int64_t n_in = transposed ? call->n_major : call->n_minor, n_out = call->n_major + call->n_minor - n_in;
     if (!B || !out || PyArray_DIM(B, 0) != n_in || PyArray_DIM(out, 0) != n_out) return 0;
     if (sweep && sweep->n != n_out) return 0;
@@ -143,7 +147,7 @@ static int serves(fast_call *call, PyObject *const *args, const asp_sweep *sweep
     int status = -1;
     call->n_running += 1; /* also during the check: what the kernel reads stays */
     operand->n_running += 1;
-    if (!call->kernel || is_current(call, operand)) {
+    if (!is_guarded(call) || is_current(call, operand)) {
         Py_BEGIN_ALLOW_THREADS;
         status = product(call, transposed, from, to, arrays, sweep);
         Py_END_ALLOW_THREADS;
@@ -262,6 +266,7 @@ static void fast_call_dealloc(PyObject *self)
 #define NUMBER(name, type) {#name, type, offsetof(fast_call, name), 0, NULL}
 static PyMemberDef fast_call_members[] = {
     NUMBER(n_dims, T_INT), NUMBER(dtype, T_INT), NUMBER(itype, T_INT), NUMBER(flags, T_INT), NUMBER(n_threads, T_INT),
+    NUMBER(is_turned, T_INT),
     NUMBER(n_major, T_LONGLONG), NUMBER(n_minor, T_LONGLONG), NUMBER(n_vecs, T_LONGLONG),
     NUMBER(indptr, T_ULONGLONG), NUMBER(indices, T_ULONGLONG), NUMBER(data, T_ULONGLONG),
     NUMBER(n_calls, T_LONGLONG), NUMBER(product_ns, T_LONGLONG), NUMBER(limit_ns, T_LONGLONG),

@@ -1,4 +1,4 @@
-/* The module `_extension`: its functions, and the connection with the C runtime. */
+/* The module `_extension`: its functions, the connection with the C runtime, and arrays in memory of its allocator. */
 #define ASP_IMPORTS_NUMPY
 #include "extension.h"
 
@@ -10,6 +10,52 @@ asp_functions runtime;
 static const char *const function_names[] = {ASP_FUNCTIONS(ASP_NAME)};
 enum { N_FUNCTIONS = sizeof function_names / sizeof *function_names };
 _Static_assert(sizeof(asp_functions) == N_FUNCTIONS * sizeof(void (*)(void)), "one address per function");
+
+/* -- arrays in memory of the runtime's allocator (dense/output.c), by NumPy's interface to allocators (NEP 49) */
+
+static PyDataMem_Handler handlers[2] = {{.name = "autosparse_output", .version = 1},
+                                        {.name = "autosparse_scratch", .version = 1}};
+static PyObject *capsules[2]; /* live as long as the process, because arrays refer to the handlers */
+
+static int make_handlers(void)
+{
+    for (int is_scratch = 0; is_scratch < 2; is_scratch++) {
+        const asp_allocator *from = runtime.asp_output_allocator(is_scratch);
+        handlers[is_scratch].allocator =
+            (PyDataMemAllocator){from->context, from->malloc, from->calloc, from->realloc, from->free};
+        if (!capsules[is_scratch]) capsules[is_scratch] = PyCapsule_New(handlers + is_scratch, "mem_handler", NULL);
+        if (!capsules[is_scratch]) return -1;
+    }
+    return 0;
+}
+
+static PyObject *empty(PyObject *module, PyObject *args)
+{
+    (void)module;
+    PyArray_Dims shape = {NULL, 0};
+    PyArray_Descr *dtype = NULL;
+    int is_scratch;
+    if (!PyArg_ParseTuple(args, "O&O&p:empty", PyArray_IntpConverter, &shape, PyArray_DescrConverter, &dtype, &is_scratch)) {
+        PyDimMem_FREE(shape.ptr);
+        Py_XDECREF(dtype);
+        return NULL;
+    }
+    PyObject *made = NULL, *before = capsules[0] ? PyDataMem_SetHandler(capsules[is_scratch]) : NULL;
+    if (before) {
+        made = PyArray_Empty(shape.len, shape.ptr, dtype, 0); /* takes the reference to dtype */
+        PyObject *ours = PyDataMem_SetHandler(before);
+        if (!ours) Py_CLEAR(made);
+        Py_XDECREF(ours);
+        Py_DECREF(before);
+    } else {
+        Py_DECREF(dtype);
+        if (!PyErr_Occurred()) PyErr_SetString(PyExc_RuntimeError, "the runtime is not connected");
+    }
+    PyDimMem_FREE(shape.ptr);
+    return made;
+}
+
+/* -- functions */
 
 /* Store the addresses of the runtime's functions, in the order of FUNCTIONS. */
 static PyObject *connect(PyObject *module, PyObject *addresses)
@@ -24,7 +70,7 @@ static PyObject *connect(PyObject *module, PyObject *addresses)
         if (!found[at]) return PyErr_Format(PyExc_ValueError, "the address of %s is 0", function_names[at]);
     }
     memcpy(&runtime, found, sizeof runtime);
-    if (asp_make_handlers()) return NULL;
+    if (make_handlers()) return NULL;
     Py_RETURN_NONE;
 }
 
@@ -87,9 +133,11 @@ static PyMethodDef methods[] = {
     {"advance_cg", FASTCALL(asp_advance_cg), "Run iterations of conjugate gradients."},
     {"advance_bicgstab", FASTCALL(asp_advance_bicgstab), "Run iterations of BiCGSTAB."},
     {"advance_minres", FASTCALL(asp_advance_minres), "Run iterations of MINRES."},
+    {"advance_lsqr", FASTCALL(asp_advance_lsqr), "Run iterations of LSQR."},
+    {"advance_lsmr", FASTCALL(asp_advance_lsmr), "Run iterations of LSMR."},
     {"sweep_product", FASTCALL(asp_sweep_product), "Compute a product and execute a sweep over its rows."},
     {"make_field", asp_make_field, METH_VARARGS, "Return a descriptor for an array of a sparse matrix."},
-    {"empty", asp_empty, METH_VARARGS, "Return an uninitialised array in memory of the runtime's allocator."},
+    {"empty", empty, METH_VARARGS, "Return an uninitialised array in memory of the runtime's allocator."},
     {NULL, NULL, 0, NULL},
 };
 

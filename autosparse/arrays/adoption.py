@@ -38,6 +38,9 @@ def arrays_of(made: Any, arg1: Any, shape: Any, dtype: Any) -> Arrays:
         data, indices, indptr = arg1
         if type(data) is not np.ndarray or data.dtype.char not in _VALUE_TYPES or not data.dtype.isnative:
             return _NOTHING
+        for part in arg1:
+            if type(part) is np.ndarray and part.base is not None and not part.flags.aligned:
+                return _NOTHING  # SciPy copies it
     elif shape is None and (kind is type(made) or _PLAIN.get(kind) == made.format):
         indptr, indices, data, shape = arg1.indptr, arg1.indices, arg1.data, arg1._shape
     else:
@@ -62,7 +65,7 @@ def takes_as_is(kind: type, shape: tuple[int, ...], indptr: NDArray[Any], indice
 
 
 def are_whole(arrays: tuple[Any, Any, Any], n_major: int, n_minor: int) -> bool:
-    """Return whether (indptr, indices, data) hold exactly the entries that indptr counts, without spare room.
+    """Return whether SciPy would share (indptr, indices, data): exactly the entries that indptr counts, no spare room.
 
     Raises StructureError where there are too few entries.
     """
@@ -71,10 +74,15 @@ def are_whole(arrays: tuple[Any, Any, Any], n_major: int, n_minor: int) -> bool:
         return False
     is_start = indptr.shape == (n_major + 1,) and not indptr.item(0)
     if is_start and indices.shape == data.shape == (indptr.item(-1),):
-        return True
+        return (indices.base is None or fills(indices)) and (data.base is None or fills(data))
     if indptr.ndim == indices.ndim == data.ndim == 1 and indptr.size:
         check_bounds(indptr, indices, data, (n_major, n_minor), checked=False)
     return False
+
+
+def fills(array: NDArray[Any]) -> bool:
+    """Return whether the array takes at least half of the array that it is a view of; SciPy's `prune` copies others."""
+    return type(array.base) is not np.ndarray or array.size >= array.base.size // 2
 
 
 def can_be_cut(indices: NDArray[Any], data: NDArray[Any], nnz: int) -> bool:
@@ -87,4 +95,4 @@ def can_be_cut(indices: NDArray[Any], data: NDArray[Any], nnz: int) -> bool:
 def cut(array: NDArray[Any], nnz: int) -> NDArray[Any]:
     """Return the first `nnz` entries: a view, or (as SciPy's `prune`) a copy if they fill less than half the memory."""
     part = array[:nnz]
-    return part.copy() if part.base is not None and nnz < part.base.size // 2 else part
+    return part if fills(part) else part.copy()

@@ -7,7 +7,7 @@ private hooks used here, and SciPy's own test suite runs on these classes (tests
 
 from __future__ import annotations
 
-import copy
+import importlib
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -38,10 +38,26 @@ AnyArray = NDArray[Any]  # Any: any dtype that SciPy takes
 ndarray = np.ndarray
 
 
-class _Family:
-    """Mixin whose attributes make SciPy's conversions to csr, csc and coo return autosparse classes."""
+def _container(fmt: str) -> Any:  # Any: a property, which mypy would refuse in the place of SciPy's
+    """Return the property by which SciPy's methods find the class of format `fmt` for their results."""
+    of_array, of_matrix = f"{fmt}_array", f"{fmt}_matrix"
+
+    def find(self: Any) -> Any:
+        try:
+            formats = importlib.import_module("autosparse.arrays.formats")  # by name: it imports this module
+        except (ImportError, OSError):  # no file descriptor left, or another root directory
+            return getattr(super(ConvertedBack, self), f"_{fmt}_container")
+        return getattr(formats, of_array if isinstance(self, sps.sparray) else of_matrix)
+
+    return property(find)
+
+
+class ConvertedBack:
+    """Mixin whose attributes make SciPy's conversions to any format return autosparse classes."""
 
     __slots__ = ()
+
+    _plain_class: ClassVar[type]  # SciPy's class under this one
 
     @property
     def _csr_container(self) -> type:
@@ -55,8 +71,13 @@ class _Family:
     def _coo_container(self) -> type:
         return coo_array if isinstance(self, sps.sparray) else coo_matrix
 
+    _bsr_container = _container("bsr")
+    _dia_container = _container("dia")
+    _dok_container = _container("dok")
+    _lil_container = _container("lil")
 
-class AutoSparseMatrix(_Family, Reflected, Copies, Products, DenseResults):
+
+class AutoSparseMatrix(ConvertedBack, Reflected, Copies, Products, DenseResults):
     """Base class of sparse arrays whose ``A @ B`` gives SciPy's result, faster; mixed into SciPy's csr and csc classes.
 
     Sums are formed in another order than SciPy's (docs/differences.md says what that can change).
@@ -103,7 +124,8 @@ class AutoSparseMatrix(_Family, Reflected, Copies, Products, DenseResults):
         """Cut off spare room behind the last entry in place, as SciPy's `prune` does."""
         indptr, indices, data = map(self._cell.peek, (INDPTR, INDICES, DATA))
         n_major = self._shape[1] if self._transposed else (1, *self._shape)[-2]  # a one-dimensional array has one row
-        if len(indptr) != n_major + 1 or not len(indices) == len(data) == indptr[-1]:
+        is_cut = len(indptr) == n_major + 1 and len(indices) == len(data) == indptr[-1]
+        if not (is_cut and adoption.fills(indices) and adoption.fills(data)):
             super().prune()  # type: ignore[misc]
 
     # -- the family
@@ -144,6 +166,8 @@ class AutoSparseMatrix(_Family, Reflected, Copies, Products, DenseResults):
             if not adoption.can_be_cut(indices, data, nnz):
                 return False
             indices, data = adoption.cut(indices, nnz), adoption.cut(data, nnz)
+        elif copy is False and not (indices.base is None is data.base):
+            indices, data = (part if adoption.fills(part) else part.copy() for part in (indices, data))
         if copy is False:
             self._cell = Operand.over(n_major, n_minor, [indptr, indices, data], is_valid=False)
         else:
@@ -356,30 +380,11 @@ class csc_matrix(_MatrixSemantics, sps.csc_matrix):  # type: ignore[misc]  # noq
     _transposed = True
 
 
-class _Coordinates(_Family):
-    """Mixin for results of ``A.tocoo()``: SciPy's coordinate format, whose ``tocsr`` and ``tocsc`` are autosparse
-    classes.
-
-    Products with it are SciPy's. It is pickled as SciPy's object.
-    """
-
-    __slots__ = ()
-
-    _plain_class: ClassVar[type]
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        plain: Any = object.__new__(self._plain_class)
-        plain.__dict__.update(self.__dict__)
-        return copy.copy, (plain,)
-
-
-class coo_array(_Coordinates, sps.coo_array):  # type: ignore[misc]  # noqa: D101, N801
-    __doc__ = sps.coo_array.__doc__
+class coo_array(ConvertedBack, sps.coo_array):  # type: ignore[misc]  # noqa: D101, N801
     _plain_class = sps.coo_array
 
 
-class coo_matrix(_Coordinates, sps.coo_matrix):  # type: ignore[misc]  # noqa: D101, N801
-    __doc__ = sps.coo_matrix.__doc__
+class coo_matrix(ConvertedBack, sps.coo_matrix):  # type: ignore[misc]  # noqa: D101, N801
     _plain_class = sps.coo_matrix
 
 

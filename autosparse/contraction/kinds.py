@@ -54,6 +54,12 @@ def is_of_torch(obj: object) -> bool:
     return torch is not None and isinstance(obj, torch.Tensor)
 
 
+def is_of_dask(obj: object) -> bool:
+    """Return whether `obj` is a Dask array."""
+    arrays = sys.modules.get("dask.array")
+    return arrays is not None and isinstance(obj, arrays.Array)
+
+
 def shape_of(obj: Any) -> tuple[int, ...]:
     """Return the shape of an operand, which may be a scalar."""
     return tuple(obj.shape) if hasattr(obj, "shape") else np.shape(obj)
@@ -63,6 +69,8 @@ def as_array(obj: Any) -> Any:
     """Return a sparse `obj` after checking its structure, else an ndarray; raise InputTypeError if not numeric."""
     if is_sparse(obj):
         return sound(obj)
+    if is_of_dask(obj):  # its blocks may be sparse, which np.asarray does not join
+        return as_array(obj.compute())
     array = np.asarray(obj)
     if array.dtype.kind not in "biufcO":
         raise InputTypeError.refused(

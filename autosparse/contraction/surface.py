@@ -11,7 +11,7 @@ from numpy.typing import DTypeLike
 from autosparse.contraction.expressions.request import EinsumRequest
 from autosparse.contraction.expressions.semirings import PLUS_TIMES, named
 from autosparse.contraction.expressions.terms import SumOfTerms, is_sum, parse
-from autosparse.contraction.kinds import AnyArray, cast, is_of_torch, shape_of
+from autosparse.contraction.kinds import AnyArray, as_array, cast, is_of_torch, shape_of
 from autosparse.contraction.serving import takes
 from autosparse.contraction.subscripts import interleaved, read
 from autosparse.errors import EinsumError, InputTypeError, ShapeError
@@ -46,13 +46,15 @@ def einsum(
     sparse result stores an entry wherever a term exists, and a dense result has the zero elsewhere. An entry's value is
     the sum of its duplicates, as in SciPy. Integers are converted to float64 if the zero is infinite.
 
-    `out` is an ndarray that receives the result and is returned. `dtype` is the type of the computation, and `casting`
-    the rule for converting operands to it. `optimize` is accepted for compatibility with NumPy and has no effect,
-    because the sparsity patterns determine the order of products. EinsumError (a ValueError) is raised when `format` is
-    unknown, does not fit the number of dimensions, or is sparse although `out` is given.
+    `out` is an ndarray that receives the result and is returned. `dtype` is the type of the computation (default: the
+    promotion of all operands), and `casting` the rule for converting operands to it. `optimize` is accepted for
+    compatibility with NumPy and has no effect, because the sparsity patterns determine the order of products.
+    EinsumError (a ValueError) is raised when `format` is unknown, does not fit the number of dimensions, or is sparse
+    although `out` is given.
 
     With torch tensors (dense, COO, CSR) among the operands the result is a dense tensor. Gradients then flow to dense
-    operands and to the values of sparse operands.
+    operands and to the values of sparse operands; semirings but the default have none. Dask arrays are computed first
+    (`asp.dask.einsum` is lazy).
 
     >>> A = sps.csr_array([[1.0, 2.0], [0.0, 3.0]])
     >>> asp.einsum("ij,jk->ik", A, A).toarray()
@@ -67,11 +69,12 @@ def einsum(
     """
     text, operands = interleaved(arguments)
     if any(map(is_of_torch, operands)):
-        ordinary = None if semiring == PLUS_TIMES else semiring
         whole = None if format == "dense" else format
-        return _of_torch(text, operands, format=whole, out=out, dtype=dtype, semiring=ordinary)
+        return _of_torch(text, operands, semiring, format=whole, out=out, dtype=dtype)
     if out is not None and format not in (None, "dense"):
         raise EinsumError.refused(f"out is an ndarray, format={format!r} is another kind of result", hint="one of them")
+    if dtype is None and casting != "safe" and not is_sum(text):
+        dtype = np.result_type(*(as_array(one).dtype for one in operands)) if operands else None
     if dtype is not None:
         named(semiring).check_dtype(np.dtype(dtype))
         operands = tuple(cast(one, np.dtype(dtype), casting) for one in operands)
@@ -83,9 +86,10 @@ def einsum(
     return _finished(EinsumRequest(text, operands, format, semiring).result(), out)
 
 
-def _of_torch(text: str, operands: Sequence[Any], **given: Any) -> Any:
+def _of_torch(text: str, operands: Sequence[Any], semiring: str, **given: Any) -> Any:
     """Return the einsum of torch tensors; raise EinsumError if an option is given that tensors do not support."""
     from autosparse.torch.autograd.einsum import einsum as of_tensors
+    from autosparse.torch.autograd.einsum import in_semiring
 
     refused = [name for name, value in given.items() if value is not None]
     if refused:
@@ -94,6 +98,8 @@ def _of_torch(text: str, operands: Sequence[Any], **given: Any) -> Any:
             f"Given: {', '.join(f'{name}={given[name]!r:.80}' for name in refused)}.",
             hint="omit it, and convert operands or the result",
         )
+    if semiring != PLUS_TIMES:
+        return in_semiring(text, operands, semiring)
     if is_sum(text):
         return _torch_sum(parse(text), operands, of_tensors)
     return of_tensors(read(text, list(map(shape_of, operands))), operands)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import dask.array as da
 import numpy as np
 
 import autosparse as asp
+from autosparse.contraction.expressions.semirings import PLUS_TIMES, named
 from autosparse.contraction.subscripts import interleaved, read
 from autosparse.dask.blocks import block, csr_block
 from autosparse.errors import EinsumError, InputTypeError, ShapeError
@@ -40,12 +43,12 @@ def _sampled(A: Any, X: Any, Y: Any) -> Any:
     return block(asp.sddmm(A, X, Y))
 
 
-def einsum(*arguments: Any, format: str | None = None) -> da.Array:
+def einsum(*arguments: Any, format: str | None = None, semiring: str = PLUS_TIMES) -> da.Array:
     """Compute `autosparse.einsum` block by block; operands are Dask arrays of blocks or ndarrays, and NumPy arrays.
 
     Each Dask operand must have a single block along every summed index, so that a block of the result depends on one
     block of each operand. Otherwise EinsumError (ValueError) names the index and ``rechunk``. `format` is the format of
-    the result's blocks, as in `autosparse.einsum`.
+    the result's blocks, and `semiring` replaces addition and multiplication, as in `autosparse.einsum`.
 
     >>> A = asp.dask.from_csr(sps.eye_array(4, format="csr"), n_blocks=2)
     >>> asp.dask.einsum("ij,jk->ik", A, np.ones((4, 2))).compute().shape
@@ -63,15 +66,16 @@ def einsum(*arguments: Any, format: str | None = None) -> da.Array:
             )
     dense = [_cut_as(one, indices, chunks) for one, indices in zip(given, subscripts.inputs, strict=True)]
     pairs = [part for one, indices in zip(dense, subscripts.inputs, strict=True) for part in (one, tuple(indices))]
-    dtype = np.result_type(*(one.dtype for one in dense))
+    dtype = named(semiring).dtype(np.result_type(*(one.dtype for one in dense)))
+    contract = functools.partial(_contracted, text=str(text), output_format=format, semiring=semiring)
     return da.blockwise(
-        _contracted, tuple(subscripts.output), *pairs, text=str(text), output_format=format, dtype=dtype,
-        meta=_meta(text, dense, format, dtype), concatenate=True, align_arrays=False,
+        contract, tuple(subscripts.output), *pairs, dtype=dtype, meta=_meta(contract, dense, dtype), concatenate=True,
+        align_arrays=False,
     )  # fmt: skip
 
 
-def _contracted(*blocks: Any, text: str, output_format: str | None) -> Any:
-    return block(asp.einsum(text, *blocks, format=output_format))
+def _contracted(*blocks: Any, text: str, output_format: str | None, semiring: str) -> Any:
+    return block(asp.einsum(text, *blocks, format=output_format, semiring=semiring))
 
 
 def _chunks(inputs: tuple[Any, ...], given: tuple[Any, ...]) -> dict[Any, tuple[int, ...]]:
@@ -94,11 +98,11 @@ def _dense(one: Any) -> da.Array:
     return one if isinstance(one, da.Array) else da.from_array(one, chunks=-1)
 
 
-def _meta(text: str, operands: list[da.Array], output_format: str | None, dtype: Any) -> Any:
+def _meta(contract: Callable[..., Any], operands: list[da.Array], dtype: Any) -> Any:
     """Return an empty array or block of the result's type and `dtype`, found by an einsum of operands of extent one."""
     tiny = [
         csr_block((1, 1), dtype=one.dtype) if isinstance(one._meta, csr_block) else np.zeros((1,) * one.ndim, one.dtype)
         for one in operands
     ]
-    found = block(asp.einsum(text, *tiny, format=output_format))
+    found = contract(*tiny)
     return found.astype(dtype)[tuple(slice(0, 0) for _ in range(found.ndim))]

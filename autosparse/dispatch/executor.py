@@ -141,16 +141,17 @@ def _sampled_ns(operand: Operand, state: DispatchState, B: AnyArray, out: AnyArr
 def open_fast_path(operand: Operand, B: AnyArray, *, transposed: bool) -> None:
     """Open a fast path for the next product like this one, if it is due."""
     dispatcher = operand.dispatcher
-    state = dispatcher.hot.get((1 if B.ndim == 1 else B.shape[1], transposed)) if dispatcher is not None else None
+    n_vecs = 1 if B.ndim == 1 else B.shape[1]
+    state = dispatcher.hot.get((n_vecs, transposed)) if dispatcher is not None else None
     if state is not None and state.n_calls >= state.fast_path_due and state.product_ns < state.next_look_ns:
         if sys.is_finalizing():  # a product in `__del__` at exit: modules cannot be imported
             return
-        if state.turning is not None and state.turning.is_serving:  # fast paths do not support rows of Mᵀ
+        if state.turning is not None and state.serving is None and state.turning.is_open(operand, n_vecs):
             return
         try:
             from autosparse.dispatch import fast_path
 
-            fast_path.arm(operand, state, n_dims=B.ndim, n_vecs=1 if B.ndim == 1 else B.shape[1])
+            fast_path.arm(operand, state, n_dims=B.ndim, n_vecs=n_vecs)
         except contained() as err:
             state.give_up(err)
 

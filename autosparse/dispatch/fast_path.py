@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from autosparse._native._extension import FastCall
     from autosparse.dispatch.protocols import Serving
     from autosparse.dispatch.state import DispatchState
+    from autosparse.dispatch.turned import TurnedRows
 
 Run = Callable[..., bool]
 """Function (operand, B, out, decisive options, transposed) -> whether out holds the product."""
@@ -45,7 +46,9 @@ WAIT: Final = 2
 class FastPath:
     """Fast path of one state: calls the serving kernel from C without Python's dispatch, for one operand and width."""
 
-    __slots__ = ("__weakref__", "_bound", "_call", "_kernel", "has_served", "is_retired", "rows", "run", "trial")
+    __slots__ = (
+        "__weakref__", "_bound", "_call", "_kernel", "_turned", "has_served", "is_retired", "rows", "run", "trial",
+    )  # fmt: skip
 
     def __init__(
         self, state: DispatchState, operand: Operand, rows: NativeRows, n_dims: int, n_vecs: int, *,
@@ -66,18 +69,22 @@ class FastPath:
             self._kernel += _generated(call, self.trial, operand, rows, is_guarded=is_guarded)
             if self.trial.packed_copy is not None:
                 self.trial.packed_copy.fast_paths.add(self)
+        self._turned = _turned_rows(state, n_vecs)
+        if self._turned is not None:
+            self._kernel += self._turned.enter(call, operand if is_guarded else None)
+            self._turned.fast_paths.add(self)
         self.run: Run = call.run
 
-    def is_for(self, rows: NativeRows, trial: Serving | None, n_dims: int, n_vecs: int) -> bool:
-        """Return whether products of these rows and this shape by `trial` are served now, as `leads` says."""
-        # A generated kernel that did not serve, because of a write, serves again once its copy is updated.
-        return self.leads(rows, trial, n_dims, n_vecs)
+    def leads(self, state: DispatchState, rows: NativeRows, n_dims: int, n_vecs: int) -> bool:
+        """Return whether the fast path was made for these rows, kernel and shape, and is not retired.
 
-    def leads(self, rows: NativeRows, trial: Serving | None, n_dims: int, n_vecs: int) -> bool:
-        """Return whether the fast path was made for these rows, kernel (`trial`) and shape, and is not retired."""
+        A generated kernel that did not serve, because of a write, serves again once its copy is updated.
+        """
+        trial = state.serving
         is_alike = (self._call.n_dims, self._call.n_vecs) == (n_dims, n_vecs)
         is_bound = trial is None or trial.bound is (self._bound and self._bound())
-        return self.rows is rows and self.trial is trial and is_alike and is_bound and not self.is_retired
+        is_current = self.trial is trial and self._turned is _turned_rows(state, n_vecs)
+        return self.rows is rows and is_current and is_alike and is_bound and not self.is_retired
 
     @property
     def n_running(self) -> int:
@@ -120,7 +127,7 @@ class FastPath:
 
     def retire(self) -> None:
         """Serve nothing any more, and release the packed copy."""
-        self.is_retired = True
+        self.is_retired, self._turned = True, None
         self.close()
         if not self.n_running:
             self._call.release()
@@ -132,12 +139,10 @@ def arm(operand: Operand, state: DispatchState, *, n_dims: int, n_vecs: int) -> 
     rows, trial, old = operand.rows, state.serving, state.fast_path
     if make is None or rows is None or rows.dtype is not state.dtype or not rows.is_live:
         return
-    # If another state's path was open, as before an options block, no write has closed this one.
-    is_apart = old is not None and operand.fast_path is not old.run and old.leads(rows, trial, n_dims, n_vecs)
-    if old is not None and (is_apart or old.is_for(rows, trial, n_dims, n_vecs)):
+    if old is not None and old.leads(state, rows, n_dims, n_vecs):
         operand.fast_path = old.run
         return
-    if state.n_calls < state.fast_path_due or (trial is not None and not may_serve(trial, operand, rows)):
+    if state.n_calls < state.fast_path_due or not _is_ready(state, operand, rows, n_vecs):
         return
     if old is not None:
         old.commit(state)
@@ -159,7 +164,7 @@ def beside(
     trial = state.serving
     if trial is not None and trial.packed_copy is not None and is_guarded:
         operand.refresh()  # a copy of outdated values would not serve
-    if make is None or not rows.is_live or (trial is not None and not may_serve(trial, operand, rows, is_guarded)):
+    if make is None or not rows.is_live or not _is_ready(state, operand, rows, n_vecs, is_guarded):
         return None
     made = FastPath(state, operand, rows, n_dims, n_vecs, is_guarded=is_guarded)
     made.open()
@@ -177,7 +182,7 @@ def sampled_ns(operand: Operand, state: DispatchState, B: NDArray[Any], out: NDA
         return None
     sampling_calls = state.sampling_calls = state.sampling_calls if state.sampling_calls is not None else {}
     path = sampling_calls.get(id(trial))
-    if path is None or not path.leads(rows, trial, B.ndim, n_vecs):
+    if path is None or not path.leads(state, rows, B.ndim, n_vecs):
         path = beside(operand, state, rows, n_dims=B.ndim, n_vecs=n_vecs)
         if path is None:
             return None
@@ -195,6 +200,19 @@ def sampled_ns(operand: Operand, state: DispatchState, B: NDArray[Any], out: NDA
         if trial.looked_ns and trial.service is not None:
             trial.service.looked_in_fast_call(looks_at, trial.looked_ns)
     return took_ns
+
+
+def _turned_rows(state: DispatchState, n_vecs: int) -> TurnedRows | None:
+    """Return the rows of Mᵀ from which the default kernel computes products of this width, if there are any."""
+    return None if state.turning is None or state.serving is not None else state.turning.settled(n_vecs)
+
+
+def _is_ready(state: DispatchState, operand: Operand, rows: NativeRows, n_vecs: int, is_guarded: bool = True) -> bool:
+    """Return whether a fast path can compute what the state serves now; see `may_serve` and `TurnedRows.may_serve`."""
+    if state.serving is not None:
+        return may_serve(state.serving, operand, rows, is_guarded)
+    turned = _turned_rows(state, n_vecs)
+    return turned is None or not is_guarded or turned.may_serve(operand)
 
 
 def may_serve(trial: Serving, operand: Operand, rows: NativeRows, is_guarded: bool = True) -> bool:

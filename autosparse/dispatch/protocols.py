@@ -125,11 +125,8 @@ class FastCall(Protocol):
     def run(self) -> Callable[..., bool]:
         """Function (operand, B, out, decisive options, transposed) -> whether out holds the product."""
 
-    def is_for(self, rows: Any, trial: Any, n_dims: int, n_vecs: int) -> bool:
-        """Return whether products of these rows and this shape by `trial` are served now."""
-
-    def leads(self, rows: Any, trial: Any, n_dims: int, n_vecs: int) -> bool:
-        """Return whether the fast path was made for these rows, kernel (`trial`) and shape, and is not retired."""
+    def leads(self, state: Any, rows: Any, n_dims: int, n_vecs: int) -> bool:
+        """Return whether the fast path was made for these rows, kernel and shape, and is not retired."""
 
     def took_ns(self, *product: object) -> int | None:
         """Compute a product and return its nanoseconds; None where the fast path did not serve."""

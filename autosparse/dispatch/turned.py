@@ -8,6 +8,7 @@ exported.
 
 from __future__ import annotations
 
+import weakref
 from typing import TYPE_CHECKING, Any, Final
 
 from autosparse._native import memory, runtime_api
@@ -15,23 +16,31 @@ from autosparse.config import get_options
 from autosparse.operands.csr import DATA, INDICES, INDPTR
 
 if TYPE_CHECKING:
+    from autosparse._native._extension import FastCall
     from autosparse.operands.csr import Operand
     from autosparse.operands.native_rows import NativeRows
 
 PRICE_NS: Final = 15
 """Product time in ns per stored entry after which the rows are made, about twice the cost of making them."""
-TRIALS: Final = 3
-"""Number of products by the rows of Mᵀ before their time is compared with that of earlier products."""
+TRIALS: Final = 32
+"""Number of products by the rows of Mᵀ before their time is compared with that of earlier products.
+
+With 8, rows were dropped for good that computed products in half the time once caches and threads were warm.
+"""
 MAX_DROPS: Final = 4
 """Maximum number of times that the rows are made anew for a matrix whose arrays are exported between products."""
 
+_UNTRIED: Final = (0, 0, 0)
 _lib, _ffi = runtime_api.lib, runtime_api.ffi
 
 
 class TurnedRows:
     """Rows of Mᵀ of one operand at one moment, in arrays of their own."""
 
-    __slots__ = ("_arrays", "_n_invalidated", "_pointers", "_rows", "n_bytes")
+    __slots__ = ("_arrays", "_n_invalidated", "_pointers", "_rows", "_table", "fast_paths", "n_bytes", "values_version")
+
+    values_version: int
+    """Version of the operand's values when a fast path was opened; the fast path compares it."""
 
     def __init__(self, operand: Operand, rows: NativeRows, threads: int) -> None:
         """Transpose the rows. Raises MemoryError if memory is short."""
@@ -40,11 +49,39 @@ class TurnedRows:
         made = runtime_api.transpose(arrays, (rows.n_major, rows.n_minor), threads=threads, room=memory.empty_output)
         self._arrays = tuple(array for array in made if array is not None)
         self._pointers = tuple(map(_ffi.from_buffer, self._arrays))
+        self._table = _ffi.new("void *[]", self._pointers)
+        self.fast_paths: Any = weakref.WeakSet()  # fast paths that read the rows
         self.n_bytes = sum(array.nbytes for array in self._arrays)
 
     def are_of(self, operand: Operand) -> bool:
         """Return whether the rows are current: no array was exported since, and no other object can reach one."""
         return self._rows is operand.rows and self._n_invalidated == operand.n_invalidated and operand.is_alone
+
+    def may_serve(self, operand: Operand) -> bool:
+        """Return whether a fast path can compute by the rows, which hold what the operand holds now."""
+        operand.refresh()
+        self.values_version = operand.values_version  # the values of these rows, unless the next line finds a write
+        return operand.watch is not None and self.are_of(operand)
+
+    def enter(self, call: FastCall, operand: Operand | None) -> list[object]:
+        """Write the rows into `call`; return the objects that must live as long as it.
+
+        `operand` guards the rows (see `may_serve`). Without it they are read whatever was written since.
+        """
+        first = int(_ffi.cast("uintptr_t", self._table))
+        call.is_turned, call.n_major, call.n_minor = 1, self._rows.n_minor, self._rows.n_major
+        call.indptr, call.indices, call.data = (first + at * _ffi.sizeof("void *") for at in range(3))
+        if operand is None:
+            fixed = (int(_ffi.cast("uintptr_t", pointer)) for pointer in self._pointers)
+            call.fixed_indptr, call.fixed_indices, call.fixed_data = fixed
+        else:
+            call.guard(operand.watch, self, operand.structure_version)
+        return [self]
+
+    def retire(self) -> None:
+        """Close the fast paths that read the rows."""
+        for fast_path in list(self.fast_paths):
+            fast_path.retire()
 
     def multiply(self, at: tuple[Any, ...], threads: int) -> int:
         """Compute C = Mᵀ @ B and return the kernel's code, 0 for success.
@@ -80,12 +117,28 @@ class Turning:
         if made is None:
             return None
         if not made.are_of(operand):
-            self.made, self._spent_ns = None, 0
+            self._drop()
+            self._spent_ns = 0
             self._n_drops += 1
             return None
-        before_ns, by_rows_ns, n_trials = self._times.get(n_vecs, (0, 0, 0))
-        self.is_serving = n_trials < TRIALS or not before_ns or by_rows_ns < before_ns
+        self.is_serving = _is_chosen(*self._times.get(n_vecs, _UNTRIED))
         return made if self.is_serving else None
+
+    def _drop(self) -> None:
+        made, self.made = self.made, None
+        if made is not None:
+            made.retire()
+
+    def settled(self, n_vecs: int) -> TurnedRows | None:
+        """Return the rows that fast paths of this width may read: those that have computed `TRIALS` products."""
+        times = self._times.get(n_vecs, _UNTRIED)
+        return self.made if times[2] >= TRIALS and _is_chosen(*times) else None
+
+    def is_open(self, operand: Operand, n_vecs: int) -> bool:
+        """Return whether products must be timed by `count`, because the rows may be made or were not compared yet."""
+        if self.made is None:
+            return self._n_drops < MAX_DROPS and operand.is_alone
+        return self._times.get(n_vecs, _UNTRIED)[2] < TRIALS
 
     def count(self, operand: Operand, n_vecs: int, took_ns: int) -> None:
         """Count a product by the default kernel, and make the rows once products have taken enough time."""
@@ -94,7 +147,8 @@ class Turning:
         times[by_rows] = least_ns = min(times[by_rows] or took_ns, took_ns)
         times[2] += by_rows
         if times[2] == TRIALS and 0 < times[0] <= times[1] and sum(one[2] for one in self._times.values()) == TRIALS:
-            self.made, self._n_drops = None, MAX_DROPS  # slower for the only width in use
+            self._drop()  # slower for the only width in use
+            self._n_drops = MAX_DROPS
         self._spent_ns += least_ns  # the least time: first products of a process take longer
         rows = operand.rows
         is_paid = self.made is None and self._spent_ns >= (PRICE_NS << self._n_drops) * operand.nnz
@@ -103,3 +157,8 @@ class Turning:
                 self.made = TurnedRows(operand, rows, get_options().threads or runtime_api.max_threads())
             except MemoryError:
                 self._n_drops = MAX_DROPS
+
+
+def _is_chosen(before_ns: int, by_rows_ns: int, n_trials: int) -> bool:
+    """Return whether the rows compute the next product of a width, given its least times and the number of trials."""
+    return n_trials < TRIALS or not before_ns or by_rows_ns < before_ns

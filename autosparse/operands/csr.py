@@ -51,14 +51,13 @@ class Operand(WatchedArrays):
     """Compressed rows of an ``n_major`` x ``n_minor`` matrix: indptr (n_major + 1,), indices and data (>= nnz,)."""
 
     __slots__ = (
-        "_flat", "_pattern", "dispatcher", "fast_path", "small_product_ns", "n_small_products", "n_invalidated",
+        "_flat", "_pattern", "dispatcher", "fast_path", "small_product_ns", "n_small_products",
         "shared", "solver_memory",
     )  # fmt: skip
 
     dispatcher: Any  # Any: dispatch state, private to autosparse.dispatch
     fast_path: Any  # Any: the open fast path (`dispatch.fast_path`)
     small_product_ns: int  # time of the n_small_products products that were computed without a dispatch state
-    n_invalidated: int  # number of products that found arrays exported or replaced
     shared: bool  # whether a transpose uses this operand, too
     solver_memory: Any  # Any: work vectors of solvers, private to autosparse.linalg
     _flat: bool  # whether the sparse array is one-dimensional

@@ -46,11 +46,12 @@ class WatchedArrays(python_objects.OperandFields):
 
     __slots__ = (
         "__weakref__", "_anchors", "_chunk_versions", "_is_rebound", "_known_rows", "_leased", "_looks", "_prints",
-        "copied_bytes", "frozen", "n_major", "n_minor",
+        "copied_bytes", "frozen", "n_invalidated", "n_major", "n_minor",
     )  # fmt: skip
 
     n_major: int
     n_minor: int
+    n_invalidated: int  # number of checks that found arrays exported or replaced
     rows: NativeRows | None  # None: `validate` must look again
     unvalidated: bool  # no code has read the arrays: they are replaced without a record (`arrays.plain`)
     copied_bytes: int | None  # bytes that the constructor copied; None: nothing copied, arrays may be shared
@@ -214,6 +215,7 @@ class WatchedArrays(python_objects.OperandFields):
         Raises StructureError when the structure was changed and is not within bounds.
         """
         native = self._native_watch
+        self.n_invalidated += self.rows is None  # the watch may set `rows` again
         if not (self.is_untouched if native is None else native.look(self, True, get_options().threads or 0)):
             self._look()
 

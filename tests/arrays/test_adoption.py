@@ -165,3 +165,42 @@ def test_deep_copies_share_nothing_and_keep_what_was_set(ours: Any, theirs: Any)
     both = copy.deepcopy([A, A])
     assert both[0] is both[1]
     assert pickle.loads(pickle.dumps(theirs(A))).toarray().tolist() == B.toarray().tolist()
+
+
+def _unaligned(array: np.ndarray) -> np.ndarray:
+    room = np.zeros(array.nbytes + 1, np.uint8)[1:].view(array.dtype)
+    room[:] = array
+    return room
+
+
+@pytest.mark.parametrize(("ours", "theirs"), CLASSES)
+@pytest.mark.parametrize("which", range(3))
+def test_arrays_that_are_not_aligned_are_copied_as_by_scipy(ours: Any, theirs: Any, which: int) -> None:
+    given_ = [np.array([1.0, 2.0]), np.array([0, 1], np.int32), np.array([0, 1, 2], np.int32)]
+    given_[which] = _unaligned(given_[which])
+    found, wanted = (kind(tuple(given_), shape=(2, 2)) for kind in (ours, theirs))
+    for mine, expected, source in zip(arrays(found), arrays(wanted), reversed(given_), strict=True):
+        assert mine.flags.aligned == expected.flags.aligned
+        assert np.shares_memory(mine, source) == np.shares_memory(expected, source)
+
+
+# what makes a matrix of another, which holds small parts of large arrays
+MADE_OF_PARTS = {
+    "constructor": lambda A: type(A)(A), "arrays": lambda A: type(A)((A.data, A.indices, A.indptr), shape=A.shape),
+    "transpose": lambda A: A.T, "prune": lambda A: A.prune() or A,
+    "view of the type": lambda A: A.astype("d", copy=False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("ours", "theirs"), CLASSES)
+@pytest.mark.parametrize("made", MADE_OF_PARTS)
+@pytest.mark.parametrize("room", [4, 6, 20])
+def test_small_parts_of_large_arrays_are_copied_as_by_scipy(ours: Any, theirs: Any, made: str, room: int) -> None:
+    shared = []
+    for kind in (ours, theirs):
+        data, indices = np.arange(1.0, room + 1), np.zeros(room, np.int32)
+        A = kind((2, 2))
+        A.indptr, A.indices, A.data = np.array([0, 1, 2], np.int32), indices[:2], data[:2]
+        B = MADE_OF_PARTS[made](A)
+        shared.append((np.shares_memory(B.data, data), np.shares_memory(B.indices, indices)))
+    assert shared[0] == shared[1]

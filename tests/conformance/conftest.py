@@ -10,11 +10,12 @@ import pytest
 HEAVY: Final = (
     r"::Test(CSR|CSC)Matrix(NonCanonical::|::test_(slicing_3|add_sub|setdiag_comprehensive|sum|le|lt|ge|gt)\b)"
     r"|::TestCSCNonCanonical::test_(slicing_3|add_sub|mu)\b|::TestCSC::test_slicing_3\b"
+    r"|::Test(BSR|DOK|LIL)|::TestCOO(Matrix|NonCanonical)|::TestDIA::|_int32_overflow"
 )
 """Regular expression for tests that run in `make test-full` only.
 
 They are the non-canonical matrices, the longest tests of methods that matrices share with arrays, and four long tests
-of CSC that run with CSR.
+of CSC that run with CSR. Of the formats other than CSR and CSC, arrays of COO and matrices of DIA run in `make test`.
 """
 
 
@@ -26,6 +27,7 @@ def pytest_configure(config: pytest.Config) -> None:
         "parallel_threads(n)",
         "parallel_threads_limit(n)",
         "fail_slow(n)",
+        "xfail_on_32bit(reason)",
     ):
         config.addinivalue_line("markers", f"{marker}: used by SciPy's tests")
 

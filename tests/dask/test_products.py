@@ -241,6 +241,27 @@ def test_sampled_and_contracted_blocks(A):
     equal(asp.dask.einsum("ij,jk->ik", A.rechunk((70, -1)), B), m @ B)
 
 
+@pytest.mark.parametrize("name", ["min_plus", "max_plus", "max_times", "or_and"])
+def test_semirings_of_blocks_are_those_of_the_whole(A, name):
+    X, positive = np.abs(B), abs(m)
+    P = abs(A).rechunk((70, -1))
+    for text, own, same in (("ij,jk->ik", (P, X), (positive, X)), ("ij,ij->ij", (P, P), (positive, positive))):
+        wanted = asp.einsum(text, *same, semiring=name)
+        lazy = asp.dask.einsum(text, *own, semiring=name)
+        assert lazy.dtype == wanted.dtype
+        for found in (lazy.compute(), asp.einsum(text, *own, semiring=name)):
+            equal(found, wanted)
+    with pytest.raises(EinsumError, match="unknown semiring"):
+        asp.dask.einsum("ij,jk->ik", P, X, semiring="plus_min")
+
+
+def test_einsum_of_dask_arrays_is_that_of_their_values(A):
+    X = da.from_array(B, chunks=50)
+    equal(asp.einsum("ij,jk->ik", A, X), m @ B)
+    equal(asp.einsum("ij,jk + ik -> ik", m, X, m @ B), 2 * (m @ B))
+    equal(asp.einsum("ij,jk->ik", A, X, dtype="float64"), m @ B)
+
+
 def test_operations_that_need_communication_are_refused_with_a_hint():
     A = asp.dask.from_csr(m, n_blocks=4)
     with pytest.raises(EinsumError, match="rechunk"):

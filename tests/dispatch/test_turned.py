@@ -6,14 +6,19 @@ any write.
 
 from __future__ import annotations
 
+import gc
+import weakref
 from typing import Any
 
 import numpy as np
 import pytest
 import scipy.sparse as sps
+from autosparse._native import python_objects
 
 import autosparse as asp
+from autosparse.config import decisive_options
 from autosparse.dispatch import executor, turned
+from autosparse.dispatch import state as dispatch_state
 from autosparse.dispatch.state import FIRST_FAST_PATH, TURNED_FROM_ENTRIES
 
 N = 3_000
@@ -188,10 +193,83 @@ def test_explain_counts_their_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     assert report.packed_bytes == turning(A).n_bytes
 
 
-def test_fast_calls_do_not_replace_transposed_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fast_calls_do_not_replace_rows_that_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     paid(monkeypatch)
     A, y = asp.csr(matrix()), np.ones(N)
     for _ in range(FIRST_FAST_PATH + 5):
         A.T @ y
     assert turning(A).is_serving
     assert A._cell.fast_path is None
+
+
+def open_fast_path(monkeypatch: pytest.MonkeyPatch, m: Any, columns: tuple[int, ...] = ()) -> tuple[Any, Any]:
+    """Return an array of ours with a fast path that reads rows of its transpose, and that fast path."""
+    monkeypatch.setattr(turned, "PRICE_NS", 0)
+    monkeypatch.setattr(turned, "_is_chosen", lambda *_: True)
+    monkeypatch.setattr(dispatch_state, "FIRST_FAST_PATH", 1)
+    A = asp.csr(m)
+    for _ in range(turned.TRIALS + 4):
+        A.T @ np.ones((N, *columns), m.dtype)
+    return A, A._cell.dispatcher.hot[columns[0] if columns else 1, True].fast_path
+
+
+@pytest.mark.skipif(python_objects.FastCall is None, reason="needs the extension module")
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex128"])
+@pytest.mark.parametrize("columns", [(), (1,), (4,)])
+def test_fast_paths_read_transposed_rows(monkeypatch: pytest.MonkeyPatch, dtype: str, columns: tuple[int, ...]) -> None:
+    m = matrix(dtype)
+    A, path = open_fast_path(monkeypatch, m, columns)
+    Y, out = np.random.default_rng(3).random((N, *columns)).astype(dtype), np.zeros((N - 7, *columns), dtype)
+    assert path.run(A._cell, Y, out, decisive_options(), True)
+    np.testing.assert_array_equal(out, asp.csr(m.T.tocsr()) @ Y)  # the sums of a row are in the same order
+    assert not path.run(A._cell, Y[:-1], out, decisive_options(), True)
+    assert not path.run(A._cell, Y, out, decisive_options(), False)
+    assert not path.run(A._cell, Y, Y[: N - 7], decisive_options(), True)
+
+
+@pytest.mark.skipif(python_objects.FastCall is None, reason="needs the extension module")
+@pytest.mark.parametrize("through", ["data", "kept", "indices", "other product", "refreshed"])
+def test_fast_paths_see_every_write(monkeypatch: pytest.MonkeyPatch, through: str) -> None:
+    m, y = matrix(), np.random.default_rng(2).random(N)
+    A, path = open_fast_path(monkeypatch, m)
+    n_served, kept = 0, A.data if through == "kept" else None
+    for turn in range(1, 12):
+        if through == "indices":
+            A.indices[turn] = m.indices[turn] = turn
+        elif kept is not None:
+            kept[turn] = m.data[turn] = turn
+        else:
+            A.data[turn] = m.data[turn] = turn
+        if through == "other product":
+            np.testing.assert_allclose(A @ y[:-7], m @ y[:-7], rtol=1e-10)
+        elif through == "refreshed":
+            A._cell.refresh()
+        out = np.zeros(N - 7)
+        n_served += path.run(A._cell, y, out, decisive_options(), True)
+        for _ in range(turn):
+            np.testing.assert_allclose(A.T @ y, m.T @ y, rtol=1e-10)
+    assert n_served == 0
+    assert path.is_retired
+
+
+@pytest.mark.skipif(python_objects.FastCall is None, reason="needs the extension module")
+def test_closed_fast_paths_release_transposed_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    A, _ = open_fast_path(monkeypatch, matrix())
+    rows = weakref.ref(turning(A).made._arrays[0])
+    A.data[0] = 1.0
+    A.T @ np.ones(N)
+    gc.collect()
+    assert rows() is None
+
+
+@pytest.mark.skipif(python_objects.FastCall is None, reason="needs the extension module")
+def test_fast_paths_wait_for_the_comparison(monkeypatch: pytest.MonkeyPatch) -> None:
+    paid(monkeypatch)
+    monkeypatch.setattr(dispatch_state, "FIRST_FAST_PATH", 1)
+    m = matrix()
+    alone, shared = asp.csr(m), asp.csr(m, copy=False)
+    for A in (alone, shared):
+        for _ in range(9):
+            A.T @ np.ones(N)
+    assert alone._cell.dispatcher.hot[1, True].fast_path is None
+    assert shared._cell.dispatcher.hot[1, True].fast_path is not None  # rows of a shared matrix are never made

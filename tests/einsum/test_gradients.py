@@ -7,6 +7,8 @@ import pytest
 import scipy.sparse as sps
 
 import autosparse as asp
+from autosparse.contraction.expressions.semirings import SEMIRINGS
+from autosparse.errors import EinsumError
 from tests.einsum.test_semantics import array
 
 torch = pytest.importorskip("torch")
@@ -91,3 +93,37 @@ def test_types_that_numpy_lacks_are_refused():
         asp.einsum("ij,jk->ik", A, torch.eye(3, dtype=torch.bfloat16))
     with pytest.raises(ValueError, match=r"(?s)dense tensor of their dtype.*dtype=.*Hint"):
         asp.einsum("ij,jk->ik", A, A, dtype=float)
+
+
+@pytest.mark.parametrize("name", [name for name in SEMIRINGS if name != "plus_times"])
+@pytest.mark.parametrize("layout", ["strided", "coo", "csr"])
+def test_semirings_of_tensors_are_those_of_arrays(name: str, layout: str) -> None:
+    values = np.abs(np.asarray(array(3, (5, 5)))).astype(np.float32)
+    A, x = torch.from_numpy(values), torch.arange(5.0)
+    own = A if layout == "strided" else A.to_sparse_coo() if layout == "coo" else A.to_sparse_csr()
+    same = values if layout == "strided" else sps.csr_array(values)
+    for text, given, arrays in (
+        ("ij,jk->ik", (own, own), (same, same)),
+        ("ij,j->i", (own, x), (same, x.numpy())),
+        ("ij,j->i", (own, same @ x.numpy()), (same, same @ x.numpy())),
+        ("ik + ij,jk -> ik", (own, own, own), (same, same, same)),
+        ("ii->i", (own,), (same,)),
+    ):
+        found = asp.einsum(text, *given, semiring=name)
+        wanted = asp.einsum(text, *arrays, semiring=name, format="dense")
+        assert isinstance(found, torch.Tensor)
+        np.testing.assert_array_equal(found.numpy(), wanted)
+        assert found.numpy().dtype == wanted.dtype
+
+
+def test_semirings_of_tensors_have_no_gradients() -> None:
+    A = torch.eye(3).to_sparse_coo()
+    x = torch.ones(3, requires_grad=True)
+    with pytest.raises(EinsumError, match=r"(?s)min_plus.*no gradients.*Hint: .*detach"):
+        asp.einsum("ij,j->i", A, x, semiring="min_plus")
+    with torch.no_grad():
+        np.testing.assert_array_equal(asp.einsum("ij,j->i", A, x, semiring="min_plus"), [2, 2, 2])
+    with pytest.raises(EinsumError, match="unknown semiring"):
+        asp.einsum("ij,j->i", A, x.detach(), semiring="plus_min")
+    with pytest.raises(EinsumError, match=r"(?s)dense tensor.*format='csr'"):
+        asp.einsum("ij->ij", A, semiring="min_plus", format="csr")

@@ -271,6 +271,19 @@ def test_arguments_of_numpys_einsum_are_taken():
             asp.einsum("...i,...i->...", *operands, dtype=np.float32)
 
 
+@pytest.mark.parametrize("casting", ["no", "equiv", "safe", "same_kind", "unsafe", "any"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64])
+def test_the_rule_for_casting_holds_without_a_dtype(casting, dtype):
+    A, B = array(1, (3, 3)), array(2, (3, 3), dtype)
+    outcomes = []
+    for function, one, other in ((asp.einsum, sps.csr_array(A), sps.csr_array(B)), (np.einsum, A, B)):
+        try:
+            outcomes.append(as_dense(function("ij,jk->ik", one, other, casting=casting)).tolist())
+        except (TypeError, ValueError) as err:
+            outcomes.append("refused" if isinstance(err, TypeError) else "unknown")
+    assert outcomes[0] == outcomes[1]
+
+
 def test_half_precision_gives_what_scipy_has_no_matrix_for():
     A = array(1, (4, 4), np.float16)
     T = asp.tensor(np.stack(np.nonzero(A)), A[A != 0], A.shape)

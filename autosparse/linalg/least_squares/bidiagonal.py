@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
@@ -15,7 +16,7 @@ from autosparse.core.dtypes import Real
 from autosparse.linalg.arguments import Vector, norm, root
 from autosparse.linalg.operators import ProductSweep, adjoint_of, product_of
 from autosparse.linalg.solves import Solve
-from autosparse.linalg.sweeps import CODES, Combine, Dot, Sweep
+from autosparse.linalg.sweeps import CODES, Combine, Dot, Run, Sweep
 
 REASONS: Final = (
     "Ax - b is small enough, given atol, btol                  ",
@@ -146,19 +147,85 @@ class Bidiagonalisation:
             return self.alpha * self.beta != 0
         raise ArithmeticError
 
-    def step(self) -> None:
-        """Replace u, v, alpha and beta by the next ones; v must still be multiplied by `v_scale`."""
+    @property
+    def is_native(self) -> bool:
+        """Return whether fast calls may compute both products and their sweeps, in double precision."""
+        are_fused = self._update_u.is_fused and self._update_v.is_fused
+        return are_fused and self._divide is None and self.u.dtype.char == "d"
+
+    @property
+    def sweeps(self) -> tuple[Run, Run]:
+        """Sweeps that follow the products A v and A^T u."""
+        return self._update_u.run, self._update_v.run
+
+    def fast_calls(self) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
+        """Return the fast calls of A v and A^T u, or None if there are none."""
+        first, second = self._update_u.fast_call(self.v, self._q[0]), self._update_v.fast_call(self.u, self._q[1])
+        return None if first is None or second is None else (first, second)
+
+    @property
+    def numbers(self) -> tuple[float, float, float]:
+        """The scalars that iterations change: alpha, beta, and the factor by which u must still be multiplied."""
+        return self.alpha, self.beta, self._u_scale
+
+    @numbers.setter
+    def numbers(self, numbers: tuple[float, float, float]) -> None:
+        self.alpha, self.beta, self._u_scale = numbers
+
+    def step(self, *, is_half: bool = False) -> None:
+        """Replace u, v, alpha and beta by the next ones; v must still be multiplied by `v_scale`.
+
+        With `is_half`, u and beta are the next ones already.
+        """
         (p, q), dtype = self._q, self.u.dtype
-        self.beta = root(self._update_u(self.v, p, 1.0, -self.alpha * self._u_scale)[0], dtype)
-        self.v_scale = self._u_scale = 1.0
+        if not is_half:
+            self.beta = root(self._update_u(self.v, p, 1.0, -self.alpha * self._u_scale)[0], dtype)
+            self._u_scale = 1 / self.beta if self.beta > 0 else 1.0
+        self.v_scale = 1.0
         if self.beta > 0:
-            self._u_scale = 1 / self.beta
             if self._divide is not None:
                 self._divide(self._u_scale)
                 self._u_scale = 1.0
             self.alpha = root(self._update_v(self.u, q, self._u_scale, -self.beta)[0], dtype)
             if self.alpha > 0:
                 self.v_scale = 1 / self.alpha
+
+
+class NativeIterations:
+    """Iterations of a solve in the extension module, by `advance` of `python_objects`."""
+
+    __slots__ = ("_advance", "_constants", "_solve", "_space", "_sweeps", "is_half")
+
+    is_half: bool
+    """Whether the last call ended after the first product of an iteration."""
+
+    def __init__(self, advance: Callable[..., Any], space: Bidiagonalisation, update: Run, solve: Solve) -> None:
+        self._advance, self._space, self._solve, self.is_half = advance, space, solve, False
+        self._sweeps = *space.sweeps, update
+
+    def run(
+        self, numbers: tuple[float, ...], constants: tuple[float, ...], itn: int, limit: float
+    ) -> tuple[int, int, tuple[float, ...]]:
+        """Run iterations until the solve ends, a report is due, or a product is not served.
+
+        `numbers` are the solver's scalars that iterations change, `constants` damping, tolerances and machine epsilon.
+        Returns the number of iterations, SciPy's `istop`, and the new `numbers`.
+        """
+        space, self.is_half = self._space, False
+        n_most, calls = self._solve.n_until_report - 1, space.fast_calls() if itn and space.beta > 0 else None
+        if calls is None or n_most < 1:
+            return 0, 0, numbers
+        damp, *tolerances = constants
+        given = (*space.numbers, *numbers), (damp, space.b_norm, *tolerances), (n_most, itn, limit)
+        n, istop, end, best, (alpha, beta, u_scale, *found) = self._advance(calls, self._sweeps, *given)
+        if end == _UNDEFINED:
+            raise ArithmeticError
+        self.is_half, space.numbers = end == _HALF, (alpha, beta, u_scale)
+        self._solve.pass_steps(n, best)
+        return n, istop, tuple(found)
+
+
+_HALF, _UNDEFINED = 1, 2  # ends in least_squares.c
 
 
 def rotation(a: float, b: float) -> tuple[float, float, float]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any, Final
 
 import numpy as np
 
+from autosparse._native import python_objects
 from autosparse.core.dtypes import Real
 from autosparse.linalg.arguments import root, scipys
 from autosparse.linalg.least_squares.bidiagonal import (
@@ -15,13 +17,14 @@ from autosparse.linalg.least_squares.bidiagonal import (
     Bidiagonalisation,
     LeastSquaresSystem,
     Log,
+    NativeIterations,
     criterion,
     reason,
     rotation,
     solution,
 )
 from autosparse.linalg.solves import CRITERION, Solve
-from autosparse.linalg.sweeps import Combine, Dot, Step, Sweep
+from autosparse.linalg.sweeps import Combine, Dot, Run, Step, Sweep
 
 
 def lsmr(  # noqa: PLR0917  (as SciPy's)
@@ -60,27 +63,36 @@ def lsmr(  # noqa: PLR0917  (as SciPy's)
 class _Residual:
     """Estimate of |b - A x| from the rotations of the bidiagonal matrix."""
 
-    __slots__ = ("_beta_d", "_beta_dd", "_d", "_rho_d", "_tau_tilde", "_theta_tilde", "norm")
+    __slots__ = ("beta_d", "beta_dd", "d", "norm", "rho_d", "tau_tilde", "theta_tilde")
 
     def __init__(self, beta: float) -> None:
-        self.norm = self._beta_dd = beta
-        self._beta_d = self._tau_tilde = self._theta_tilde = self._d = 0.0
-        self._rho_d = 1.0
+        self.norm = self.beta_dd = beta
+        self.beta_d = self.tau_tilde = self.theta_tilde = self.d = 0.0
+        self.rho_d = 1.0
 
     def advance(self, rotations: tuple[float, float, float, float], theta_bar: float, rho_bar: float,
                 zetas: tuple[float, float]) -> None:  # fmt: skip
         """Update `norm` by the rotations (c, s) of the damping and of the newest column."""
         (c_hat, s_hat, c, s), (zeta_old, zeta) = rotations, zetas
-        acute, check = c_hat * self._beta_dd, -s_hat * self._beta_dd
-        hat, self._beta_dd = c * acute, -s * acute
-        theta_old = self._theta_tilde
-        c_old, s_old, rho_old = rotation(self._rho_d, theta_bar)
-        self._theta_tilde, self._rho_d = s_old * rho_bar, c_old * rho_bar
-        self._beta_d = -s_old * self._beta_d + c_old * hat
-        self._tau_tilde = (zeta_old - theta_old * self._tau_tilde) / rho_old
-        tau = (zeta - self._theta_tilde * self._tau_tilde) / self._rho_d
-        self._d += check * check
-        self.norm = math.sqrt(self._d + (self._beta_d - tau) ** 2 + self._beta_dd * self._beta_dd)
+        acute, check = c_hat * self.beta_dd, -s_hat * self.beta_dd
+        hat, self.beta_dd = c * acute, -s * acute
+        theta_old = self.theta_tilde
+        c_old, s_old, rho_old = rotation(self.rho_d, theta_bar)
+        self.theta_tilde, self.rho_d = s_old * rho_bar, c_old * rho_bar
+        self.beta_d = -s_old * self.beta_d + c_old * hat
+        self.tau_tilde = (zeta_old - theta_old * self.tau_tilde) / rho_old
+        tau = (zeta - self.theta_tilde * self.tau_tilde) / self.rho_d
+        self.d += check * check
+        self.norm = math.sqrt(self.d + (self.beta_d - tau) ** 2 + self.beta_dd * self.beta_dd)
+
+
+_OWN: Final = (
+    "_alpha_bar", "_zeta_bar", "_zeta", "_rho", "_rho_bar", "_c_bar", "_s_bar", "_max_rho", "_min_rho", "_norm2",
+    "norma", "conda", "normx",
+)  # fmt: skip
+"""Scalars that iterations change, in the order in which the extension module takes them; `_RESIDUALS` follow."""
+_RESIDUALS: Final = _Residual.__slots__
+_scalars: Final = attrgetter(*_OWN, *(f"_residual.{name}" for name in _RESIDUALS))
 
 
 class _Lsmr:
@@ -90,6 +102,7 @@ class _Lsmr:
         "_alpha_bar",
         "_c_bar",
         "_damp",
+        "_fused",
         "_h",
         "_max_rho",
         "_min_rho",
@@ -100,6 +113,7 @@ class _Lsmr:
         "_rho",
         "_rho_bar",
         "_s_bar",
+        "_solve",
         "_update",
         "_zeta",
         "_zeta_bar",
@@ -114,10 +128,11 @@ class _Lsmr:
 
     def __init__(self, system: LeastSquaresSystem, solve: Solve, damp: float) -> None:
         self.space = space = Bidiagonalisation(system, solve)
-        self._note = solve.step
+        self._note, self._solve = solve.step, solve
         self.system, self.x = system, solution(system, space.v.size, np.dtype(Real))
         (self._h,) = solve.workspace(space.v.size, system.dtype, 1)
         self._h[...] = space.v
+        self._fused: Run | None = None  # one sweep for the whole update
         self._update = self._updating(solve)
         self._residual, self._damp, self._real = _Residual(space.beta), damp, space.real
         self._alpha_bar, self._zeta_bar, self._zeta = space.alpha, space.alpha * space.beta, 0.0
@@ -135,7 +150,7 @@ class _Lsmr:
         first: list[Step] = [Combine(h_bar, (h_bar, source)), Combine(x, (x, h_bar)), Dot(x, x)]
         last: list[Step] = [Combine(v, (v,)), Combine(h, (v, h))]
         if source is h:
-            fused = Sweep(first + last).run
+            fused = self._fused = Sweep(first + last).run
             return lambda a, b, c: fused(a, 1.0, 1.0, b, space.v_scale, 1.0, c)[0].real
         add, turn = Sweep(first).run, Sweep(last).run
 
@@ -165,8 +180,15 @@ class _Lsmr:
         if log.shows:
             row = log.row(0, self.x, (self._residual.norm, self._zeta_bar), (1, space.alpha / space.beta))
             table.begin(row)
+        native = None if log.shows else self._native()
         while self.itn < limit and not istop:
-            istop, row = self._iterate(limit, (atol, btol, ctol), table, row)
+            if native is not None:
+                n, istop, numbers = native.run(_scalars(self), (self._damp, atol, btol, ctol, 0.0), self.itn, limit)
+                self._renew(numbers, n)
+                if n and not native.is_half:
+                    continue
+            is_half = native is not None and native.is_half
+            istop, row = self._iterate(limit, (atol, btol, ctol), table, row, is_half=is_half)
         results = self._residual.norm, self._real(abs(self._zeta_bar)), self.norma, self._real(self.conda)
         if log.shows:
             log.say(" ", "LSMR finished", REASONS[istop - 1], f"istop ={istop:8g}    normr ={results[0]:8.1e}",
@@ -174,6 +196,22 @@ class _Lsmr:
                     f"itn   ={self.itn:8g}    condA ={results[3]:8.1e}", f"    normx ={self.normx:8.1e}",
                     " ".join(row[:2]), " ".join(row[2:]))  # fmt: skip
         return (self.x, istop, self.itn, *results, self.x.real.dtype.type(self.normx))
+
+    def _native(self) -> NativeIterations | None:
+        """Return iterations in the extension module, or None if they cannot run there."""
+        advance, fused = python_objects.advance_lsmr, self._fused
+        if advance is None or fused is None or not self.space.is_native:
+            return None
+        return NativeIterations(advance, self.space, fused, self._solve)
+
+    def _renew(self, numbers: tuple[float, ...], n: int) -> None:
+        """Take over the scalars after `n` iterations."""
+        if n:
+            self.itn += n
+            for name, number in zip(_OWN, numbers[: len(_OWN)], strict=True):
+                setattr(self, name, number)
+            for name, number in zip(_RESIDUALS, numbers[len(_OWN) :], strict=True):
+                setattr(self._residual, name, number)
 
     def _start(self, *, is_zero: bool) -> tuple[Any, ...]:
         """Return the results if no iteration is needed: x0, or 0 if b is 0."""
@@ -183,12 +221,16 @@ class _Lsmr:
         return self.x, 0, 0, real(space.beta), real(self._zeta_bar), self.norma, 1, 0
 
     def _iterate(
-        self, limit: int, tolerances: tuple[float, float, float], table: _IterationTable, row: list[str]
-    ) -> tuple[int, list[str]]:
-        """Run one iteration; return SciPy's `istop`, 0 to continue, and the last printed row."""
+        self, limit: int, tolerances: tuple[float, float, float], table: _IterationTable, row: list[str], *,
+        is_half: bool = False,
+    ) -> tuple[int, list[str]]:  # fmt: skip
+        """Run one iteration, or its rest after the first product.
+
+        Returns SciPy's `istop`, 0 to continue, and the last printed row.
+        """
         (atol, btol, ctol), b_norm = tolerances, self.space.b_norm
         self.itn += 1
-        self.space.step()
+        self.space.step(is_half=is_half)
         self._advance(self.space.alpha, self.space.beta)
         size, gradient = self._residual.norm, abs(self._zeta_bar)
         test1, test3 = size / b_norm, 1 / self.conda

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from autosparse._native import python_objects
 from autosparse.core.dtypes import Real
 from autosparse.linalg.arguments import scipys
 from autosparse.linalg.least_squares.bidiagonal import (
@@ -16,13 +18,14 @@ from autosparse.linalg.least_squares.bidiagonal import (
     Bidiagonalisation,
     LeastSquaresSystem,
     Log,
+    NativeIterations,
     criterion,
     reason,
     rotation,
     solution,
 )
 from autosparse.linalg.solves import CRITERION, Solve
-from autosparse.linalg.sweeps import Combine, Dot, Sweep
+from autosparse.linalg.sweeps import Combine, Dot, Run, Sweep
 
 EPS: Final = float(np.finfo(Real).eps)
 
@@ -77,18 +80,28 @@ def lsqr(  # noqa: PLR0917  (as SciPy's)
     return scipys("lsqr")(A, b, **how)  # type: ignore[no-any-return]
 
 
+_SCALARS: Final = (
+    "_rhobar", "_phibar", "anorm", "acond", "xnorm", "_ddnorm", "_res2", "_xxnorm", "_z", "_cs2", "_sn2", "rnorm",
+    "r1norm", "arnorm",
+)  # fmt: skip
+"""Scalars that iterations change, in the order in which the extension module takes them."""
+_scalars: Final = attrgetter(*_SCALARS)
+
+
 class _Lsqr:
     """State of one solve by LSQR: rotations and the estimates to return."""
 
     __slots__ = (
         "_cs2",
         "_ddnorm",
+        "_fused",
         "_is_var_asked",
         "_note",
         "_phibar",
         "_res2",
         "_rhobar",
         "_sn2",
+        "_solve",
         "_update",
         "_w",
         "_xxnorm",
@@ -109,12 +122,13 @@ class _Lsqr:
 
     def __init__(self, system: LeastSquaresSystem, solve: Solve, damp: float, is_var_asked: bool) -> None:
         self.space = space = Bidiagonalisation(system, solve)
-        self._note = solve.step
+        self._note, self._solve = solve.step, solve
         n = space.v.size
         self.system, self.damp, self.x = system, damp, solution(system, n, np.dtype(Real))
         self.var: NDArray[Any] = np.zeros(n)
         self._is_var_asked, (self._w,) = is_var_asked, solve.workspace(n, system.dtype, 1)
         self._w[...] = space.v
+        self._fused: Run | None = None  # one sweep for the whole update
         self._update = self._updating(solve)
         self._rhobar, self._phibar = space.alpha, space.beta
         self.rnorm = self.r1norm = space.beta
@@ -128,7 +142,7 @@ class _Lsqr:
         x, w, v, space = self.x, self._w, self.space.v, self.space
         scaled, turned = Combine(v, (v,)), Combine(w, (v, w))
         if x.dtype == w.dtype:
-            fused = Sweep([scaled, Combine(x, (x, w)), Dot(w, w), turned]).run
+            fused = self._fused = Sweep([scaled, Combine(x, (x, w)), Dot(w, w), turned]).run
             return lambda t1, t2: fused(space.v_scale, 1.0, t1, 1.0, t2)[0].real
         (wide,) = solve.workspace(w.size, x.dtype, 1)
         add, turn = Sweep([Combine(x, (x, wide))]).run, Sweep([scaled, Dot(w, w), turned]).run
@@ -160,12 +174,32 @@ class _Lsqr:
         log.say(" ", "   Itn      x[0]       r1norm     r2norm   Compatible    LS      Norm A   Cond A")
         if log.shows:
             log.say_row(log.row(0, self.x, (self.r1norm, self.rnorm), (1, space.alpha / space.beta)))
+        native = None if log.shows else self._native()
         while self.itn < limit and not istop:
-            istop = self._iterate(limit, (atol, btol, ctol), log)
+            if native is not None:
+                n, istop, numbers = native.run(_scalars(self), (damp, atol, btol, ctol, EPS), self.itn, limit)
+                self._renew(numbers, n)
+                if n and not native.is_half:
+                    continue
+            istop = self._iterate(limit, (atol, btol, ctol), log, is_half=native is not None and native.is_half)
         if log.shows:
             self._say_end(istop, log)
         arnorm = (Real if damp > 0 else space.real)(self.arnorm)
         return (self.x, istop, self.itn, self.r1norm, self.rnorm, self.anorm, self.acond, arnorm, self.xnorm, self.var)
+
+    def _native(self) -> NativeIterations | None:
+        """Return iterations in the extension module, or None if they cannot run there."""
+        advance, fused = python_objects.advance_lsqr, self._fused
+        if advance is None or fused is None or self._is_var_asked or not self.space.is_native:
+            return None
+        return NativeIterations(advance, self.space, fused, self._solve)
+
+    def _renew(self, numbers: tuple[float, ...], n: int) -> None:
+        """Take over the scalars after `n` iterations."""
+        if n:
+            self.itn += n
+            for name, number in zip(_SCALARS, numbers, strict=True):
+                setattr(self, name, number)
 
     def _start(self) -> tuple[Any, ...]:
         """Return the results if the initial guess solves the problem."""
@@ -173,12 +207,14 @@ class _Lsqr:
         size, x = real(self.rnorm), np.zeros(self.x.size) if x is None else x
         return x, 0, 0, size, size, 0, 0, real(self.arnorm), 0, self.var
 
-    def _iterate(self, limit: int, tolerances: tuple[float, float, float], log: Log) -> int:
-        """Run one iteration; return SciPy's `istop`, 0 to continue."""
+    def _iterate(
+        self, limit: int, tolerances: tuple[float, float, float], log: Log, *, is_half: bool = False
+    ) -> int:
+        """Run one iteration, or its rest after the first product; return SciPy's `istop`, 0 to continue."""
         space, (atol, btol, ctol) = self.space, tolerances
         alpha = space.alpha
         self.itn += 1
-        space.step()
+        space.step(is_half=is_half)
         if space.beta > 0:
             self.anorm = math.sqrt(self.anorm**2 + alpha**2 + space.beta**2 + self.damp**2)
         self._advance(space.alpha, space.beta)

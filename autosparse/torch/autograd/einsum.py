@@ -18,13 +18,16 @@ import torch
 
 from autosparse.arrays.sparse_tensor import tensor
 from autosparse.contraction.execution import compute
-from autosparse.contraction.kinds import AnyArray, check_coordinates, sound
+from autosparse.contraction.expressions.request import EinsumRequest
+from autosparse.contraction.expressions.terms import is_sum
+from autosparse.contraction.expressions.unions import einsum_of_sum
+from autosparse.contraction.kinds import AnyArray, as_array, check_coordinates, is_of_dask, sound
 from autosparse.contraction.lower.ordered_entries import keys
 from autosparse.contraction.operands import Sparse, distinct
 from autosparse.contraction.results import dense
 from autosparse.contraction.subscripts import Subscripts
 from autosparse.core.dtypes import WideIndex
-from autosparse.errors import InputTypeError
+from autosparse.errors import EinsumError, InputTypeError
 from autosparse.operands.native_rows import check_bounds
 from autosparse.ops import EINSUM
 from autosparse.scalar.tensors import WITH_NUMPY
@@ -57,11 +60,32 @@ def einsum(subscripts: Subscripts, operands: Sequence[Any]) -> torch.Tensor:
     return result
 
 
+def in_semiring(text: str, operands: Sequence[Any], semiring: str) -> torch.Tensor:
+    """Compute the dense result of an einsum, or of a sum of terms, in another semiring, without gradients.
+
+    Raises EinsumError if gradients of an operand would be recorded.
+    """
+    if torch.is_grad_enabled() and any(isinstance(one, torch.Tensor) and one.requires_grad for one in operands):
+        raise EinsumError.refused(
+            f"einsum in the semiring {semiring!r} has no gradients",
+            "An operand has requires_grad=True.",
+            hint="operands.detach(), or torch.no_grad()",
+        )
+    split = [_split(one) for one in operands]
+    arrays = _arrays([places for places, _ in split], [held for _, held in split])
+    if is_sum(text):
+        result = einsum_of_sum(text, arrays, "dense", semiring)
+    else:
+        result = EinsumRequest(text, arrays, "dense", semiring).result()
+    return torch.from_numpy(np.array(result))
+
+
 def _split(operand: Any) -> tuple[EntryCoordinates | None, torch.Tensor]:
     """Return the `EntryCoordinates` of a sparse operand (None for a dense one) and the tensor of its values for
     autograd.
     """
     if not isinstance(operand, torch.Tensor):
+        operand = as_array(operand) if is_of_dask(operand) else operand
         if hasattr(operand, "tocoo"):
             coo = sound(operand).tocoo()
             coo.sum_duplicates()
