@@ -7,8 +7,8 @@
 
 Each case is searched twice with the same number of seconds, with ``hybrid=False`` and with ``hybrid=True``, each in a
 new process with an empty cache. A third process times, in alternation: the two chosen plans, the fastest single formats
-of both searches, rows sorted by length, measured composites, and composites of the schedules that parts are tried with
-first ("fixed"). The last show what the search of parts missed. All values are float32.
+of both searches, rows sorted by length, and measured composites. Records of earlier versions also have composites of
+the schedules that parts were tried with first ("fixed"). All values are float32.
 
 With --chosen-only the two chosen plans alone are timed, which shows whether searching for composites does harm. With
 --again there is a second search without composites, which shows how much two equal searches differ.
@@ -39,7 +39,6 @@ from peerlib.hybrid_case import (
     HybridCase,
     alone,
     built,
-    fixed_composites,
     is_composite,
     mean_s,
     proposing_s,
@@ -101,10 +100,8 @@ def contenders(found: Mapping[str, Mapping[str, Any]], case: HybridCase, *, chos
     composites = [one for one in found["on"]["times_s"] if is_composite(one)]
     kinds["single"] = list(dict.fromkeys([DEFAULT, *kinds["off"], *singles, *ready_singles(case.operation)]))
     kinds["composite"] = composites[:N_COMPOSITES]
-    if case.path is None:
-        kinds["fixed"] = [one for one in alone(fixed_composites, case) if one not in composites]
-        if case.operation == "matmul":
-            kinds["scipy"] = [SCIPY]
+    if case.path is None and case.operation == "matmul":
+        kinds["scipy"] = [SCIPY]
     return kinds
 
 

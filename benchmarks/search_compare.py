@@ -231,7 +231,7 @@ def text(outcomes: Sequence[Outcome], op: str) -> str:
         "",
         "Written by `python benchmarks/search_compare.py`, whose docstring explains the strategies. Best predicted",
         "ratio to the default kernel after so many trials, geometric mean over the patterns; less is better. Seconds",
-        "are medians of wall-clock times on a busy machine; TPE needs about 35 s of one idle core for a pattern.",
+        "are medians of wall-clock times on a busy machine; TPE takes about 35 s of processor time a pattern.",
         "\n",
     ]
     of = {name: {one.pattern for one in outcomes if one.strategy == name} for name in STRATEGIES}

@@ -2,6 +2,7 @@
 
     python benchmarks/transfer.py --matrices DIR           # or: make transfer
     python benchmarks/transfer.py --gpu [--quick]          # measured kernels of two GPUs; no matrices, no GPU
+    python benchmarks/transfer.py --add FILE               # add the lines of a run to the recorded ones
     python benchmarks/transfer.py --quick --json FILE --kept FOLDER   # a few of the matrices, to try the script out
 
 The script simulates times that `data/transfer` lacks, trains models that `build/transfer` lacks, and appends a line per
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import json
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -25,7 +27,7 @@ from peerlib.environment import matrices_folder
 from peerlib.records import ResultFile
 from transferlib.methods import METHODS, make_bench
 from transferlib.patterns import Named, chosen
-from transferlib.report import report
+from transferlib.report import SOURCE_PATTERNS, report
 from transferlib.stored import collect, path_of
 from transferlib.validation import table, validated
 from transferlib.world import N_DRAWS, Draw, World, draws, make_world, score
@@ -53,7 +55,7 @@ class Question:
 QUESTIONS: Final = (
     Question("spade", "small", "spmm", networks=True),
     Question("wide", "small", "spmm", (5,)),
-    Question("spade", "small", "sddmm", (5,)),
+    Question("spade", "small", "sddmm", (5,), networks=True),
 )
 QUICK: Final = (Question("spade", "small", "spmm", (1,), networks=True),)
 QUICK_MATRICES: Final = 16
@@ -71,6 +73,8 @@ def main() -> int:
     parser.add_argument("--draws", type=int, default=N_DRAWS)
     parser.add_argument("--only", metavar="TARGET-OPERATION", help="only this target and operation (--gpu: operation)")
     parser.add_argument("--rows", type=lambda text: text.split(";"), metavar="NAME;NAME", help="only these methods")
+    parser.add_argument("--patterns", type=int, default=SOURCE_PATTERNS, help="source patterns of the networks")
+    parser.add_argument("--add", type=Path, metavar="FILE", help="only add the lines of FILE to the recorded ones")
     parser.add_argument("--gpu", action="store_true", help="the measured kernels of two GPUs, not the simulator")
     parser.add_argument("--samples", type=Path, help="with --gpu: a file of gpu.py --collect instead of the archive's")
     parser.add_argument("--ship", action="store_true", help="with --gpu: only fit the correction that products use")
@@ -82,6 +86,9 @@ def main() -> int:
     arguments = parser.parse_args()
     if arguments.gpu:
         return _of_gpus(arguments)
+    if arguments.add is not None:
+        add_lines(arguments.add)
+        return 0
     arguments.json = arguments.json or output("transfer.jsonl", record=arguments.record or arguments.report)
     if not arguments.report:
         if arguments.matrices is None:
@@ -104,6 +111,20 @@ def page(simulated: Sequence[Any], measured: Sequence[Any]) -> str:
     from transferlib import gpu_runs, gpu_world
 
     return text + "\n" + gpu_runs.report(measured, gpu_world.worlds(samples.archived()))
+
+
+def add_lines(path: Path) -> None:
+    """Add the lines of the file that the recorded results lack to their archive, and write the page."""
+    from archives import add
+
+    recorded = output("transfer.jsonl", record=True)
+    known = {json.dumps(line, sort_keys=True) for line in ResultFile(recorded).lines()}
+    for line in ResultFile(path).lines():
+        if json.dumps(line, sort_keys=True) not in known:
+            ResultFile(recorded).append(line)
+    if recorded.exists():
+        add("tiers", [recorded])
+    _write_page(recorded, recorded.with_name(OF_GPUS))
 
 
 def _write_page(simulated: Path, measured: Path) -> None:
@@ -165,10 +186,10 @@ def _answer(question: Question, arguments: argparse.Namespace) -> None:
             if at % 20 == 0:
                 _say(f"{question.target} {question.operation}: {at} of {len(wanted)} fits")
     if question.networks:
-        from transferlib.dash_runs import SOURCE_PATTERNS, run_networks
+        from transferlib.dash_runs import run_networks
 
-        networks = Lines(arguments.json, dataclasses.asdict(question), patterns=SOURCE_PATTERNS)
-        run_networks(world, matrices, arguments, networks, _say)
+        networks = Lines(arguments.json, dataclasses.asdict(question), patterns=arguments.patterns)
+        run_networks(world, matrices, arguments, networks, _say, sampled=question.sampled)
 
 
 def _wanted(question: Question, world: World, every: Sequence[Draw], lines: Lines) -> Iterator[tuple[str, int, Draw]]:

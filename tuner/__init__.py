@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autosparse.tuner.search.loop import Progress, tune
+from autosparse.tuner.search.loop import Progress
 from autosparse.tuner.search.search import Search
 
-__all__ = ["Progress", "Search", "tune"]
+__all__ = ["Progress", "Search"]

@@ -1,7 +1,6 @@
 """Kernels of composites: one kernel per part, bound together and called like one kernel.
 
-Parts of whole rows run one after the other, each on all threads. Parts that share rows also run one after the other:
-the first writes and the others add. With windows, they take turns on a window of rows inside each thread.
+Parts run one after the other, each on all threads. Of parts that share rows, the first writes and the others add.
 """
 
 from __future__ import annotations
@@ -16,17 +15,15 @@ import numpy as np
 from autosparse._native import runtime_api
 from autosparse._native.ir.lower import lower, supports
 from autosparse._native.ir.nodes import Zero
-from autosparse._native.ir.rough_times import COLUMN_NS, ENTRY_NS
 from autosparse._native.ir.spec import KernelSpec, expression_of, is_private, reason_cannot_add
 from autosparse._native.kernels.kernel import BoundKernel, CompiledKernel
-from autosparse._native.kernels.precompiled import DTYPES, block_shape, panel_shape
+from autosparse._native.kernels.precompiled import DTYPES, panel_shape
 from autosparse._native.kernels.precompiled import reason_unsupported as reason_not_precompiled
 from autosparse._native.storage.composite import PackedComposite, is_sampled, part_schedules
 
 from autosparse.core.composite import COMPOSITE_VERSION, Composite
 from autosparse.core.dtypes import NarrowIndex
 from autosparse.core.formats import CSR
-from autosparse.core.schedule import SuperSchedule
 from autosparse.core.values import dataclass, field
 from autosparse.forking import computed_once
 from autosparse.scalar import NARROW_INDEX
@@ -42,12 +39,6 @@ def composite_unsupported(operation: str, composite: Composite) -> str | None:
     return None
 
 
-def is_fused(composite: Composite) -> bool:
-    """Return whether the runtime sums both parts, blocks and the rest, in registers, window by window."""
-    ready = all(one.is_precompiled for one in composite.schedules)
-    return bool(composite.window) and ready and not composite.n_row_parts and not is_sampled(composite)
-
-
 def is_swept(composite: Composite) -> bool:
     """Return whether one sweep over B computes all parts: panels of whole rows, and rows sorted by first column."""
     ready = all(one.is_precompiled for one in composite.schedules) and not composite.is_split
@@ -61,47 +52,23 @@ def is_swept(composite: Composite) -> bool:
     return rest.levels == CSR.levels and rest.rows == "first" if last is None else last[1] in widths
 
 
-def _fused_unsupported(composite: Composite) -> str | None:
-    """Return why the runtime cannot sum all parts in registers, or None."""
-    blocks, rest = composite.schedules[0].format, composite.schedules[-1].format
-    shape = block_shape(blocks)
-    if len(composite.parts) != 2 or shape is None or not rest.is_csr:
-        return "the runtime's loops over windows are for two parts, blocks and the rest by rows"
-    if composite.window % shape[0]:
-        return f"windows of {composite.window} rows do not fit {blocks}"
-    return None
-
-
 def part_unsupported(composite: Composite, at: int) -> str | None:
     """Return why there is no kernel for the part at index `at`, or None."""
     operation, first_shared, schedule = composite.operation, composite.n_row_parts, part_schedules(composite)[at]
     reason = reason_not_precompiled if schedule.is_precompiled else supports
     if (found := reason(operation, schedule)) is not None:
         return found
-    if is_fused(composite):
-        return _fused_unsupported(composite)
     if is_private(schedule):
         return "schedules with private outputs per thread are not supported in composites"
     if schedule.format.values or schedule.format.symmetric:
         return "parts support neither encoded values nor symmetric storage"
-    if schedule.format.is_sliced and (first_shared or composite.window or at > first_shared):
+    if schedule.format.is_sliced and (first_shared or at > first_shared):
         return "sliced formats permute and overwrite rows: only a first part that shares no rows may have one"
     if is_sampled(composite):
         if composite.is_split and at >= first_shared and schedule.is_precompiled:
             return "precompiled SDDMM kernels require a row's entries to be contiguous in the result"
     elif at > first_shared and (found := reason_cannot_add(schedule)) is not None:
         return found
-    if composite.window and at >= first_shared:
-        return _no_windows(composite.window, schedule)
-    return None
-
-
-def _no_windows(window: int, schedule: SuperSchedule) -> str | None:
-    """Return why the kernel of `schedule` cannot take turns on windows of rows, or None."""
-    if schedule.is_precompiled or schedule.loop_order[0] != "i1" or schedule.parallel != "i1":
-        return "windows are for generated loops over rows, outermost and in parallel"
-    if window % schedule.format.split("i") or schedule.format.rows not in ("", "listed"):
-        return f"windows of {window} rows do not fit {schedule.format}"
     return None
 
 
@@ -127,14 +94,14 @@ class CompositeSpec:
             )
             if is_sampled(composite):
                 spec = dataclasses.replace(spec, scatters=composite.is_split and at >= composite.n_row_parts)
-            elif (at > composite.n_row_parts and not is_fused(composite)) or zeroes(spec):
+            elif at > composite.n_row_parts or zeroes(spec):
                 spec = dataclasses.replace(spec, adds=True)
             found.append(spec)
         return tuple(found)
 
     def key(self) -> str:
-        """Return 32 hex digits over the parts' keys, their selections and the window."""
-        facts = [str(COMPOSITE_VERSION), str(self.schedule.window), *(part.key() for part in self.parts)]
+        """Return 32 hex digits over the parts' keys and their selections."""
+        facts = [str(COMPOSITE_VERSION), *(part.key() for part in self.parts)]
         facts += [str(part.select) for part in self.schedule.parts]
         return hashlib.blake2b("\n".join(facts).encode(), digest_size=16).hexdigest()
 
@@ -159,16 +126,14 @@ class CompositeKernel:
         """Identity of the code within this process."""
         return hash(tuple(kernel.address for kernel in self.kernels))
 
-    def bind(self, packed: PackedComposite) -> BoundComposite | BoundSampledComposite | BoundFused | BoundSwept:
+    def bind(self, packed: PackedComposite) -> BoundComposite | BoundSampledComposite | BoundSwept:
         """Bind these kernels to the parts of `packed`."""
         if packed.composite != self.composite:
             raise TypeError(f"kernels for {self.composite} got {packed.composite}")
         pairs = zip(self.kernels, packed.parts, strict=True)
         bounds: list[Any] = [kernel.bind(part.as_bound) for kernel, part in pairs]  # all of the same class
         if is_sampled(self.composite):
-            return BoundSampledComposite.of(packed, bounds)
-        if is_fused(self.composite):
-            return BoundFused.of(packed, bounds)
+            return BoundSampledComposite(packed, tuple(bounds))
         if is_swept(self.composite):
             return BoundSwept.of(packed, bounds)
         return BoundComposite.of(packed, bounds)
@@ -176,7 +141,7 @@ class CompositeKernel:
 
 @dataclass(frozen=True, eq=False)
 class BoundSampledComposite:
-    """SDDMM ``O = A ∘ (X @ Yᵀ)``, part by part or window by window.
+    """SDDMM ``O = A ∘ (X @ Yᵀ)``, part by part.
 
     Every entry belongs to one part, so nothing is summed.
     """
@@ -185,43 +150,19 @@ class BoundSampledComposite:
 
     packed: PackedComposite
     bounds: tuple[Any, ...]  # BoundSddmm of each part
-    _windows: _Windows | None = field(repr=False)
-
-    @classmethod
-    def of(cls, packed: PackedComposite, bounds: Sequence[Any]) -> BoundSampledComposite:
-        """Combine parts that were bound one by one."""
-        return cls(packed, tuple(bounds), _windows_of(packed, bounds))
 
     # Positional, like BoundSddmm.run.
     def run(  # noqa: PLR0917
         self, X: int, ldx: int, Y: int, ldy: int, values: int, out: int, n_cols: int, n_threads: int
     ) -> bool:
         """Compute SDDMM; see `BoundSddmm.run`."""
-        windows = self._windows
-        for bound in self.bounds if windows is None else self.bounds[: self.packed.composite.n_row_parts]:
+        for bound in self.bounds:
             bound.run(X, ldx, Y, ldy, values, out, n_cols, n_threads)
-        if windows is not None:
-            runtime_api.lib.asp_run_sampled_windows(
-                *windows.parts, X, ldx, Y, ldy, values, out, n_cols, n_threads, windows.serial_ns(n_cols)
-            )
         return True
 
     def enter(self, state: Any) -> None:  # Any: a FastCall
         """Raise NotImplementedError: the fast call does not support composites."""
         raise NotImplementedError
-
-
-@dataclass(frozen=True, eq=False)
-class _Windows:
-    """Parts that take turns on windows of rows: leading arguments of the runtime's function, and the amount of work."""
-
-    parts: tuple[Any, int, int, int]  # asp_part *, number of parts, rows of C that they share, rows per window
-    entries: float
-    kept: Any = field(repr=False)  # objects that the C structures refer to
-
-    def serial_ns(self, n_cols: int) -> float:
-        """Return the estimated time on one thread, ns."""
-        return self.entries * (ENTRY_NS + COLUMN_NS * n_cols)
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,69 +173,31 @@ class BoundComposite:
 
     packed: PackedComposite
     bounds: tuple[BoundKernel, ...]
-    _parts: tuple[Any, ...] = field(repr=False)  # leading and last arguments of asp_run_parts
-    _last: tuple[Any, ...] = field(repr=False)
+    _parts: tuple[Any, int] = field(repr=False)  # asp_part *, and their number
+    _last: tuple[int, int] = field(repr=False)  # bytes of a value, reads of rows of B
     _kept: Any = field(repr=False)  # objects that the C structures refer to
 
     @classmethod
     def of(cls, packed: PackedComposite, bounds: Sequence[BoundKernel]) -> BoundComposite:
         """Combine parts that were bound one by one."""
-        composite = packed.composite
-        n_alone = composite.n_row_parts if composite.window else len(bounds)
-        structures, kept = _structures(packed, bounds, n_alone)
+        structures, kept = runtime_api.ffi.new("asp_part[]", len(bounds)), list[Any]()
+        for at, (structure, bound) in enumerate(zip(structures, bounds, strict=True)):
+            structure.kernel, structure.A = bound.kernel.address, bound._operand
+            structure.chunk, structure.most_threads = bound._chunk, bound._most_threads
+            if (zeroed := _zeroed(packed, at, bound)) is not None:
+                structure.zeroed = runtime_api.ffi.cast(NARROW_INDEX.pointer, runtime_api.pointer(zeroed))
+                structure.n_zeroed = zeroed.size
+            kept += [bound._operand, zeroed]
         size, n_reads = bounds[0].kernel.spec.value_bytes, sum(bound._n_reads for bound in bounds)
-        entries = float(sum(bound.packed.n_positions[-1] for bound in bounds[n_alone:]))
-        n_rows = packed.parts[-1].subset.pattern.n_rows if composite.window else 0
-        leading = (structures, len(bounds), n_alone, n_rows, composite.window)
-        return cls(packed, tuple(bounds), leading, (size, n_reads, entries), kept)
+        return cls(packed, tuple(bounds), (structures, len(bounds)), (size, n_reads), kept)
 
     # Positional, like BoundKernel.run.
     def run(  # noqa: PLR0917
         self, B_address: int, ldb: int, C_address: int, ldc: int, n_cols: int, n_threads: int
     ) -> bool:
         """Compute ``C = op(A) @ B``; see `BoundKernel.run`."""
-        size, n_reads, entries = self._last
-        serial_ns = entries * (ENTRY_NS + COLUMN_NS * n_cols)
-        return not runtime_api.lib.asp_run_parts(
-            *self._parts, B_address, ldb, C_address, ldc, n_cols, n_threads, size, n_reads, serial_ns
-        )
-
-    def enter(self, state: Any) -> None:  # Any: a FastCall
-        """Raise NotImplementedError: the fast call does not support composites."""
-        raise NotImplementedError
-
-
-@dataclass(frozen=True, eq=False)
-class BoundFused:
-    """Blocks and the remaining entries, summed in registers by one loop of the runtime.
-
-    Several threads may call it concurrently.
-    """
-
-    has_fast_call: ClassVar[bool] = False
-
-    packed: PackedComposite
-    bounds: tuple[BoundKernel, ...]  # of each part alone
-    _leading: tuple[Any, ...] = field(repr=False)  # arguments of asp_run_blocks before the dense operands
-    _n_reads: int = field(repr=False)
-
-    @classmethod
-    def of(cls, packed: PackedComposite, bounds: Sequence[BoundKernel]) -> BoundFused:
-        """Combine both parts, bound one by one."""
-        blocks, rest = bounds
-        shape = block_shape(blocks.packed.fmt)
-        assert shape is not None
-        code, window = DTYPES[blocks.kernel.spec.dtype], packed.composite.window
-        leading = (code, *shape, window, blocks._operand, rest._operand)
-        return cls(packed, tuple(bounds), leading, blocks._n_reads + rest._n_reads)
-
-    # Positional, like BoundKernel.run.
-    def run(  # noqa: PLR0917
-        self, B_address: int, ldb: int, C_address: int, ldc: int, n_cols: int, n_threads: int
-    ) -> bool:
-        """Compute ``C = op(A) @ B``; see `BoundKernel.run`."""
-        dense = (B_address, ldb, C_address, ldc, n_cols, n_threads, self._n_reads)
-        return not runtime_api.lib.asp_run_blocks(*self._leading, *dense)
+        dense = (B_address, ldb, C_address, ldc, n_cols, n_threads)
+        return not runtime_api.lib.asp_run_parts(*self._parts, *dense, *self._last)
 
     def enter(self, state: Any) -> None:  # Any: a FastCall
         """Raise NotImplementedError: the fast call does not support composites."""
@@ -355,46 +258,9 @@ def _starts(packed: Any, panel: int) -> Any:
     return starts
 
 
-def _structures(packed: PackedComposite, bounds: Sequence[BoundKernel], n_alone: int) -> tuple[Any, list[Any]]:
-    """Return the parts as asp_part structures for asp_run_parts, and the objects that they refer to."""
-    ffi = runtime_api.ffi
-    structures, kept = ffi.new("asp_part[]", len(bounds)), list[Any]()
-    for at, (structure, bound) in enumerate(zip(structures, bounds, strict=True)):
-        operand = _fill(structure, bound, takes_turns=at >= n_alone)
-        if (zeroed := _zeroed(packed, at, bound) if at < n_alone else None) is not None:
-            structure.zeroed = ffi.cast(NARROW_INDEX.pointer, runtime_api.pointer(zeroed))
-            structure.n_zeroed = zeroed.size
-        kept += [operand, zeroed]
-    return structures, kept
-
-
 def _zeroed(packed: PackedComposite, at: int, bound: BoundKernel) -> Any:
     """Return the rows of C (int32) to clear before a kernel that only adds, or None if an earlier part writes them."""
     if not bound.kernel.spec.adds or at > packed.composite.n_row_parts:
         return None
     rows = packed.parts[at].subset.rows
     return np.arange(packed.n_rows, dtype=NarrowIndex) if rows is None else rows
-
-
-def _windows_of(packed: PackedComposite, bounds: Sequence[Any]) -> _Windows | None:
-    """Return the parts that share rows and take turns on windows, or None if the composite has no windows."""
-    composite = packed.composite
-    if not composite.window:
-        return None
-    shared = bounds[composite.n_row_parts :]
-    structures = runtime_api.ffi.new("asp_part[]", len(shared))
-    kept = [_fill(structure, bound, takes_turns=True) for structure, bound in zip(structures, shared, strict=True)]
-    entries = float(sum(bound.packed.n_positions[-1] for bound in shared))
-    n_rows = packed.parts[-1].subset.pattern.n_rows
-    return _Windows((structures, len(shared), n_rows, composite.window), entries, kept)
-
-
-def _fill(structure: Any, bound: Any, *, takes_turns: bool) -> Any:
-    """Write a part into the cffi asp_part `structure`; return the operand structure, to be kept alive."""
-    operand = runtime_api.ffi.new("asp_operand *", bound._operand[0])
-    if takes_turns:
-        operand.parallel = runtime_api.lib.asp_range_address()
-    structure.kernel, structure.A = bound.kernel.address, operand
-    structure.rows_per_iteration = bound.kernel.spec.schedule.format.split("i")
-    structure.chunk, structure.most_threads = bound._chunk, bound._most_threads
-    return operand

@@ -9,6 +9,7 @@ import functools
 import hashlib
 import importlib.metadata
 import importlib.util
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -69,11 +70,20 @@ def code_digest(implementation: str) -> str:
     """
     folder = Path(__file__).parent.parent
     digest = hashlib.blake2b(digest_size=8)
-    emitters = sorted(one for pattern in EMITTERS[implementation] for one in folder.glob(pattern))
+    emitters = sorted(one for pattern in EMITTERS[implementation] for one in _matching(folder, pattern))
     folders = [Path(package.__path__[0]) for package in (ops, scalar)]
-    for source in (*emitters, *(one for place in folders for one in sorted(place.glob("*.py")))):
+    for source in (*emitters, *(one for place in folders for one in sorted(_matching(place, "*.py")))):
         digest.update(source.read_bytes())
     return digest.hexdigest()
+
+
+def _matching(folder: Path, pattern: str) -> list[Path]:
+    """Return the files of `Path.glob`, whose regular expressions take 4 ms of a process, for PATH/*SUFFIX or a path."""
+    place, _, name = pattern.rpartition("/")
+    if not name.startswith("*"):
+        return [folder / pattern]
+    names = os.listdir(folder / place)  # noqa: PTH208  # a Path each takes ten times as long
+    return [folder / place / one for one in names if one.endswith(name[1:])]
 
 
 def runtime_digest() -> str:

@@ -13,28 +13,18 @@ from pathlib import Path
 from autosparse._native import runtime_api
 from autosparse._native.ir.spec import KernelSpec
 from autosparse._native.kernels.kernel import CompiledKernel
-
-from autosparse import config
+from autosparse._native.kernels.slice_kernel import may_serve
 
 
 def shipped_kernel(spec: KernelSpec, compiler: str | None) -> CompiledKernel | None:
-    """Return the shipped kernel of `spec`; None if there is none, the user edits sources, or names a compiler.
-
-    A named compiler that does not exist compiles nothing, so that shipped kernels serve.
-    """
-    if config.get_options().dump_dir is not None or (compiler is not None and _exists(compiler)):
+    """Return the shipped kernel of `spec`; None if there is none, or if shipped kernels are not used."""
+    if not may_serve(compiler):
         return None
     address = _address_of(spec.key())
     if not address:
         return None
     # These kernels search no level, and no two of their threads write one result.
     return CompiledKernel(spec, Path(runtime_api.lib.__name__), address, needs_sorted=False, library=runtime_api.lib)
-
-
-def _exists(compiler: str) -> bool:
-    from autosparse._native.c import build as c_build  # products that name no compiler load it never
-
-    return compiler == "numba" or c_build.compiler_id(compiler) != "none"
 
 
 @functools.lru_cache(maxsize=1024)

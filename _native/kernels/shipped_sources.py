@@ -15,6 +15,7 @@ from typing import Final
 from autosparse._native.c.emit import emit
 from autosparse._native.ir.spec import KernelSpec
 from autosparse._native.kernels.shipped_specs import SHIPPED_ISAS, specs
+from autosparse._native.kernels.slice_names import names_of
 
 from autosparse.isa import ISAS
 
@@ -83,7 +84,8 @@ def source(group: Iterable[KernelSpec]) -> tuple[list[str], list[str]]:
         for block in blocks(text):
             own = OWN.sub(rf"\1_{number}", block)
             known.setdefault(own.replace(f"int asp_kernel_{number}", f"static int asp_kernel_{number}"))
-        rows.append(f'    {{"{spec.key()}", (void (*)(void))asp_kernel_{number}}},\n')
+        keys = (spec.key(), *names_of(spec))
+        rows += [f'    {{"{key}", (void (*)(void))asp_kernel_{number}}},\n' for key in keys]
     return list(known), rows
 
 

@@ -7,16 +7,18 @@ distinguished by their bits, so products use exactly the user's values. Entry 0 
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from autosparse._native import runtime_api
 from numpy.typing import NDArray
 
 from autosparse.core.dtypes import Byte
-from autosparse.core.formats import Format
 from autosparse.errors import PackError
 from autosparse.scalar import REAL
+
+if TYPE_CHECKING:
+    from autosparse.core.formats import Format
 
 Array = NDArray[Any]  # float32 or float64; numbers: uint8
 
@@ -36,7 +38,7 @@ def encoded(values: Array, fmt: Format) -> tuple[Array, Array]:
     if values.dtype.name not in DTYPES:
         raise PackError.unfit(fmt, f"values of {values.dtype.name} are not numbered, only {' and '.join(DTYPES)} are")
     numbers, table = np.empty(values.size, Byte), np.empty(TABLE, values.dtype)
-    if _number(values, table, runtime_api.pointer(numbers)) < 0:
+    if number_values(values, table, runtime_api.pointer(numbers)) < 0:
         raise PackError.unfit(fmt, f"more than {TABLE - 1} different values: a table of {TABLE} does not hold them")
     return numbers, table
 
@@ -48,9 +50,10 @@ def has_few_kinds(values: Array) -> bool:
     table = np.empty(TABLE, values.dtype)
     step = max(1, values.size // N_LOOKED_AT)
     parts = (np.ascontiguousarray(part) for part in (values[::step][:N_LOOKED_AT], values))
-    return all(_number(part, table, runtime_api.ffi.NULL) >= 0 for part in parts)
+    return all(number_values(part, table, runtime_api.ffi.NULL) >= 0 for part in parts)
 
 
-def _number(values: Array, table: Array, numbers: Any) -> int:  # a C pointer
+def number_values(values: Array, table: Array, numbers: Any) -> int:  # a C pointer
+    """Write the table of different values and, unless NULL, the index of each; return -1 if it cannot hold them."""
     dtype, pointer = runtime_api.DTYPE_CODES[values.dtype.name], runtime_api.pointer
     return int(runtime_api.lib.asp_number_values(dtype, values.size, pointer(values), pointer(table), numbers))

@@ -55,7 +55,9 @@ def matmul(A: Any, B: Any, *, out: AnyArray | None = None) -> Any:
         shape, dtype = (A._shape[0], *B.shape[1:]), B.dtype
         _check_out(out, shape, dtype)
         if not any(np.may_share_memory(out, part) for part in (B, *map(A._cell.peek, range(3)))):
-            return executor.matmul(A._cell, B, transposed=A._transposed, out=out)
+            executor.matmul(A._cell, B, transposed=A._transposed, out=out)
+            executor.open_fast_path(A._cell, B, transposed=A._transposed)
+            return out
     C = A @ B
     if not isinstance(C, np.ndarray):
         raise InputTypeError.refused(

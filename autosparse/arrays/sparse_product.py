@@ -17,8 +17,9 @@ from autosparse.core.problem import Problem
 from autosparse.operands.csr import DATA, INDICES, INDPTR, Operand
 from autosparse.operands.native_rows import check_bounds, plain_codes
 from autosparse.ops import names
+from autosparse.targets.priors import number
 
-LONG_S: Final = 0.1
+LONG_S: Final = number("first look", "long sparse product s")
 """Minimum seconds of a product after which solvers of other packages are loaded; the look takes milliseconds."""
 _long: Final[list[bool]] = []  # holds an element once a product took so long
 

@@ -94,6 +94,10 @@ def _add_model(parser: argparse._ArgumentGroup) -> None:
         action="store_true",
         help="keep the convolutions of --start, and fit the other layers to whole patterns, each read once",
     )
+    parser.add_argument(
+        "--focus", type=float, default=0.0, metavar="P",
+        help="of --whole: exponent by which pairs with a fast schedule weigh more (default: 0, all alike)",
+    )  # fmt: skip
 
 
 def _add_training(parser: argparse._ArgumentGroup) -> None:
@@ -215,8 +219,9 @@ def _fit_to_whole(arguments: argparse.Namespace) -> int:
     data = dataclasses.replace(data, cases=[case for case in data.cases if case.nnz <= arguments.max_nnz])
     _print_counts(data, arguments.space)
     settings = HeadSettings(
-        seed=arguments.seed, rate=arguments.rate or HeadSettings().rate, epochs=min(arguments.epochs, MAX_WHOLE)
-    )
+        seed=arguments.seed, rate=arguments.rate or HeadSettings().rate, epochs=min(arguments.epochs, MAX_WHOLE),
+        focus=arguments.focus,
+    )  # fmt: skip
     run = HeadRun(data, arguments.start, arguments.out, settings, arguments.matrices)
     for row in run.run(log.progress_line()):
         print(_line(row), flush=True)

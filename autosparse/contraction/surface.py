@@ -73,11 +73,13 @@ def einsum(
         return _of_torch(text, operands, semiring, format=whole, out=out, dtype=dtype)
     if out is not None and format not in (None, "dense"):
         raise EinsumError.refused(f"out is an ndarray, format={format!r} is another kind of result", hint="one of them")
-    if dtype is None and casting != "safe" and not is_sum(text):
-        dtype = np.result_type(*(as_array(one).dtype for one in operands)) if operands else None
-    if dtype is not None:
-        named(semiring).check_dtype(np.dtype(dtype))
-        operands = tuple(cast(one, np.dtype(dtype), casting) for one in operands)
+    wanted = None if dtype is None else np.dtype(dtype)
+    if wanted is not None:
+        named(semiring).check_dtype(wanted)
+    elif casting != "safe" and operands:
+        wanted = np.result_type(*(as_array(one).dtype for one in operands))
+    if wanted is not None:
+        operands = tuple(cast(one, wanted, casting) for one in operands)
     format = format if out is None else "dense"
     if is_sum(text):
         from autosparse.contraction.expressions.unions import einsum_of_sum  # most einsums are one product

@@ -21,8 +21,7 @@ from autosparse.errors import ScheduleError
 
 MAX_PARTS: Final = 4
 MAX_BLOCK: Final = 64
-MAX_WINDOW: Final = 1 << 16
-COMPOSITE_VERSION: Final = 1
+COMPOSITE_VERSION: Final = 2
 """Version of the text form; raise it when a rule or field changes its meaning. Plans of other versions are ignored."""
 MAX_COUNT: Final = 1 << 62
 
@@ -213,13 +212,10 @@ class Composite:
     """Parts in the order in which they take their entries, the last one the rest; 2 to `MAX_PARTS`.
 
     Parts of whole rows come first, and each writes its rows of C alone. The other parts share the remaining rows: the
-    first writes, the following ones add. With `window` these parts alternate on windows of that many rows, so that C's
-    rows are still in a core's cache when the next part adds to them. With window 0 they run one after the other. Every
-    sum has one order, whatever the number of threads and the window.
+    first writes, the following ones add. Every sum has one order, whatever the number of threads.
     """
 
     parts: tuple[Part, ...]
-    window: int = 0
 
     def __post_init__(self) -> None:
         reason = self._reason_illegal()
@@ -237,10 +233,6 @@ class Composite:
             return "parts of whole rows come before the others"
         if len({part.schedule.operation for part in self.parts}) != 1:
             return "all parts compute one operation"
-        if not 0 <= self.window <= MAX_WINDOW:
-            return f"window={self.window} must lie in 0..{MAX_WINDOW}"
-        if self.window and not self.is_split:
-            return "windows are for parts that share rows: all parts here take whole rows"
         return None
 
     @property
@@ -286,13 +278,12 @@ class Composite:
         return max(schedule.dense_split(index) for schedule in self.schedules)
 
     def __str__(self) -> str:
-        window = f" (windows of {self.window} rows)" if self.window else ""
-        return " + ".join(map(str, self.parts)) + window
+        return " + ".join(map(str, self.parts))
 
     def to_json(self) -> str:
         """Return the canonical text, which `from_json` reads."""
         parts = [{"select": str(part.select), "schedule": json.loads(part.schedule.to_json())} for part in self.parts]
-        values = {"composite": COMPOSITE_VERSION, "parts": parts, "window": self.window}
+        values = {"composite": COMPOSITE_VERSION, "parts": parts}
         return json.dumps(values, sort_keys=True, separators=(",", ":"))
 
     @classmethod
@@ -300,13 +291,13 @@ class Composite:
         """Parse text of `to_json`; raise ScheduleError when it is no composite of this version."""
         try:
             values: dict[str, Any] = json.loads(text)
-            if values["composite"] != COMPOSITE_VERSION or type(values["window"]) is not int:
+            if values["composite"] != COMPOSITE_VERSION:
                 raise ScheduleError.unparsable(text, expected=f"a composite of version {COMPOSITE_VERSION}")
             parts = tuple(
                 Part(selection_of(one["select"]), SuperSchedule.from_json(json.dumps(one["schedule"])))
                 for one in values["parts"]
             )
-            return cls(parts=parts, window=values["window"])
+            return cls(parts=parts)
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as err:
             if isinstance(err, ScheduleError):
                 raise

@@ -43,6 +43,13 @@ class Choice(NamedTuple):
         return self.knobs if isinstance(self.knobs, Composite) else None
 
     @property
+    def name(self) -> str:
+        """Format of the schedule as text, or the solver's name, for messages."""
+        if self.is_default:
+            return "default kernel"
+        return self.solver if (schedule := self.schedule) is None else str(schedule.format)
+
+    @property
     def text(self) -> str:
         """Text for logs: the schedule as JSON, or the solver's name."""
         return self.solver if (schedule := self.schedule) is None else schedule.to_json()

@@ -13,21 +13,27 @@ from typing import TYPE_CHECKING, Final, Protocol
 from autosparse._native import runtime_api
 from autosparse.cache import stores, trust
 from autosparse.cache.accounts.rows import MAX_BYTES, PlanNote, Spent
+from autosparse.dispatch import number
 
 if TYPE_CHECKING:
     from autosparse.config import Options
     from autosparse.dispatch.protocols import FirstRace, Tuning
     from autosparse.operands.unfolding import AnyOperand
 
-RUN_SHARE: Final = 0.1
+RUN_SHARE: Final = number("amortisation", "share of a lifetime")
 """Maximum fraction of earlier processes' mean lifetime that one process may spend on tuning that they have earned."""
 REINVEST_SHARE: Final = 0.5
-"""Fraction of the time saved in earlier processes that may be spent on tuning (`tuning.amortization` has the same)."""
+"""Fraction of the time already saved, by this process and earlier ones, that may be spent on further tuning."""
+ADVANCE: Final = number("amortisation", "advance")
+"""Advance on steps without a compiler before any saving is measured, as a multiple of the overhead share.
 
-ADVANCE: Final = 13.0
-"""Factor of the advance on the overhead budget: steps without a compiler may cost 1 + ADVANCE * expected gain times it.
+It is multiplied by the expected gain. With the default overhead (0.04) it allows 0.52 times what tuning would have
+saved on the products run so far.
+"""
+MAX_ADVANCE: Final = number("amortisation", "maximum advance")
+"""Maximum advance, as a multiple of the overhead share, whatever gain is expected.
 
-`tuning.amortization` has the same.
+It bounds the total time of any number of products by 1.20 times the untuned total with the default overhead (0.04).
 """
 
 
@@ -123,6 +129,11 @@ _NOTHING: Final = Spent()
 PENDING: Final[dict[tuple[Path, bytes], Spent]] = {}
 """Spending of this process that is not written yet, by cache folder and key."""
 _roots: Final[dict[Path, Path | None]] = {}
+
+
+def advance_share(gain: float) -> float:
+    """Return the advance for an expected `gain`, as a multiple of the overhead share."""
+    return min(MAX_ADVANCE, ADVANCE * gain)
 
 
 def key_of(

@@ -10,13 +10,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Protocol
 
 from autosparse.core.values import dataclass
+from autosparse.dispatch import number
 
 if TYPE_CHECKING:
     from autosparse.dispatch.protocols import Tuning
 
-GROWTH: Final = 1.25
+GROWTH: Final = number("amortisation", "growth of an expectation")
 """Factor by which the certain products must grow before tuning is checked again; a check costs microseconds."""
-AFTER_SOLVE: Final = 1.1
+AFTER_SOLVE: Final = number("amortisation", "pause after a solve")
 """Factor by which the time in products grows after the end of a solve until tuning is considered."""
 NEVER_NS: Final = 1 << 62
 """Value of `DispatchState.next_look_ns` from which on the problem is not tuned (`dispatch.state.FOREVER_NS`)."""

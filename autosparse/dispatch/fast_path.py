@@ -136,7 +136,7 @@ class FastPath:
 
 def arm(operand: Operand, state: DispatchState, *, n_dims: int, n_vecs: int) -> None:
     """Open a fast path after a product (k,) or (k, n_vecs) that went through Python, so that the next can skip it."""
-    rows, trial, old = operand.rows, state.serving, state.fast_path
+    rows, old = operand.rows, state.fast_path
     if make is None or rows is None or rows.dtype is not state.dtype or not rows.is_live:
         return
     if old is not None and old.leads(state, rows, n_dims, n_vecs):

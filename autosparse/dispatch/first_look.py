@@ -18,8 +18,9 @@ from autosparse import forking
 from autosparse._native import runtime_api
 from autosparse.cache.accounts.rows import ACCOUNTS, PlanNote, Spent, spent_row
 from autosparse.containment import contained
+from autosparse.dispatch import number
 from autosparse.dispatch import state as states
-from autosparse.dispatch.accounts import ADVANCE, PENDING, REINVEST_SHARE, ProblemAccount, key_of, place_of
+from autosparse.dispatch.accounts import ADVANCE, MAX_ADVANCE, PENDING, ProblemAccount, key_of, place_of
 from autosparse.isa import ISAS
 from autosparse.operands.csr import Operand
 from autosparse.operands.holding import expected_look_s
@@ -33,40 +34,38 @@ if TYPE_CHECKING:
     from autosparse.dispatch.state import DispatchState
     from autosparse.operands.unfolding import AnyOperand
 
-RECALL_S: Final = 5e-3
+RECALL_S: Final = number("first look", "recall s")
 """Cost in seconds of recalling a remembered plan: imports, reading its record, loading its kernel."""
-RECALL_ENTRY_S: Final = 3e-8
+RECALL_ENTRY_S: Final = number("first look", "recall s per entry")
 """Additional cost in seconds per entry of the matrix: hashing, packing, comparing the kernel's result."""
-FIRST_SEARCH_S: Final = 0.06
+FIRST_SEARCH_S: Final = number("first look", "first search s")
 """Cost in seconds of a search up to its first candidate, including loading the modules of tuning.
 
 Earlier processes must have earned all of it: a process that only loads the modules leaves nothing for the next one.
 """
-LATER_SEARCH_S: Final = 0.15
+LATER_SEARCH_S: Final = number("first look", "later search s")
 """Cost in seconds of a whole search after an early race: modules, space, ranking, packing and samples."""
-SETUP_S: Final = 0.04
+SETUP_S: Final = number("first look", "set-up s")
 """Part of FIRST_SEARCH_S before the first candidate, in seconds, which one process must be allowed to spend."""
-LONG_RECALL_S: Final = 0.05
+LONG_RECALL_S: Final = number("first look", "long recall s")
 """Recall cost in seconds from which on even a plan that `tune` found must be expected to pay."""
-EARLY_S: Final = 0.04
+EARLY_S: Final = number("first look", "early race s")
 """Cost in seconds of the first early race of a process, including its modules; LATER_EARLY_S of each later one."""
-LATER_EARLY_S: Final = 1e-3
-EARLY_ENTRY_S: Final = 1e-8
+LATER_EARLY_S: Final = number("first look", "later early race s")
+EARLY_ENTRY_S: Final = number("first look", "early race s per entry")
 """Additional cost in seconds per entry of the matrix: packing, comparing the kernel's result."""
 EARLY_ENTRIES: Final = (10_000, 1 << 22)
 """Numbers of entries from and up to which an early race pays.
 
 Smaller matrices stay in a core's own cache. The price of packing larger ones in new memory is not known before.
 """
-MAX_ADVANCE: Final = 4.0
-"""Maximum advance, as a multiple of the overhead share (`tuning.amortization` has the same)."""
-GAIN_LEFT: Final = 0.05
+GAIN_LEFT: Final = number("first look", "gain left")
 """Fraction of a product's time that a search is expected to save after an early race was won.
 
 With RUNS_TO_COME further products for each one so far, it decides when the modules of tuning are loaded.
 """
-RUNS_TO_COME: Final = 3.0
-UNKNOWN_GAIN: Final = 0.2
+RUNS_TO_COME: Final = number("amortisation", "runs to come")
+UNKNOWN_GAIN: Final = number("first look", "unknown gain")
 """Fraction of a product's time that a plan is expected to save where its gain was never measured."""
 MAX_WRITTEN: Final = 256
 """Maximum number of problems whose accounts one process writes: those with the most product time."""
@@ -92,7 +91,8 @@ def is_enough(state: DispatchState, operand: AnyOperand, trial: object = None, t
     if _is_racing(state, operand, trial, took_s):
         return True
     look_ns = _tuning_look_ns(state)
-    state.next_look_ns = min(look_ns, early_look_ns(state, operand))
+    check_ns = state.early.check_ns if state.early is not None else states.FOREVER_NS
+    state.next_look_ns = min(look_ns, early_look_ns(state, operand), check_ns)
     if state.recalled is not None and state.recalled.service is not None:
         state.recalled.service.steer(state.recalled, operand)
     state.commit()
@@ -129,27 +129,29 @@ def _is_racing(state: DispatchState, operand: AnyOperand, trial: object, took_s:
     """Begin or continue the race with a shipped kernel where it is due; return whether the next product is part."""
     if state.early is None and state.product_ns >= early_look_ns(state, operand):
         state.next_look_ns, start_s = states.FOREVER_NS, time.perf_counter()  # blocks other threads
-        if not _has_candidate(state, operand):
+        if (shape := _shape(state, operand)) is None:
             state.early = NoRace()
             return False
         with forking.loading():
             from autosparse.tuning.memory import early
 
-        state.early = race = early.EarlyRace()
+        state.early = race = early.EarlyRace(shape=shape)
         race.begin(state, operand, start_s)
     elif state.early is not None and state.early.is_racing:
         state.early.look(state, operand, trial, took_s)
+    elif state.early is not None:
+        state.early.check(state)
     return state.early is not None and state.early.is_racing
 
 
-def _has_candidate(state: DispatchState, operand: AnyOperand) -> bool:
-    """Return whether a shipped kernel suits the lengths of the operand's rows, before the race is loaded."""
+def _shape(state: DispatchState, operand: AnyOperand) -> tuple[int, int] | None:
+    """Return rows of a slice and sigma of a shipped kernel that suits the operand's rows, before the race is loaded."""
     from autosparse.tuning.memory.row_padding import slices
 
     isa = ISAS[state.options.isa or runtime_api.best_isa()]
-    if not isinstance(operand, Operand):
-        return False
-    return isa.is_shipped and slices(operand.indptr, isa.vector_bytes // state.dtype.itemsize) is not None
+    if not isinstance(operand, Operand) or not isa.is_shipped:
+        return None
+    return slices(operand.indptr, isa.vector_bytes // state.dtype.itemsize)
 
 
 class NoRace:
@@ -157,19 +159,25 @@ class NoRace:
 
     spent_s = default_s = 0.0
     ratio = 1.0
-    is_won = is_racing = False
-    schedule = None
+    check_ns = float("inf")
+    is_won = is_racing = has_candidate = False
 
     def look(self, state: object, operand: object, served_by: object, took_s: float) -> None:
+        """Do nothing."""
+
+    def check(self, state: object) -> None:
         """Do nothing."""
 
     def saved_s(self, tuned_ns: float) -> float:
         """Return 0."""
         return 0.0
 
-    def plan(self) -> Plan:
+    def plan(self, state: object) -> Plan:
         """Raise: there is no winner."""
         raise AssertionError("no race was won")
+
+    def expand(self, state: object, operand: object) -> None:
+        """Do nothing."""
 
     def retire(self, state: object) -> None:
         """Do nothing."""
@@ -231,7 +239,7 @@ def _tuning_look_ns(state: DispatchState) -> float:
     if options.overhead <= 0:
         return max(states.FIRST_IMPORT_S * 1e9, 2.0 * state.product_ns)  # other options may be in force by then
     own_ns = states.tuning_look_ns(options, state.operation, state.n_dense_cols)
-    if state.early is not None and state.early.schedule is not None:
+    if state.early is not None and state.early.has_candidate:
         own_ns = max(own_ns, _search_look_ns(state, state.early))
     if state.expected is not None:
         certain_ns = state.expected.certain_ns(state.n_calls, state.product_ns)
@@ -248,11 +256,16 @@ def _tuning_look_ns(state: DispatchState) -> float:
 
 
 def _search_look_ns(state: DispatchState, early: FirstRace) -> float:
-    """Return the product time (ns) after which a search pays that follows an early race."""
-    share, saved_s = state.options.overhead, early.saved_s(state.tuned_ns)
-    product_s = state.product_ns * 1e-9
-    missing_s = LATER_SEARCH_S + early.spent_s - share * product_s - REINVEST_SHARE * saved_s
-    by_budget_s = product_s + max(0.0, missing_s) / (share + REINVEST_SHARE * max(0.0, early.ratio - 1.0))
+    """Return the product time (ns) after which a search pays that follows an early race.
+
+    What a won race saves pays for race and search, so that products that have paid for the race stay ahead.
+    """
+    product_s, price_s = state.product_ns * 1e-9, LATER_SEARCH_S + early.spent_s
+    if early.is_won:
+        missing_s, rate = price_s - early.saved_s(state.tuned_ns), max(early.ratio - 1.0, 1e-3)
+    else:
+        missing_s, rate = price_s - state.options.overhead * product_s, state.options.overhead
+    by_budget_s = product_s + max(0.0, missing_s) / rate
     return 1e9 * max(by_budget_s, LATER_SEARCH_S / (RUNS_TO_COME * GAIN_LEFT))
 
 

@@ -151,7 +151,8 @@ class FirstRace(Protocol):
     default_s: float  # seconds of one product by the default kernel
     ratio: float  # default kernel's time over that of the kernel that serves
     is_won: bool
-    schedule: Any  # Any: the candidate's SuperSchedule; None: there was no candidate
+    check_ns: float  # product time (ns) of the state from which on the winner races once more
+    has_candidate: bool  # whether a shipped kernel suits the matrix
 
     @property
     def is_racing(self) -> bool:
@@ -160,14 +161,20 @@ class FirstRace(Protocol):
     def look(self, state: Any, operand: Any, served_by: object, took_s: float) -> None:
         """Take a product as a sample, and choose the next product's kernel."""
 
+    def check(self, state: Any) -> None:
+        """Let the winner race once more, if that is due."""
+
     def saved_s(self, tuned_ns: float) -> float:
         """Return the seconds that products of `tuned_ns` by the winner saved."""
 
     def retire(self, state: Any) -> None:
         """End the race or the service of its winner."""
 
-    def plan(self) -> Plan:
-        """Return the plan of a race that was won."""
+    def plan(self, state: Any) -> Plan:
+        """Return the plan of a race that was won, whose winner serves `state`."""
+
+    def expand(self, state: Any, operand: Any) -> Any:
+        """Let a trial that a search can use serve in place of the winner."""
 
     def forget_threads(self) -> None:
         """Reset what other threads held in a forked child."""

@@ -11,6 +11,7 @@ import numpy as np
 from autosparse import forking
 from autosparse._native import runtime_api
 from autosparse.config import Effort, Options, decisive_options, get_options
+from autosparse.dispatch import number
 from autosparse.dispatch.turned import Turning
 from autosparse.log import event  # imported now, because a fallback must not import (no descriptors, another root)
 from autosparse.notices import FallbackWarning, warn_once
@@ -27,9 +28,9 @@ if TYPE_CHECKING:
     from autosparse.operands.unfolding import Unfolding
 
 FOREVER_NS: Final = 1 << 62
-FIRST_STEP_S: Final = 2e-4
+FIRST_STEP_S: Final = number("first look", "first step s")
 """Cost in seconds of the first tuning step, a cache lookup. Tuning is not considered before the budget covers it."""
-FIRST_IMPORT_S: Final = 0.03
+FIRST_IMPORT_S: Final = number("first look", "import s")
 """Cost in seconds of loading the modules of tuning, once per process."""
 FIRST_IMPORT_ADVANCE: Final = 0.5
 """Advance on loading the modules, as a multiple of the overhead share, for products with a vector.
@@ -37,7 +38,7 @@ FIRST_IMPORT_ADVANCE: Final = 0.5
 A program of 0.3 s must not pay for modules that it never uses (docs/design/tuning-policy.md has measurements). The
 modules that know the expected gain are not loaded yet.
 """
-FIRST_GLANCE_S: Final = 6e-5
+FIRST_GLANCE_S: Final = number("first look", "glance s")
 """Product time in seconds, times the option `overhead`, after which a problem's account is read: 1.5 ms at 4 %."""
 
 FIRST_FAST_PATH: Final = 300
@@ -252,8 +253,8 @@ def tuning_look_ns(options: Options, operation: str, n_vecs: int) -> float:
     if options.runs is not None:
         return 0.0
     if "autosparse.tuning.setup" in sys.modules:
+        from autosparse.dispatch.accounts import advance_share
         from autosparse.ops import OPS
-        from autosparse.tuning.amortization import advance_share
 
         gain = OPS[operation].tuning.measured_gain(n_vecs)
         return FIRST_STEP_S / ((1.0 + advance_share(gain)) * options.overhead) * 1e9

@@ -22,13 +22,16 @@ if TYPE_CHECKING:
 
 PRICE_NS: Final = 15
 """Product time in ns per stored entry after which the rows are made, about twice the cost of making them."""
-TRIALS: Final = 32
+TRIALS: Final = 16
 """Number of products by the rows of Mᵀ before their time is compared with that of earlier products.
 
-With 8, rows were dropped for good that computed products in half the time once caches and threads were warm.
+The first ones run before caches and threads are warm.
 """
 MAX_DROPS: Final = 4
-"""Maximum number of times that the rows are made anew for a matrix whose arrays are exported between products."""
+"""Maximum number of times that the rows are made anew, because arrays are exported or because the rows were slower.
+
+A product by the rows can be slower by chance, if the pool runs it on one thread for some calls.
+"""
 
 _UNTRIED: Final = (0, 0, 0)
 _lib, _ffi = runtime_api.lib, runtime_api.ffi
@@ -125,7 +128,7 @@ class Turning:
         return made if self.is_serving else None
 
     def _drop(self) -> None:
-        made, self.made = self.made, None
+        made, self.made, self.is_serving = self.made, None, False
         if made is not None:
             made.retire()
 
@@ -146,9 +149,11 @@ class Turning:
         times = self._times.setdefault(n_vecs, [0, 0, 0])
         times[by_rows] = least_ns = min(times[by_rows] or took_ns, took_ns)
         times[2] += by_rows
-        if times[2] == TRIALS and 0 < times[0] <= times[1] and sum(one[2] for one in self._times.values()) == TRIALS:
+        if times[2] == TRIALS == sum(one[2] for one in self._times.values()) and not _is_chosen(*times):
             self._drop()  # slower for the only width in use
-            self._n_drops = MAX_DROPS
+            self._spent_ns, self._n_drops = 0, self._n_drops + 1
+            self._times.clear()
+            return
         self._spent_ns += least_ns  # the least time: first products of a process take longer
         rows = operand.rows
         is_paid = self.made is None and self._spent_ns >= (PRICE_NS << self._n_drops) * operand.nnz

@@ -44,8 +44,6 @@ def parts_section(report: Report, composite: Composite) -> Section:
         for letter, part, subset, rate in zip(LETTERS, composite.parts, subsets, rates, strict=False)
     ]
     lines = []
-    if composite.window:
-        lines.append(f"Parts that share rows take turns on windows of {composite.window} rows.")
     if report.part_times:
         lines.append("GB/s: bytes of a part's packed copy over the fastest run of the part alone, measured just now.")
     else:

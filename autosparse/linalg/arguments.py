@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cmath
 import functools
 import importlib
 import math
@@ -160,12 +161,14 @@ _MIN_SQUARE: Final = 2.0**-150
 
 
 def divided(dividend: Scalar, divisor: Scalar) -> Scalar:
-    """Return dividend / divisor; division by zero gives a RuntimeWarning and an infinity or NaN, as in NumPy."""
+    """Return dividend / divisor; division by zero, and a NaN, give the results and the RuntimeWarnings of NumPy."""
     try:
-        return dividend / divisor
+        quotient: Scalar = dividend / divisor
     except ZeroDivisionError:
-        quotient: Scalar = (np.asarray(dividend)[()] / np.asarray(divisor)[()]).item()
-        return quotient
+        quotient = math.nan
+    if cmath.isnan(quotient):
+        quotient = (np.asarray(dividend)[()] / np.asarray(divisor)[()]).item()
+    return quotient
 
 
 class Preconditioning:

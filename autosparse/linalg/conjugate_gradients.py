@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cmath
 import math
 import operator
 from typing import Any
@@ -185,7 +186,10 @@ def _cg(system: System, solve: Solve, limit: float, maxiter: int, callback: Call
                 continue
         if end == _BETWEEN:
             vectors.turn(None if before is None else divided(rz, before))
-        squares = vectors.descend(divided(rz, 0.0 if end == _CURVED else vectors.curvature()))
+        alpha = divided(rz, 0.0 if end == _CURVED else vectors.curvature())
+        if not cmath.isfinite(alpha):
+            _ = alpha * vectors.p, alpha * vectors.q  # emits the RuntimeWarnings of SciPy's steps
+        squares = vectors.descend(alpha)
         before, done = rz, done + 1
         if callback:
             callback(system.x)

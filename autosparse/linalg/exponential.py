@@ -258,13 +258,12 @@ class _Series:
 
     def term(self, source: Block, target: Block, total: Block, scale: float) -> tuple[float, float]:
         """Write target = scale (A - mu I) source, add it to total, and return the infinity norms of both."""
-        shape = self.n, self.k
         self._step(1.0)  # a series has no residual, so the value is constant
-        self._product(source.reshape(shape), target.reshape(shape))
+        self._product(source, target)
         pointers = map(runtime_api.pointer, (target, source, total))
         runtime_api.raise_for(
             runtime_api.lib.asp_taylor_step(
-                self._code, *shape, *pointers, scale, self._shift, self._norms, self._threads
+                self._code, self.n, self.k, *pointers, scale, self._shift, self._norms, self._threads
             )
         )
         return self._norms[0], self._norms[1]

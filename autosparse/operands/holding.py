@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from autosparse.operands.csr import Operand
+from autosparse.targets.priors import number
 
 if TYPE_CHECKING:
     from autosparse.operands.unfolding import AnyOperand
 
-LOOK_BYTES_PER_S: Final = 2e10
+LOOK_BYTES_PER_S: Final = number("first look", "hashing bytes per s")
 """Assumed speed of hashing arrays, in bytes per second, until a check of arrays has been timed."""
 
 

@@ -54,6 +54,22 @@ class NativeRows:
         """Return whether addresses are read from the array objects; otherwise they are valid for one product only."""
         return not any(isinstance(one, tuple) or one is None for one in (self.indptr, self.indices, self.data))
 
+    def with_values(self, values: AnyArray) -> NativeRows:
+        """Return rows of the same structure and dtype with other values, which the caller keeps alive."""
+        other = NativeRows(self.n_major, self.n_minor, self.dtype, (self.dtype_code, self.index_code))
+        other.indptr, other.indices, other.data = self.indptr, self.indices, (runtime_api.pointer(values),)
+        return other
+
+
+def magnitudes(values: AnyArray) -> AnyArray:
+    """Return absolute values in the dtype of `values`.
+
+    No copy is made if none is negative, since allocating pages takes longer than reading them.
+    """
+    if values.dtype.kind == "c":
+        return np.abs(values).astype(values.dtype)
+    return values if values.size and values.min() >= 0 else np.abs(values)  # NaN is not >= 0
+
 
 def check_structure(indptr: AnyArray, indices: AnyArray, shape: tuple[int, int]) -> None:
     """Raise StructureError unless indptr rises from 0 and all stored indices are in [0, shape[1]).

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Final
 
@@ -91,7 +91,7 @@ class PackedCopyCache:
 
     def __init__(self) -> None:
         self.compared: set[tuple[Any, ...]] = set()  # kernels whose results on the operand were compared
-        self._copies: dict[tuple[Format | Composite, str], PackedCopy] = {}
+        self._copies: dict[tuple[Hashable, str], PackedCopy] = {}
         self._lock = forking.rlock()
 
     @property
@@ -105,7 +105,7 @@ class PackedCopyCache:
 
     def take(
         self,
-        fmt: Format | Composite,
+        fmt: Hashable,
         view: str,
         *,
         needed_bytes: int,
@@ -127,6 +127,12 @@ class PackedCopyCache:
                 )
             packed_copy.n_owners += 1
             return packed_copy
+
+    def rename(self, packed_copy: PackedCopy, fmt: Format | Composite, view: str) -> None:
+        """Make `packed_copy`, which `take` returned under another name, the copy of `view` in the format `fmt`."""
+        with self._lock:
+            others = {key: one for key, one in self._copies.items() if one is not packed_copy}
+            self._copies = others | {(fmt, view): packed_copy}
 
     def forget_threads(self) -> None:
         """Reset the counts of reading products in a forked child, where no other thread exists."""

@@ -1,1 +1,1 @@
-"""Values of decisions as data: `priors.json` and `policy.json`, which the module `priors` reads."""
+"""Values of decisions as data: `priors.json`, `policy.json` and `first_look.json`, which the module `priors` reads."""

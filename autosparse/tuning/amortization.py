@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from autosparse.config import Options
 from autosparse.core.values import dataclass
+from autosparse.dispatch.accounts import REINVEST_SHARE, advance_share
 from autosparse.targets.priors import number
 
 if TYPE_CHECKING:
@@ -35,19 +36,6 @@ if TYPE_CHECKING:
 
 SAVING_SHARE: Final = number("amortisation", "share of an expected saving")
 """Fraction of an expected saving that may be spent to obtain it; both run count and expected gain can be wrong."""
-REINVEST_SHARE: Final = 0.5
-"""Fraction of the time already saved that may be spent on further tuning."""
-ADVANCE: Final = number("amortisation", "advance")
-"""Advance on cheap steps, as a multiple of the overhead share, before any saving is measured.
-
-It is multiplied by the expected gain. With the default overhead (0.04) it allows 0.52 times what tuning would have
-saved on the products run so far.
-"""
-MAX_ADVANCE: Final = 4
-"""Maximum advance, as a multiple of the overhead share, whatever gain is expected.
-
-It bounds the total time of any number of products by 1.20 times the untuned total with the default overhead (0.04).
-"""
 ADVANCE_RUNS: Final = number("amortisation", "runs to come")
 """Expected number of future products for each product run so far, for steps that lead to a result soon.
 
@@ -55,6 +43,8 @@ It is the median under a prior with tail 1 / sqrt(N). If fewer products follow, 
 """
 UNKNOWN_GAIN: Final = number("amortisation", "unknown gain")
 """Fraction of the default time that tuning is expected to save where no gain is known."""
+PRIOR_WEIGHT: Final = number("amortisation", "weight of the prior")
+"""Number of tunings as which the prior of a gain counts."""
 NO_PRICE_S: Final = number("amortisation", "no price s")
 """Price in seconds below which a step always runs."""
 
@@ -123,11 +113,6 @@ def advance_budget_s(account: TuningAccount, outlook: Outlook) -> float:
     """Return the seconds by which tuning may exceed the overhead share early on; none for the products of a solve."""
     past = 1.0 if outlook.expected is None else outlook.expected.past_share(account.n_calls)
     return advance_share(outlook.gain) * outlook.overhead * past * account.product_s
-
-
-def advance_share(gain: float) -> float:
-    """Return the advance for an expected `gain`, as a multiple of the overhead share."""
-    return min(MAX_ADVANCE, ADVANCE * gain)
 
 
 def budget_s(account: TuningAccount, outlook: Outlook, *, in_advance: bool = False) -> float:
@@ -239,12 +224,12 @@ def break_even_runs(*, price_s: float, default_s: float | None, tuned_s: float |
     return price_s / (default_s - tuned_s)
 
 
-def shrunk_gain(prior: float, *, n_seen: int, mean_seen: float, weight: float = 4.0) -> float:
+def shrunk_gain(prior: float, *, n_seen: int, mean_seen: float) -> float:
     """Return the expected gain, in [0, 0.9], after `n_seen` earlier tunings of this kind saved `mean_seen` on average.
 
-    The prior counts as `weight` tunings.
+    The prior counts as PRIOR_WEIGHT tunings.
     """
-    return min(0.9, max(0.0, (weight * prior + n_seen * mean_seen) / (weight + n_seen)))
+    return min(0.9, max(0.0, (PRIOR_WEIGHT * prior + n_seen * mean_seen) / (PRIOR_WEIGHT + n_seen)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,13 +27,6 @@ _is_over = False
 _lock = forking.lock()
 
 
-def set_event() -> threading.Event:
-    """Return a new threading.Event that is set already."""
-    event = threading.Event()
-    event.set()
-    return event
-
-
 def submit(job: Callable[[], None]) -> bool:
     """Queue `job`, which must not raise, for the background thread; return False if no job can run any more."""
     global _worker, _jobs

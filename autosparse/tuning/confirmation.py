@@ -17,7 +17,6 @@ from autosparse.core.schedule import SuperSchedule
 from autosparse.core.solver import DEFAULT
 from autosparse.core.values import dataclass
 from autosparse.targets.priors import number
-from autosparse.tuner.search.outcome import plan_of
 from autosparse.tuner.search.race import LAST_ROUNDS, LAST_TIE, LastRace, Race, RaceRule, last_race
 from autosparse.tuner.search.search import CLOSE, Search
 from autosparse.tuner.search.trial import Pause, Sample, Step, Trial
@@ -72,18 +71,15 @@ class CheckedWidth:
         return True
 
 
-def confirmed(
-    context: TuningContext, search: Search, found: Plan, *, limit_s: float, clock: Callable[[], float]
-) -> Plan:
-    """Race the search's best candidates against the default kernel once more, and return the resulting plan.
+def confirm(context: TuningContext, search: Search, *, limit_s: float, clock: Callable[[], float]) -> None:
+    """Race the search's best candidates against the default kernel once more; the winner becomes its incumbent.
 
     Operands and results lie in memory as in users' programs. The best single formats near the incumbent run too, as
-    time allows. A composite must beat them by more than a tie; otherwise the best of them serves. The winner becomes
-    the search's incumbent.
+    time allows. A composite must beat them by more than a tie; otherwise the best of them serves.
     """
     incumbent, default_s = search.incumbent, search.default_s
     if incumbent.choice.is_default or incumbent.choice not in search.measured_s or default_s is None:
-        return found
+        return
     start_s = clock()
     incumbents = _entrants(search, limit_s)
     winner = _winner(context, search, incumbents, limit_s=limit_s, clock=clock)
@@ -98,7 +94,6 @@ def confirmed(
         in_place.pack()
         in_place = _winner(context, search, [in_place] if in_place.ready else [], limit_s=limit_s, clock=clock)
     search.in_place = in_place
-    return plan_of(search, tune_s=found.tune_s + clock() - start_s)
 
 
 def fastest_in_place(search: Search) -> Trial | None:

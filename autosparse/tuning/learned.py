@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from autosparse import cache
 from autosparse.config import Options
 from autosparse.core.dtypes import NarrowReal
 from autosparse.core.formats import DICTIONARY, Format
@@ -54,19 +53,11 @@ TREES: Final = "boosted"
 """Value of the option `model` that selects boosted trees."""
 STATISTICS_ONLY: Final = "statistics"
 """Value of the option `model` that selects the statistics alone; "waco" names networks in files ``OP.waco``."""
-MACHINE: Final = "machine"
-"""Folder in the cache folder with the costs of hybrid formats on this machine."""
 
 
 def model_folders(options: Options, target: Target) -> list[Path]:
     """Return the folders that may hold models: the option `models`, else the shipped models."""
     return [shipped_folder(target) if options.models is None else options.models]
-
-
-def machine_folder(options: Options, target: Target) -> Path | None:
-    """Return the folder in which `calibrate` stores what it measures; None if nothing is kept on disk."""
-    folder = cache.open_store(options).cache_folder
-    return folder / MACHINE / target.key() if folder else None
 
 
 def shipped_folder(target: Target) -> Path:

@@ -73,7 +73,7 @@ class LiveTuner:
     _in_background: bool = False
     _checked: CheckedWidth = field(default_factory=CheckedWidth)
     _lock: threading.Lock = field(default_factory=forking.lock)
-    _is_idle: threading.Event = field(default_factory=background.set_event)  # cleared while the background thread works
+    _handed_over: threading.Event | None = None  # set when the background thread ends the step it was given last
 
     @property
     def pending(self) -> Step | None:
@@ -171,8 +171,8 @@ class LiveTuner:
             raise
         finally:
             self._lock.release()
-        if not self.state.options.background:
-            self._is_idle.wait(WAIT_S)  # returns at once unless a step was handed over
+        if (handed_over := self._handed_over) is not None and not self.state.options.background:
+            handed_over.wait(WAIT_S)  # returns at once unless the step runs
 
     def _go_on(self, product: Product | None = None, *, may_work: bool = False) -> None:
         """Run the steps that may run now; set the kernel of the next product and the time of the next `look`."""
@@ -335,7 +335,7 @@ class LiveTuner:
     def current_plan(self) -> Plan:
         """Return the plan that is in use now."""
         if (early := self.state.early) is not None and early.is_won and self.state.serving is self.state.recalled:
-            won: Plan = early.plan()
+            won: Plan = early.plan(self.state)
             return won
         return self.session.current_plan() if self.session is not None else TOO_FEW
 
@@ -351,7 +351,7 @@ class LiveTuner:
         operand = self.operand()
         if self._in_background and operand is not None:
             operand.unpin()
-        self._is_idle = background.set_event()  # the parent's thread may have held the lock inside the old event
+        self._handed_over = None  # the parent's thread may have held the lock inside the event
         if self._in_background or forking.was_held(self._lock):
             self._in_background = False
             self.loop = None  # not closed: Python regards its frame as running
@@ -366,7 +366,7 @@ class LiveTuner:
     def _hand_over(self, step: Work) -> None:
         """Run the step in the background thread."""
         self._in_background = True
-        self._is_idle.clear()
+        self._handed_over = threading.Event()
         self._look_at(math.inf)
         operand, loop = self.operand(), self.loop
         assert loop is not None
@@ -394,5 +394,6 @@ class LiveTuner:
     def _end_background_step(self, operand: AnyOperand | None) -> None:
         if operand is not None:
             operand.unpin()
-        self._in_background = False
-        self._is_idle.set()
+        handed_over, self._in_background = self._handed_over, False
+        if handed_over is not None:
+            handed_over.set()

@@ -20,14 +20,15 @@ from autosparse.errors import TUNING_FAILURES
 from autosparse.log import event
 from autosparse.ops import OPS
 from autosparse.targets.priors import number
-from autosparse.tuner import Progress, Search, tune
+from autosparse.tuner import Progress, Search
 from autosparse.tuner.search.loop import perform
+from autosparse.tuner.search.outcome import plan_of
 from autosparse.tuner.search.race import timed_s
 from autosparse.tuner.search.style import BLOCKING
 from autosparse.tuner.search.trial import Step, Work
 from autosparse.tuner.space import spaces
 from autosparse.tuning import amortization
-from autosparse.tuning.confirmation import FINAL_SHARE, confirmed
+from autosparse.tuning.confirmation import FINAL_SHARE, confirm
 from autosparse.tuning.learned import training_domain_of
 from autosparse.tuning.memory.plan_lookup import (
     expected_gain,
@@ -108,23 +109,23 @@ def _raced(
 
     An interrupt stores the measurements, releases the packed copies, and propagates.
     """
-    from autosparse.tuning.hybrid import divider_of  # live tuning never needs these
-    from autosparse.tuning.memory.misses import why_not_remembered
+    from autosparse.tuning.memory.misses import why_not_remembered  # live tuning never needs it
 
-    start_s, search_s = clock(), budget_s * (1.0 - FINAL_SHARE)
+    start_s, final_s = clock(), budget_s * FINAL_SHARE
     if known is None:
         not_remembered = why_not_remembered(context)
     else:
         found_with = f"found with effort {known.effort} in {known.tune_s:.3g} s"
         not_remembered = f"the remembered plan was {found_with}, less than requested"
-    search.divide = divider_of(context, effort=search.effort, budget_s=search_s, known=known, clock=clock)
     try:
-        found = tune(
-            search, runner=context.runner, budget_s=search_s, clock=clock, progress=progress,
+        perform(
+            search.steps(), runner=context.runner, budget_s=budget_s - final_s, clock=clock, progress=progress,
             observe=lambda work, seconds: context.stats.observe(work.kind, seconds, work.units),
         )  # fmt: skip
-        found = confirmed(context, search, found, limit_s=budget_s * FINAL_SHARE, clock=clock)
-        return dataclasses.replace(found, not_remembered=not_remembered)
+        confirm(context, search, limit_s=final_s, clock=clock)
+        if progress is not None:
+            progress(1.0, "done")
+        return dataclasses.replace(plan_of(search, tune_s=clock() - start_s), not_remembered=not_remembered)
     except BaseException as err:
         if isinstance(err, KeyboardInterrupt):
             remember_measured(context, search, known, tune_s=clock() - start_s)

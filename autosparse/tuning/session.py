@@ -27,11 +27,11 @@ from autosparse.tuning.confirmation import fastest_in_place, given_up, watch
 from autosparse.tuning.memory import notes
 from autosparse.tuning.memory.history import TuningStats
 from autosparse.tuning.memory.plan_lookup import expected_gain, is_allowed, recall, remember_measured, supported
-from autosparse.tuning.memory.sizes import LARGE_ENTRIES
 from autosparse.tuning.planner import Decision, adoption, conclude, default_plan
 from autosparse.tuning.rates.steps import rates_step
 from autosparse.tuning.solvers.candidates import search_for
 from autosparse.tuning.trials.context import TuningContext
+from autosparse.tuning.trials.operand_adapter import LARGE_ENTRIES
 from autosparse.tuning.trials.served import ServedTrial, served_of
 
 TOO_FEW: Final = default_plan("not tuned: too few products so far to pay for it")

@@ -24,6 +24,8 @@ def live_tuner_of(state: DispatchState, operand: AnyOperand) -> LiveTuner:
     """Return the live tuner of `state`, created now if there is none; it has read and hashed nothing then."""
     live_tuner = state.live_tuner
     if not isinstance(live_tuner, LiveTuner):
+        if state.early is not None:
+            state.early.expand(state, operand)
         live_tuner = LiveTuner(state, operand=weakref.ref(operand))
         live_tuner.begin(session_of(live_tuner, operand))
         state.live_tuner = live_tuner

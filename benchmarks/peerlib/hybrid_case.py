@@ -8,7 +8,6 @@ B where NumPy allocates large arrays.
 
 from __future__ import annotations
 
-import itertools
 import math
 import tempfile
 import time
@@ -30,7 +29,6 @@ P, R = ParamSpec("P"), TypeVar("R")
 
 N_KEPT: Final = 12
 """Number of fastest schedules, and of fastest composites, of a search that are kept in its record."""
-N_FIXED: Final = 9
 MEMORY: Final = 40.0
 """Bytes of all packed copies in the race, relative to the matrix; searches use the default limit."""
 WAYS: Final = {"fresh": True, "again": False}
@@ -93,15 +91,14 @@ def is_composite(text: str) -> bool:
 
 
 def searched(case: HybridCase, *, hybrid: bool, budget_s: float, threads: int) -> dict[str, Any]:
-    """Run a full search of `budget_s` seconds with a cache that holds only calibrated costs; return its result."""
+    """Run a full search of `budget_s` seconds with an empty cache; return its result."""
     import autosparse as asp
 
-    A, costs = asp.csr(case.make()), calibrated_costs()
+    A = asp.csr(case.make())
     with (
         tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as empty,
         asp.options(hybrid=hybrid, cache_dir=empty, threads=threads),
     ):
-        calibrated_costs(costs)
         start_s = time.perf_counter()
         plan = A.tune(case.operation, columns=case.columns, effort="full", budget_s=budget_s)
         seconds = time.perf_counter() - start_s
@@ -112,19 +109,6 @@ def searched(case: HybridCase, *, hybrid: bool, budget_s: float, threads: int) -
         "chosen": text_of(plan.schedule), "why": plan.why, "seconds": seconds, "n_measured": len(times_s),
         "times_s": {one: times_s[one] for one in kept}, "shape": list(A.shape), "nnz": int(A.nnz),
     }  # fmt: skip
-
-
-def calibrated_costs(kept: Any = None) -> Any:  # Any: a CostTable
-    """Return the costs of primitives that `calibrate` left in the current cache; store `kept` there before."""
-    from autosparse.config import get_options
-    from autosparse.tuning.learned import machine_folder
-    from autosparse.tuning.memory.cost_table import keep_costs, known_costs
-    from autosparse.tuning.problems import target_of
-
-    folder = machine_folder(get_options(), target_of(get_options()))
-    if kept is not None and kept.costs and folder is not None:
-        keep_costs(kept, folder)
-    return known_costs(folder)
 
 
 def context_for(A: Any, case: HybridCase) -> Any:
@@ -140,41 +124,11 @@ def context_for(A: Any, case: HybridCase) -> Any:
 
 def ready_singles(operation: str) -> list[str]:
     """Return the runtime's single formats: row orders, which every search times, and rows side by side in panels."""
-    from autosparse.tuning.hybrid import ordered
-    from autosparse.tuning.sweeps import panels
+    from autosparse.tuning.solvers.row_panels import ordered, panels
 
-    in_panels = [panels(operation, n_rows) for n_rows in (1, 4, 8)] if operation == "matmul" else []
-    return [text_of(one) for one in (*ordered(operation), *in_panels)]
-
-
-def fixed_composites(case: HybridCase) -> list[str]:
-    """Return composites of the partitions that a search tries, with the first schedules tried for their parts."""
-    from autosparse._native import View, composite_unsupported
-
-    import autosparse as asp
-    from autosparse.config import Effort
-    from autosparse.core.composite import Composite, Part
-    from autosparse.tuning.hybrid import divider_of, first_schedules
-    from autosparse.tuning.sweeps import sweeps
-
-    A = asp.csr(case.make())
-    with asp.options(hybrid=True):
-        context = context_for(A, case)
-    divider = divider_of(context, effort=Effort.FULL, budget_s=1.0, known=None, clock=time.perf_counter)
-    found: list[str] = []
-    pattern = View.of(context.problem.matrix, transposed=False).pattern
-    for partition in divider.partitions() if divider is not None else ():
-        found += map(text_of, sweeps("matmul", pattern, partition, case.columns) if case.operation == "matmul" else ())
-        tried = [
-            first_schedules(context.problem, kind, selection, at)
-            for at, (selection, kind) in enumerate(zip(partition.selections, partition.kinds, strict=True))
-        ]
-        for chosen in itertools.product(*tried):
-            parts = tuple(Part(selection, one) for selection, one in zip(partition.selections, chosen, strict=True))
-            composite = Composite(parts=parts)
-            if composite_unsupported(context.problem.operation, composite) is None:
-                found.append(text_of(composite))
-    return found[:N_FIXED]
+    if operation != "matmul":
+        return []
+    return [text_of(one) for one in (*ordered(operation), *(panels(operation, n_rows) for n_rows in (1, 4, 8)))]
 
 
 def proposing_s(name: str, columns: int = 256, rounds: int = 7) -> tuple[int, int, list[float]]:
@@ -184,17 +138,16 @@ def proposing_s(name: str, columns: int = 256, rounds: int = 7) -> tuple[int, in
     """
     import autosparse as asp
     from autosparse.config import Effort
-    from autosparse.tuning.hybrid import divider_of
+    from autosparse.tuning.solvers.candidates import search_for
 
     A, seconds, n_found = asp.csr(MILLION[name](), copy=True), [], 0
     with asp.options(hybrid=True):
         context = context_for(A, HybridCase(name, "matmul", columns))
         for _ in range(rounds):
-            made = divider_of(context, effort=Effort.FULL, budget_s=0.0, known=None, clock=time.perf_counter)
-            assert made is not None
             start_s = time.perf_counter()
-            n_found = sum(is_composite(text_of(one)) for one in made())  # budget 0: parts are not searched
+            found = search_for(context, effort=Effort.FULL, live=False).always
             seconds.append(time.perf_counter() - start_s)
+            n_found = sum(is_composite(text_of(one)) for one in found)
     return int(A.nnz), n_found, seconds
 
 

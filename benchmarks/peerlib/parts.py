@@ -13,10 +13,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from autosparse.tuner import Search, tune
+from autosparse.tuner import Search
 from autosparse.tuner.analytic.matmul import Proposal
 from autosparse.tuner.analytic.models import statistics_model
 from autosparse.tuner.research.collect.operations import Op
+from autosparse.tuner.search.loop import perform
+from autosparse.tuner.search.outcome import plan_of
 from autosparse.tuner.search.search import SearchStyle
 from autosparse.tuner.space import spaces
 
@@ -134,7 +136,8 @@ class PartSearch:
             build_all=self.context.build,
         )
         try:
-            return tune(search, runner=self.context.runner, budget_s=budget_s)
+            perform(search.steps(), runner=self.context.runner, budget_s=budget_s)
+            return plan_of(search, tune_s=0.0)
         finally:
             search.incumbent.drop()
 

@@ -1,4 +1,4 @@
-"""DASH's network with the CPU as its source: T2, F7 and F9 to F12 of the paper, on three times its source patterns."""
+"""DASH's network with the CPU as its source: T2 and F7 to F12 of the paper, on three times its source patterns."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from transferlib.networks import SOURCE_EPOCHS, VARIANTS, pretrained, tuned_whol
 from transferlib.patterns import Named
 from transferlib.world import Draw, World, draws, score
 
-SOURCE_PATTERNS: Final = 300
 QUICK_PATTERNS: Final = 8
 """Patterns of the source with `--quick`, for one epoch."""
 N_SCRATCH: Final = 5
@@ -33,13 +32,14 @@ N_PAPERS: Final = 5
 
 
 def run_networks(
-    world: World, matrices: Sequence[Named], arguments: argparse.Namespace, lines: Any, say: Callable[[str], object]
-) -> None:
-    """Run every variant at k = 5, the whole network also at other k, zero-shot, and without transfer."""
+    world: World, matrices: Sequence[Named], arguments: argparse.Namespace, lines: Any, say: Callable[[str], object],
+    *, sampled: Sequence[int],
+) -> None:  # fmt: skip
+    """Run every variant at k = 5, the whole network also at the other k of `sampled`, zero-shot, and untransferred."""
     torch.set_num_threads(1)
     every = draws(world, arguments.draws)
     jobs = [("DASH", 0, every[0])] + [(name, 5, draw) for name in VARIANTS for draw in every]
-    jobs += [("DASH", k, draw) for k in (1, 2, 10, 20) for draw in every]
+    jobs += [("DASH", k, draw) for k in sampled if k != 5 for draw in every]
     jobs = [(name, k, every[0]) for name, k in (("DASH", 0), ("DASH", 1))] if arguments.quick else jobs
 
     def is_wanted(row: str, k: int, draw: Draw) -> bool:
@@ -51,7 +51,7 @@ def run_networks(
     papers = [draw for draw in every[:N_PAPERS][:few] if is_wanted(PAPERS, 5, draw)]
     if not jobs and not scratch and not papers:
         return
-    n_patterns, epochs = (QUICK_PATTERNS, 1) if arguments.quick else (SOURCE_PATTERNS, SOURCE_EPOCHS)
+    n_patterns, epochs = (QUICK_PATTERNS, 1) if arguments.quick else (arguments.patterns, SOURCE_EPOCHS)
     patterns = cpu_patterns(extracted("training"), world.operation, matrices, arguments.matrices, n_patterns)
     names = [name for name in VARIANTS if name == "DASH" or any(name == job[0] for job in jobs)]
     networks = pretrained(

@@ -1,7 +1,8 @@
 """Networks of DASH and WACO, pre-trained on the CPU and fine-tuned on a simulated accelerator, and their ablations.
 
-The ablations are those of Figures 7 and 9. Ablations of the program's part share the featurizer of the whole network:
-their other layers are trained on the source with its descriptions of patterns, and then on the target.
+The ablations are those of Figures 7, 8 and 9. Ablations of the program's part and of the predictor share the featurizer
+of the whole network: their other layers are trained on the source with its descriptions of patterns, and then on the
+target.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ from transferlib.patterns import Named
 from transferlib.world import Draw, World
 
 Floats = NDArray[np.float32]
-ENTRIES_SEEN: Final = 256
-"""Maximum number of entries that a featurizer sees, a sixteenth of the default, so that pre-training takes minutes."""
+ENTRIES_SEEN: Final = 1024
+"""Maximum number of entries that a featurizer sees, a quarter of the default, so that pre-training takes minutes."""
 SOURCE_EPOCHS: Final = 100
 PATTERNS_A_STEP: Final = 8
-"""Patterns of the source in a step; eight together cost twice as much as one alone, of ENTRIES_SEEN entries."""
+"""Patterns of the source in a step; eight together cost less than eight alone."""
 WHOLE_BATCH: Final = 4096
 LED_BATCH: Final = 32 * PATTERNS_A_STEP
 SOURCE_RATE: Final = 3e-4
@@ -40,11 +41,12 @@ SOURCE_RATE: Final = 3e-4
 
 @dataclass(frozen=True)
 class Variant:
-    """A row of Figure 7 or 9, or a baseline of the paper."""
+    """A row of Figure 7, 8 or 9, or a baseline of the paper."""
 
     featurizer: str  # key of FEATURIZERS
     parts: tuple[str, ...] = PARTS
     latent: str = "table"  # key of LATENTS, for the target
+    predictor: str = "mlp"  # key of PREDICTORS
     augmented: bool = False  # concatenated parameters of both platforms instead of mapped ones
 
 
@@ -77,6 +79,9 @@ VARIANTS: Final[Mapping[str, Variant]] = {
     "DASH": Variant("dash"),
     "DASH, latent by PCA": Variant("dash", latent="pca"),
     "DASH, latent by autoencoder": Variant("dash", latent="autoencoder"),
+    "DASH, Transformer predictor": Variant("dash", predictor="transformer"),
+    "DASH, LSTM predictor": Variant("dash", predictor="lstm"),
+    "DASH, GRU predictor": Variant("dash", predictor="gru"),
     "DASH without IFE": Variant("dash", ("configuration", "latent")),
     "DASH without FM": Variant("dash", ("pattern", "latent")),
     "DASH without LE": Variant("dash", ("pattern", "configuration")),
@@ -176,7 +181,9 @@ def pretrained(
         path = kept / f"{world.operation}-{len(patterns)}-{epochs}-{ENTRIES_SEEN}-{name.replace(' ', '-')}.pt"
         width = own.augmented.shape[1] if variant.augmented else MAPPED_WIDTH
         torch.manual_seed(0)
-        model = DashModel(FEATURIZERS[variant.featurizer](), variant.parts, configuration_inputs=width)
+        model = DashModel(
+            FEATURIZERS[variant.featurizer](), variant.parts, configuration_inputs=width, predictor=variant.predictor
+        )
         is_led = leaders[variant.featurizer] != name
         if is_led:
             model.featurizer = models[leaders[variant.featurizer]].featurizer

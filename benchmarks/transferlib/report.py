@@ -15,7 +15,7 @@ PRICE: Final = 1000
 JUDGED_BY_PAPER: Final = {
     ("DASH", 5): "1.40 / 1.47", ("DASH, zero-shot", 0): ".71", ("DASH, no transfer", 5): "1.29",
     ("WACO+FA", 5): "1.04", ("WACO+FM", 5): "1.09", ("DASH without IFE", 5): "1.26", ("DASH without FM", 5): "1.16",
-    ("DASH without LE", 5): "1.01", ("oracle", 5): "1.55",
+    ("DASH without LE", 5): "1.01", ("oracle", 5): "1.55", ("DASH, Transformer predictor", 5): "1.36",
 }  # fmt: skip
 RIVALS: Final = ("pattern-blind", "zero-shot trees", "no-transfer trees", "static of the source")
 OURS: Final = ("source + residual", "source + trees with counts", "DASH", "DASH (60)")
@@ -36,24 +36,39 @@ Written by `python benchmarks/transfer.py` from `transfer.jsonl`. Cycles are tho
 `tuner/research/targets/simulation.py`; nothing here is a claim about SPADE. Of 172 real matrices with 5,000 to 260,000
 entries, 64 form the pool of samples (34 groups) and 108 the test set (72 groups). Each draw samples k matrices of the
 pool, 100 distinct configurations each. Speedups are geometric means over the default configuration, medians (quartiles)
-over draws; "share" is top 1 and top 5 over the exhaustive optimum. Networks: rows "(60)" have 60
-patterns of the CPU as their source, for 30 epochs, 1,024 entries seen. Rows without it, none of which is recorded yet,
-have 300 patterns of `benchmarks/data` for 100 epochs with the featurizer (the paper: 100 for 100), eight patterns in a
-step, 256 entries seen. The featurizer is frozen on the target but for "all layers", which has the paper's settings
-there. Ablations share the whole network's featurizer. "The paper's settings (60)": rate 1e-4, batches of 32, all layers
-for 100 epochs on the target, 50 epochs on the source.
+over draws; "share" is top 1 and top 5 over the exhaustive optimum. Networks see 1,024 entries of a pattern. Rows "(60)"
+have 60 patterns of the CPU as their source, for 30 epochs. Other rows of networks have 300 patterns of
+`benchmarks/data`, or as many as the name says, for 100 epochs with the featurizer (the paper: 100 for 100), eight
+patterns in a step. The featurizer is frozen on the target but for "all layers", which has the paper's settings there.
+Ablations and other predictors share the whole network's featurizer. "The paper's settings (60)": rate 1e-4, batches of
+32, all layers for 100 epochs on the target, 50 epochs on the source.
 """
+SOURCE_PATTERNS: Final = 300
+"""Number of source patterns of networks, of which the names say nothing."""
 OLD: Final = " (60)"
 """Suffix of networks that were trained on the older, smaller source."""
+FIGURES: Final = {
+    "Figure 2": ("DASH", "WACO+FA", "WACO+FM"),
+    "Figure 7": ("DASH", "DASH without IFE", "DASH without FM", "DASH without LE"),
+    "Figure 8": ("DASH", "DASH, Transformer predictor", "DASH, LSTM predictor", "DASH, GRU predictor"),
+    "Figure 9": ("DASH", "DASH, latent by PCA", "DASH, latent by autoencoder", "WACO+FA"),
+    "Figure 10": ("DASH", "DASH, no transfer"),
+    "Figure 11": ("DASH, zero-shot", "DASH (20)", "DASH (100)", "DASH"),
+}
+"""Rows of the paper's figures at k = 5; Figure 12 and Table 2 are the table by sampled matrices."""
 SCRATCH: Final = "DASH, no transfer"
 """Row of the network that is trained on the target alone."""
 
 
 def labelled(lines: Sequence[Line]) -> list[Line]:
-    """Return the lines with "(60)" behind the names of networks that were trained on the older, smaller source."""
+    """Return the lines with the number of source patterns behind the names of networks, unless it is the usual one."""
     networks = ("DASH", "WACO")
-    is_old = [one["method"].startswith(networks) and "patterns" not in one for one in lines]
-    return [{**one, "method": one["method"] + OLD} if old else one for one, old in zip(lines, is_old, strict=True)]
+    found = []
+    for one in lines:
+        n_patterns = one.get("patterns", 60)
+        is_usual = not one["method"].startswith(networks) or n_patterns == SOURCE_PATTERNS
+        found.append(one if is_usual else {**one, "method": f"{one['method']} ({n_patterns})"})
+    return found
 
 
 def report(lines: Sequence[Line]) -> str:
@@ -62,7 +77,7 @@ def report(lines: Sequence[Line]) -> str:
     for key in dict.fromkeys((one["target"], one["source"], one["operation"]) for one in lines):
         mine = [one for one in lines if (one["target"], one["source"], one["operation"]) == key]
         parts.append(f"\n## {key[2]} on `{key[0]}`, source `{key[1]}`\n\n{_table(mine)}\n{_comparisons(mine)}")
-        parts.append(_samples(mine))
+        parts += [_samples(mine), _figures(mine)]
     return "".join(parts)
 
 
@@ -104,6 +119,26 @@ def _samples(lines: Sequence[Line]) -> str:
             middle = [np.median([one[value] for one in some]) for value in ("top1", "ape")] if some else []
             cells.append("{:.3f} / {:.1f}".format(*middle) if some else "-")
         rows.append(f"| {name} | " + " | ".join(cells) + " |")
+    return "\n".join(rows) + "\n"
+
+
+def _figures(lines: Sequence[Line]) -> str:
+    """Format top 1 and top 5 of the networks by figure of the paper; empty without the whole network."""
+    by = {(name, k): [] for name in dict.fromkeys(name for row in FIGURES.values() for name in row) for k in (0, 5)}
+    for one in lines:
+        by.get((one["method"], one["k"]), []).append(one)
+    if not by["DASH", 5]:
+        return ""
+    rows = ["\nFigures of the paper, medians of top 1 / top 5 (the paper's).\n", "| figure | rows |", "|---|---|"]
+    for figure, names in FIGURES.items():
+        cells = []
+        for name in names:
+            k = 0 if name.endswith("zero-shot") else 5
+            some = by[name, k]
+            middle = [np.median([one[top] for one in some]) for top in ("top1", "top5")] if some else []
+            paper = f" ({JUDGED_BY_PAPER[name, k]})" if (name, k) in JUDGED_BY_PAPER else ""
+            cells.append(name + (" {:.2f} / {:.2f}".format(*middle) if some else " -") + paper)
+        rows.append(f"| {figure} | {'; '.join(cells)} |")
     return "\n".join(rows) + "\n"
 
 

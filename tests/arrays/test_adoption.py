@@ -188,7 +188,6 @@ def test_arrays_that_are_not_aligned_are_copied_as_by_scipy(ours: Any, theirs: A
 MADE_OF_PARTS = {
     "constructor": lambda A: type(A)(A), "arrays": lambda A: type(A)((A.data, A.indices, A.indptr), shape=A.shape),
     "transpose": lambda A: A.T, "prune": lambda A: A.prune() or A,
-    "view of the type": lambda A: A.astype("d", copy=False),
 }  # fmt: skip
 
 

@@ -17,7 +17,6 @@ QUICK: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
     "einsum.py": (("figure7", "--only", "SpMV"),),
     "gpu.py": (("--help",),),
     "hybrid.py": (("--report", "--json", "{results}/hybrid.jsonl"),),
-    "hybrid_costs.py": (("--report", "--json", "{results}/hybrid_costs.jsonl"),),
     "hybrid_figures.py": (("--quick", "--table", "{out}/page.md"),),
     "hybrid_gpu.py": (("--quick", "--columns", "64", "--table", "{out}/page.md"), ("--fit",)),
     "hybrid_tables.py": (("--cases", "structured", "--rounds", "1", "--most-s", "0.1", "--table", "{out}/page.md"),),

@@ -221,3 +221,18 @@ def test_fast_calls_keep_reference_counts():
     assert run(A._cell, B, out, None) is False
     assert run(B, B, out, decisive_options(), False) is False
     assert run(None, None, None, None, None) is False
+
+
+@pytest.mark.parametrize("columns", [None, 3])
+def test_views_as_out_are_written_by_fast_calls_too(columns):
+    plain = make(57, 91)
+    A, B = asp.csr(plain, copy=True), dense(plain, columns or 1)
+    B = B if columns else B[:, 0].copy()
+    out = np.zeros((2, *(plain @ B).shape), plain.dtype)
+    for _ in range(4):
+        asp.matmul(A, B, out=out[1])
+    n_before = state_of(A).n_calls
+    asp.matmul(A, B, out=out[0])
+    assert A._cell.fast_path is not None
+    assert state_of(A).n_calls == n_before  # counted by the fast call
+    close(out[0], plain @ B)

@@ -105,7 +105,7 @@ ALLOWED = {
     "autosparse.operands": {"holding"},
     "autosparse.ops": {"base", "matmul", "names", "table", "tuned", "tuned.matmul"},
     "autosparse.targets": {"", "priors"},
-    "autosparse.tuning": {"", "memory", "memory.light_bench", "memory.recall", "memory.sizes", "memory.stamps",
+    "autosparse.tuning": {"", "memory", "memory.light_bench", "memory.agreement", "memory.recall", "memory.stamps",
                           "problems", "trials", "trials.copy_policy", "trials.comparison", "trials.operand_adapter",
                           "trials.iterations", "trials.kernel_trial", "trials.matmul", "trials.served",
                           "trials.service", "trials.specs"},

@@ -273,3 +273,18 @@ def test_fast_paths_wait_for_the_comparison(monkeypatch: pytest.MonkeyPatch) -> 
             A.T @ np.ones(N)
     assert alone._cell.dispatcher.hot[1, True].fast_path is None
     assert shared._cell.dispatcher.hot[1, True].fast_path is not None  # rows of a shared matrix are never made
+
+
+def test_slower_transposed_rows_are_tried_again_at_a_higher_price() -> None:
+    A, found = asp.csr(matrix()), turned.Turning()
+    A @ np.ones(N - 7)
+    price_ns, n_made = turned.PRICE_NS * A.nnz, 0
+    for _ in range(2 * turned.MAX_DROPS):
+        found.count(A._cell, 1, price_ns << turned.MAX_DROPS)
+        n_made += found.made is not None
+        for _ in range(turned.TRIALS if found.made is not None else 0):
+            assert found.rows(A._cell, 1) is not None
+            found.count(A._cell, 1, price_ns << turned.MAX_DROPS + 1)
+    assert n_made == turned.MAX_DROPS
+    found.count(A._cell, 1, price_ns)
+    assert found.made is None

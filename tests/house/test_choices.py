@@ -74,9 +74,3 @@ def test_there_is_one_choice_and_one_key_of_plans() -> None:
     classes = [(name, module) for name, module, is_protocol in found if not is_protocol]
     assert sorted(classes) == [("Choice", "autosparse.core.solver"), ("PlanKey", "autosparse.cache.keys")]
     assert {name for name, _, is_protocol in found if is_protocol} == {"Bound"}
-
-
-def test_dispatch_knows_the_advance_of_tuning() -> None:
-    from autosparse.dispatch import accounts
-
-    assert priors.number("amortisation", "advance") == accounts.ADVANCE, "dispatch reads no file for it"

@@ -10,9 +10,10 @@ import pytest
 import scipy.linalg
 import scipy.sparse as sps
 import scipy.sparse.linalg as scipys
-from autosparse._native import runtime_api
+from autosparse._native import python_objects, runtime_api
 
 import autosparse as asp
+from autosparse.dispatch import state as dispatch_state
 from autosparse.linalg import exponential
 from tests.covering import covering
 from tests.native.hooks import on_several_threads
@@ -143,6 +144,21 @@ def test_taylor_steps_equal_numpy(code: str, k: int) -> None:
             Q[-1, 0] = np.nan
             assert lib.asp_taylor_add(dtype, n, k, pointer(Q), pointer(B), pointer(F), 2.0, norms, 2) == 0
             assert np.isnan(norms[0])
+
+
+@pytest.mark.skipif(python_objects.FastCall is None, reason="needs the extension module")
+@pytest.mark.parametrize("k", [None, 1, 3])
+def test_terms_are_products_by_fast_calls(monkeypatch: pytest.MonkeyPatch, k: int | None) -> None:
+    monkeypatch.setattr(dispatch_state, "FIRST_FAST_PATH", 2)
+    S = matrix(60, "d")
+    A, B = asp.csr(S), block((60,) if k is None else (60, k), "d")
+    with asp.options(effort="off"):
+        for _ in range(2):
+            found = asp.linalg.expm_multiply(A, B)
+    state = A._cell.dispatcher.hot[k or 1, False]
+    assert state.fast_path.run is A._cell.fast_path
+    assert state.fast_path.has_served
+    np.testing.assert_allclose(found, scipys.expm_multiply(S, B), rtol=1e-10)
 
 
 def test_unsupported_calls_go_to_scipy() -> None:

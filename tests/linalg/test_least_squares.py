@@ -249,3 +249,15 @@ def test_without_the_runtime_scipy_solves(name: str, monkeypatch: pytest.MonkeyP
     assert LeastSquaresSystem.of(matrix(30, 20), np.ones(30), None, None) is None
     found, wanted = (getattr(one, name)(matrix(30, 20), np.ones(30)) for one in (asp.linalg, scipys))
     np.testing.assert_array_equal(found[0], wanted[0])
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+@pytest.mark.parametrize("x0", [None, np.zeros(3, int), np.ones(3, "f")])
+@pytest.mark.parametrize("b", [np.zeros(3), np.ones(3), np.ones(3, "f"), np.ones(3, "F")])
+def test_types_where_no_iteration_runs(name: str, x0: Any, b: Any) -> None:
+    S = sps.csr_array((3, 3), dtype="d")
+    found, wanted = (getattr(library, name)(A, b, x0=x0) for library, A in ((asp.linalg, asp.csr(S)), (scipys, S)))
+    assert [(type(one), np.asarray(one).dtype) for one in found] == [
+        (type(one), np.asarray(one).dtype) for one in wanted
+    ]
+    np.testing.assert_array_equal(found[0], wanted[0])

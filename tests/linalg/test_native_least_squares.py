@@ -1,4 +1,4 @@
-"""Tests that iterations of lsqr and lsmr in the extension module are those of Python, to the bit, with Python's ends."""
+"""Tests that iterations of lsqr and lsmr in the extension module are those of Python, to the bit, with equal ends."""
 
 from __future__ import annotations
 

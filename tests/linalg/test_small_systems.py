@@ -109,3 +109,15 @@ def is_consistent(A: Any, b: Any) -> bool:
 
 def scale(A: Any, x: Any) -> float:
     return float(np.linalg.norm(A.toarray()) * np.linalg.norm(x))
+
+
+@pytest.mark.parametrize("code", "dD")
+@pytest.mark.parametrize("A", [np.zeros((3, 3)), np.diag([np.nan, 1.0, 1.0]), np.diag([0.0, 0.0, 1.0])])
+def test_breakdowns_of_cg_emit_the_warnings_of_scipy(code: str, A: Any) -> None:
+    found = []
+    for library, S in ((scipy.sparse.linalg, sps.csr_array(A.astype(code))), (asp.linalg, asp.csr(A.astype(code)))):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            library.cg(S, np.array([1.0, 2.0, 0.0]), maxiter=3)
+        found.append({(one.category, str(one.message)) for one in caught})
+    assert found[0] == found[1]

@@ -62,9 +62,7 @@ SPLITS = (
     Composite(parts=(Part(Diagonals(0.2), CSR), Part(ColumnList((1, 2, 30)), CSR), Part(REST, CSR))),
     Composite(parts=(Part(Rows(9), READY), Part(Blocks(4, 4, 0.3), BLOCKS), Part(REST, CSR))),
 )
-WINDOWED = tuple(Composite(parts=one.parts, window=window) for one in SPLITS for window in (8, 64))
-FUSED = Composite(parts=(Part(Blocks(4, 4, 0.3), READY_BLOCKS), Part(REST, READY)), window=8)
-EVERY = (*ROW_SETS, *SPLITS, *WINDOWED, FUSED)
+EVERY = (*ROW_SETS, *SPLITS)
 
 
 def matrix(dtype: str = "float32", seed: int = 0) -> Any:
@@ -138,12 +136,10 @@ def blocks_of(r: int, c: int) -> SuperSchedule:
 @pytest.mark.parametrize("isa", [0, 1, 2])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(("r", "c"), [(2, 8), (4, 4), (4, 2), (8, 2)])
-def test_blocks_and_the_rest_are_added_up_in_registers(r, c, dtype, isa):
-    """Cover blocks that extend beyond the matrix, tiles of every width, and B with and without a copy."""
+def test_blocks_are_added_up_in_registers(r, c, dtype, isa):
+    """Cover blocks that extend beyond the matrix, and tiles of every width."""
     A = matrix(dtype)
     A.data[:] = np.random.default_rng(2).standard_normal(A.nnz)
-    composite = Composite(parts=(Part(Blocks(r, c, 0.3), blocks_of(r, c)), Part(REST, READY)), window=8)
-    bound, _ = bound_of(A, composite)
     blocks = blocks_of(r, c)
     spec = _native.KernelSpec("matmul", blocks, dtype, "int32", Target.host().isa)
     packed = _native.pack(pattern_of(A), A.data, blocks.format, transposed=False)
@@ -152,10 +148,9 @@ def test_blocks_and_the_rest_are_added_up_in_registers(r, c, dtype, isa):
         runtime_api.lib.asp_force_isa(isa)
         for width in (1, 5, 19, 72, 197):
             B = np.random.default_rng(3).standard_normal((A.shape[1], width)).astype(dtype)
-            found = [product(bound, B, A.shape[0], n_threads, room=3) for n_threads in (1, 2, 3)]
+            found = [product(alone, B, A.shape[0], n_threads, room=3) for n_threads in (1, 2, 3)]
             assert all(one.tobytes() == found[0].tobytes() for one in found)
-            for C in (found[0], product(alone, B, A.shape[0], 2)):
-                np.testing.assert_allclose(C, A @ B, rtol=1e-5, atol=1e-5)
+            np.testing.assert_allclose(found[0], A @ B, rtol=1e-5, atol=1e-5)
     finally:
         runtime_api.lib.asp_force_isa(-1)
 
@@ -187,36 +182,17 @@ def test_rows_side_by_side_are_added_up_panel_by_panel(r, dtype, isa):
         runtime_api.lib.asp_force_isa(-1)
 
 
-def test_blocks_and_the_rest_on_copied_panels_of_columns():
-    rng = np.random.default_rng(5)
-    A = drawn((64, 2_000), 0.3, rng, np.float32)
-    B = rng.standard_normal((2_000, 4_100)).astype(np.float32)[:, :300]
-    bound, _ = bound_of(A, FUSED)
-    results = []
-    for copies in (0, 1):
-        with forced_choice("copies", copies):
-            C = np.full((64, 300), np.nan, np.float32)
-            assert bound.run(B.ctypes.data, 4_100, C.ctypes.data, 300, 300, 2)
-            results.append(C)
-    assert results[0].tobytes() == results[1].tobytes()
-    np.testing.assert_allclose(results[0], A @ B, rtol=1e-4, atol=1e-4)
-
-
 @pytest.mark.parametrize("composite", SPLITS, ids=str)
-def test_windows_change_no_bit(composite):
+def test_threads_change_no_bit(composite):
     A = matrix("float64")
     A.data[:] = np.random.default_rng(2).standard_normal(A.nnz)
     B = np.random.default_rng(3).standard_normal((A.shape[1], 21))
-    results = [
-        product(bound_of(A, Composite(parts=composite.parts, window=window))[0], B, A.shape[0], n_threads)
-        for window in (0, 8, 64)
-        for n_threads in (1, 2)
-    ]
+    results = [product(bound_of(A, composite)[0], B, A.shape[0], n_threads) for n_threads in (1, 2, 3)]
     assert all(result.tobytes() == results[0].tobytes() for result in results)
     np.testing.assert_allclose(results[0], A @ B, rtol=1e-12, atol=1e-12)
 
 
-def test_parts_take_turns_on_copied_panels_of_columns():
+def test_parts_read_copied_panels_of_columns():
     rng = np.random.default_rng(5)
     A = drawn((64, 2_000), 0.3, rng, np.float32)
     A.data[:] = rng.integers(1, 5, A.nnz)
@@ -225,11 +201,10 @@ def test_parts_take_turns_on_copied_panels_of_columns():
     results = []
     for copies in (0, 1):
         with forced_choice("copies", copies):
-            for window in (0, 8):
-                bound, _ = bound_of(A, Composite(parts=composite.parts, window=window))
-                C = np.full((64, 300), np.nan, np.float32)
-                assert bound.run(B.ctypes.data, 4_100, C.ctypes.data, 300, 300, 2)
-                results.append(C)
+            bound, _ = bound_of(A, composite)
+            C = np.full((64, 300), np.nan, np.float32)
+            assert bound.run(B.ctypes.data, 4_100, C.ctypes.data, 300, 300, 2)
+            results.append(C)
     for C in results:
         np.testing.assert_array_equal(C, A @ B)
 
@@ -239,7 +214,7 @@ def test_bytes_of_panels_of_rows_are_known_up_to_rows_of_the_last_block():
     assert 0 <= composite_bytes(pattern_of(matrix()), ROW_SETS[1], 4, transposed=False) - packed.nbytes <= 3 * 4
 
 
-@pytest.mark.parametrize("composite", [*ROW_SETS[:3], SPLITS[0], WINDOWED[0], FUSED], ids=str)
+@pytest.mark.parametrize("composite", [*ROW_SETS[:3], SPLITS[0]], ids=str)
 def test_new_values_reach_every_part(composite):
     A = matrix()
     bound, packed = bound_of(A, composite)
@@ -256,9 +231,8 @@ def test_vector_product():
     np.testing.assert_array_equal(product(bound_of(A, composite)[0], x, A.shape[0], 2), A @ x)
 
 
-@pytest.mark.parametrize("composite", [SPLITS[0], FUSED], ids=str)
-def test_result_that_padding_spoils_is_reported(composite):
-    A = matrix()
+def test_result_that_padding_spoils_is_reported():
+    A, composite = matrix(), SPLITS[0]
     B = np.ones((A.shape[1], 16), np.float32)
     B[5] = np.inf
     C = np.empty((A.shape[0], 16), np.float32)
@@ -290,17 +264,15 @@ def sampled(bound: Any, A: Any, X: Any, Y: Any, n_threads: int) -> Any:
 @pytest.mark.parametrize("width", [1, 18, 64])
 @pytest.mark.parametrize("parts", SAMPLED_SPLITS, ids=lambda parts: str(parts[0].select))
 def test_sampled_parts_that_share_rows(parts, width):
-    """Check that windows and the number of threads do not change the bits of any entry."""
+    """Check that the number of threads does not change the bits of any entry."""
     A = matrix("float64")
     rng = np.random.default_rng(7)
     A.data[:] = rng.standard_normal(A.nnz)
     X, Y = (rng.standard_normal((n, width)) for n in A.shape)
-    results = []
-    for window in (0, 8, 64):
-        composite = Composite(parts=parts, window=window)
-        assert _native.composite_unsupported("sddmm", composite) is None
-        bound, _ = bound_of(A, composite)
-        results += [sampled(bound, A, X, Y, n_threads) for n_threads in (1, 2, 3)]
+    composite = Composite(parts=parts)
+    assert _native.composite_unsupported("sddmm", composite) is None
+    bound, _ = bound_of(A, composite)
+    results = [sampled(bound, A, X, Y, n_threads) for n_threads in (1, 2, 3)]
     assert all(one.tobytes() == results[0].tobytes() for one in results)
     rows = np.repeat(np.arange(A.shape[0]), np.diff(A.indptr))
     np.testing.assert_allclose(results[0], A.data * (X[rows] * Y[A.indices]).sum(axis=1), rtol=1e-12, atol=1e-12)
@@ -358,8 +330,6 @@ def test_invalid_composites_are_refused():
             Composite(parts=parts)
     with pytest.raises(ScheduleError, match="whole rows"):
         Composite(parts=(Part(Blocks(2, 2, 0.5), CSR), Part(Rows(3), CSR), Part(REST, CSR)))
-    with pytest.raises(ScheduleError, match="windows"):
-        Composite(parts=ROW_SETS[0].parts, window=8)
     for text in ("rows(3)(", "rows(a..)", "blocks(4,0.5)", "columns()", "stripes(3)", "row_list(5-2)"):
         with pytest.raises(ScheduleError):
             selection_of(text)
@@ -370,16 +340,11 @@ def test_invalid_composites_are_refused():
 def test_composites_without_a_kernel_are_refused():
     adding = Composite(parts=(Part(Blocks(4, 4, 0.5), BLOCKS), Part(REST, READY)))
     assert "add" in _native.composite_unsupported("matmul", adding)
-    odd = Composite(parts=SPLITS[0].parts, window=6)
-    assert "windows of 6" in _native.composite_unsupported("matmul", Composite(parts=FUSED.parts, window=6))
-    three = (FUSED.parts[0], Part(ColumnList((1,)), READY), FUSED.parts[1])
-    assert "two parts" in _native.composite_unsupported("matmul", Composite(parts=three, window=8))
     assert "2, 4, 8" in _native.supports("matmul", blocks_of(3, 3))
     for fields, why in (({"loop_order": ("i1", "k1", "k0", "i0")}, "loops"), ({"prefetch": 8}, "fetch")):
         assert why in _native.supports("matmul", dataclasses.replace(READY_PANELS, **fields))
     wide = dataclasses.replace(READY_PANELS, format=Format.parse("k1:U,i1:U,k0:C,i0:U | i=4,k=512"))
     assert "256" in _native.supports("matmul", wide)
-    assert "windows of 6" in _native.composite_unsupported("matmul", odd)
     assert _native.composite_unsupported("mttkrp", ROW_SETS[0])
     ready = SuperSchedule(operation="sddmm", implementation=RUNTIME)
     sampled = Composite(parts=(Part(Blocks(4, 4, 0.5), SAMPLED_BLOCKS), Part(REST, ready)))

@@ -10,13 +10,12 @@ import pytest
 import scipy.sparse as sp
 from autosparse._native import runtime_api
 from autosparse._native.kernels.composite import BoundSwept, is_swept
-from autosparse.tuner.hybrid.partitions import Partition
 from autosparse.tuner.hybrid.schedules import runtime
 
 from autosparse import _native
-from autosparse.core.composite import REST, Blocks, Composite, Part, Rows
+from autosparse.core.composite import REST, Composite, Part, Rows
 from autosparse.core.pattern import Pattern
-from autosparse.tuning.sweeps import PANEL, RESIDENT_READS, panels, resident_partition, resident_share, sweeps
+from autosparse.tuning.solvers.row_panels import PANEL, RESIDENT_READS, panels, resident_composites, resident_share
 from tests.native.test_composites import bound_of, product
 
 FOUR, EIGHT, ONE = (panels("matmul", n) for n in (4, 8, 1))
@@ -111,34 +110,6 @@ def test_tiles_of_B_are_chosen_by_reads_and_change_no_bit(dtype):
         assert product(bound_of(one, alone)[0], B, 2, 1)[0].tobytes() == every[row].tobytes()
 
 
-def proposed(A: Any, least: int, n_cols: int = 64) -> list[Composite]:
-    pattern = Pattern(*A.shape, A.indptr, A.indices)
-    return sweeps("matmul", pattern, Partition((Rows(least), REST), ("dense", "rest"), 0.9), n_cols)
-
-
-def test_rows_with_entries_in_most_panels_are_stored_in_panels():
-    """Check that rows with one entry in most panels are stored in panels too, and short rows by first column."""
-    rng = np.random.default_rng(0)
-    dense = rng.random((80, 4 * PANEL)) < 0.02
-    dense[:6] = True
-    dense[6:20] = rng.random((14, 4 * PANEL)) < 0.15
-    long, short = (
-        sp.csr_matrix(dense),
-        sp.csr_matrix(dense & (rng.random(dense.shape) < 0.1) | (dense.sum(1) > 99)[:, None]),
-    )
-    found = proposed(long, 65)
-    assert [part.schedule for part in found[0].parts] == [EIGHT, FOUR, ONE]
-    assert [one.parts[-1].schedule for one in proposed(short, 65)] == [AHEAD] * len(proposed(short, 65))
-    assert proposed(short, 65)
-    assert len(found) == len(set(found)) == 3
-    assert not proposed(long, 65, n_cols=1)
-    dense[2:] &= rng.random(dense[2:].shape) < 0.1
-    two = sp.csr_matrix(dense)
-    assert [one.parts[0].schedule for one in proposed(two, 1000)] == [ONE, FOUR]
-    blocks = Partition((Blocks(4, 4, 0.5), REST), ("blocks", "rest"), 0.9)
-    assert not sweeps("matmul", Pattern(*long.shape, long.indptr, long.indices), blocks, 64)
-
-
 def test_rows_of_a_few_entries_in_every_panel_are_a_part():
     """Check panels for rows that read B often enough to copy it; rows with more entries may form groups."""
     rng = np.random.default_rng(0)
@@ -147,14 +118,14 @@ def test_rows_of_a_few_entries_in_every_panel_are_a_part():
     dense[:2] = True
     A = sp.csr_matrix(dense)
     pattern = Pattern(*A.shape, A.indptr, A.indices)
-    (found,) = resident_partition(pattern, 64)
-    assert found.selections == (Rows(8), REST)
-    kinds = [[part.schedule for part in one.parts] for one in sweeps("matmul", pattern, found, 64)]
+    found = resident_composites("matmul", pattern, 64)
+    assert [part.select for part in found[0].parts] == [Rows(8), REST]
+    kinds = [[part.schedule for part in one.parts] for one in found]
     assert kinds == [[ONE, AHEAD], [FOUR, ONE, AHEAD], [ONE, AHEAD], [FOUR, ONE, AHEAD]]
     assert resident_share(pattern, 64) > 0.8
-    assert not resident_partition(pattern, 1)
+    assert not resident_composites("matmul", pattern, 1)
     few = sp.csr_matrix(dense[: 2 + RESIDENT_READS])
     assert resident_share(Pattern(*few.shape, few.indptr, few.indices), 64) == 0.0
     whole = sp.csr_matrix(dense[:90])
     assert resident_share(Pattern(*whole.shape, whole.indptr, whole.indices), 64) == 1.0
-    assert not resident_partition(Pattern(*whole.shape, whole.indptr, whole.indices), 64)
+    assert not resident_composites("matmul", Pattern(*whole.shape, whole.indptr, whole.indices), 64)

@@ -37,7 +37,7 @@ def test_an_edited_prior_changes_decisions_and_keeps_compiled_kernels(
     before = {name: identity.code_digest.__wrapped__(name) for name in identity.EMITTERS}
     narrow = dataclasses.replace(make_problem(), n_dense_cols=1, threads=1)
     plain = acceptance_ratio(narrow, is_learned=False)
-    caches = (priors._sets, priors.table, priors.number)
+    caches = (priors._sets, priors._set, priors.table, priors.number)
     monkeypatch.setattr(priors, "PRIORS", file)
     try:
         for cache in caches:
@@ -54,9 +54,10 @@ def test_an_edited_prior_changes_decisions_and_keeps_compiled_kernels(
 
 
 def test_every_value_has_its_origin() -> None:
-    files = [json.loads(file.read_text(encoding="utf-8"))["values"] for file in (priors.PRIORS, priors.POLICY)]
-    assert not set(files[0]) & set(files[1]), "a set belongs to one file"
-    sets = files[0] | files[1]
+    paths = (priors.FIRST_LOOK, priors.PRIORS, priors.POLICY)
+    files = [json.loads(file.read_text(encoding="utf-8"))["values"] for file in paths]
+    sets = {name: rows for file in files for name, rows in file.items()}
+    assert len(sets) == sum(map(len, files)), "a set belongs to one file"
     for name, rows in sets.items():
         for row, found in rows.items():
             assert {"value", "source", "machine", "date", "command"} <= set(found), f"{name}, {row}"

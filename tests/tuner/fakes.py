@@ -7,6 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from autosparse.tuner import Progress, Search
+from autosparse.tuner.search.loop import Runner, perform
+from autosparse.tuner.search.outcome import plan_of
+
+from autosparse.core.plan import Plan
 from autosparse.core.schedule import SuperSchedule
 from autosparse.core.solver import Choice, choice_of
 
@@ -131,3 +136,12 @@ class FakeFactory:
     def run_of(self, trial: object, turn: int = 0) -> Callable[[], object] | None:
         assert isinstance(trial, FakeTrial)
         return None if trial.failed else trial.run
+
+
+def tune(
+    search: Search, *, runner: Runner, budget_s: float, clock: Callable[[], float], progress: Progress | None = None
+) -> Plan:
+    """Run `search` for at most about `budget_s` seconds, and return its plan."""
+    start_s = clock()
+    perform(search.steps(), runner=runner, budget_s=budget_s, clock=clock, progress=progress)
+    return plan_of(search, tune_s=clock() - start_s)

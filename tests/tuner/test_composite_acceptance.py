@@ -2,39 +2,23 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from autosparse.tuner import tune
 from autosparse.tuner.hybrid.schedules import runtime
+from autosparse.tuner.search.outcome import plan_of
 
 from autosparse.config import Effort
 from autosparse.core.composite import REST, Composite, Part, Rows, Schedule
-from autosparse.tuning.confirmation import confirmed
-from tests.tuner.fakes import FakeClock, FakeFactory, FakeTrial
+from autosparse.tuning.confirmation import confirm
+from tests.tuner.fakes import FakeClock, FakeFactory, FakeTrial, tune
 from tests.tuner.test_tuner_search import make_problem, make_search
 
 SINGLE = runtime("matmul", "degree")
 COMPOSITE = Composite(parts=(Part(Rows(20), runtime("matmul")), Part(REST, SINGLE)))
 DEFAULT_S = 0.01
-
-
-@dataclasses.dataclass
-class GivenComposites:
-    """Divider that returns the given composites."""
-
-    found: tuple[Schedule, ...]
-    price_s: float = 0.0
-    is_late: bool = False
-
-    def __call__(self) -> tuple[Schedule, ...]:
-        return self.found
-
-    def has_time(self) -> bool:
-        return not self.is_late
 
 
 def searched(
@@ -53,8 +37,14 @@ def searched(
 
     factory.change = change
     search = make_search(factory, make_problem(), effort=Effort.MEASURE)
-    search.divide, search.always = GivenComposites(found), always
+    search.always = (*found, *always)
     return search, tune(search, runner=factory.run_of, budget_s=1e6, clock=clock), clock
+
+
+def confirmed(context: Any, search: Any, *, limit_s: float, clock: FakeClock) -> Any:
+    """Return the plan after the final race."""
+    confirm(context, search, limit_s=limit_s, clock=clock)
+    return plan_of(search, tune_s=0.0)
 
 
 def served_by(clock: FakeClock, fresh: dict[Any, float], named: dict[Any, float]) -> Any:
@@ -86,7 +76,7 @@ def test_composite_must_win_the_last_race(in_search, fresh, named, chosen):
     search, found, clock = searched(dict(zip(order, in_search, strict=True)))
     assert found.schedule == min(order, key=lambda one: in_search[order.index(one)])
     context = served_by(clock, *(dict(zip(order, times, strict=True)) for times in (fresh, named)))
-    plan = confirmed(context, search, found, limit_s=1.0, clock=clock)
+    plan = confirmed(context, search, limit_s=1.0, clock=clock)
     if found.schedule == SINGLE and chosen == COMPOSITE:
         chosen = SINGLE if fresh[1] <= 0.96 else None  # it was beaten before, so it does not return
     assert plan.schedule == chosen
@@ -97,8 +87,8 @@ def test_composite_must_win_the_last_race(in_search, fresh, named, chosen):
 @pytest.mark.parametrize(("composite", "chosen"), [(0.7, COMPOSITE), (0.79, SINGLE)])
 def test_without_room_for_both_the_races_of_the_search_decide(composite, chosen):
     times = {COMPOSITE: composite, SINGLE: 0.8}
-    search, found, clock = searched(times, room=1)
-    assert confirmed(served_by(clock, times, times), search, found, limit_s=1.0, clock=clock).schedule == chosen
+    search, _, clock = searched(times, room=1)
+    assert confirmed(served_by(clock, times, times), search, limit_s=1.0, clock=clock).schedule == chosen
 
 
 OTHER = runtime("matmul", "first")
@@ -113,7 +103,7 @@ def test_a_close_loser_may_win_where_products_are_run(other, limit_s, chosen):
     search, found, clock = searched({SINGLE: 0.8, OTHER: 0.82}, found=(), always=(SINGLE, OTHER))
     assert found.schedule == SINGLE
     times = {SINGLE: 0.8, OTHER: other}
-    plan = confirmed(served_by(clock, times, times), search, found, limit_s=limit_s, clock=clock)
+    plan = confirmed(served_by(clock, times, times), search, limit_s=limit_s, clock=clock)
     assert plan.schedule == chosen
     assert all(one.packed == (one is search.incumbent) for one in search.trials)
 
@@ -127,7 +117,7 @@ def test_a_composite_that_lost_by_little_may_win_where_products_are_run(composit
     search, found, clock = searched({SINGLE: 0.8, COMPOSITE: 0.82})
     assert found.schedule == SINGLE
     times = {SINGLE: 0.8, COMPOSITE: composite}
-    plan = confirmed(served_by(clock, times, times), search, found, limit_s=limit_s, clock=clock)
+    plan = confirmed(served_by(clock, times, times), search, limit_s=limit_s, clock=clock)
     assert plan.schedule == chosen
     assert all(one.packed == (one is search.incumbent) for one in search.trials)
 
@@ -141,15 +131,15 @@ def test_a_composite_that_lost_to_another_by_little_races_as_well(second, limit_
     search, found, clock = searched(in_search, room=3, found=(COMPOSITE, ANOTHER), always=(SINGLE,))
     assert found.schedule == COMPOSITE
     times = {SINGLE: 0.9, COMPOSITE: 0.7, ANOTHER: second}
-    plan = confirmed(served_by(clock, times, times), search, found, limit_s=limit_s, clock=clock)
+    plan = confirmed(served_by(clock, times, times), search, limit_s=limit_s, clock=clock)
     assert plan.schedule == chosen
     assert all(one.packed == (one is search.incumbent) for one in search.trials)
 
 
 @pytest.mark.parametrize("fresh", [0.6, 0.9])
 def test_the_recorded_ratio_is_the_worst_of_all_call_variants(fresh):
-    search, found, clock = searched({SINGLE: 0.8}, found=(), always=(SINGLE,))
-    plan = confirmed(served_by(clock, {SINGLE: fresh}, {SINGLE: 0.7}), search, found, limit_s=10.0, clock=clock)
+    search, _, clock = searched({SINGLE: 0.8}, found=(), always=(SINGLE,))
+    plan = confirmed(served_by(clock, {SINGLE: fresh}, {SINGLE: 0.7}), search, limit_s=10.0, clock=clock)
     assert plan.measured_s / plan.default_s == pytest.approx(max(fresh, 0.7))
 
 
@@ -158,7 +148,7 @@ def test_memory_freed_by_a_loser_admits_a_candidate(other, chosen):
     search, found, clock = searched({SINGLE: 0.8, OTHER: 0.82}, room=1, found=(), always=(SINGLE, OTHER))
     assert found.schedule == SINGLE
     times = {SINGLE: 1.1, OTHER: other}
-    plan = confirmed(served_by(clock, times, times), search, found, limit_s=10.0, clock=clock)
+    plan = confirmed(served_by(clock, times, times), search, limit_s=10.0, clock=clock)
     assert plan.schedule == chosen
     assert all(one.packed == (one is search.incumbent) for one in search.trials)
 
@@ -184,21 +174,7 @@ def test_entrants_of_a_round_meet_the_same_memory():
         return factory.run_of(trial)
 
     search = make_search(factory, make_problem())
-    search.divide = GivenComposites((COMPOSITE,))
+    search.always = (COMPOSITE,)
     rounds = search.style.rule.max_rounds
     tune(search, runner=spy, budget_s=1e6, clock=clock)
     assert turns[: 2 * rounds] == [turn for turn in range(rounds) for _ in range(2)]
-
-
-@pytest.mark.parametrize("is_late", [False, True])
-def test_composites_race_while_their_share_of_the_budget_lasts(is_late: bool) -> None:
-    clock = FakeClock()
-    factory = FakeFactory(clock, lambda schedule: DEFAULT_S)
-    found = tuple(Composite(parts=(Part(Rows(20 + at), runtime("matmul")), Part(REST, SINGLE))) for at in range(3))
-    search = make_search(factory, make_problem())
-    search.divide = GivenComposites((found[0], SINGLE, *found[1:]), is_late=is_late)
-    tune(search, runner=factory.run_of, budget_s=1e6, clock=clock)
-    raced = [one.schedule for one in search.trials]
-    assert raced[:2] == [found[0], SINGLE]  # the first one, and the single format that it must beat
-    assert [one for one in raced if isinstance(one, Composite)] == list(found[:1] if is_late else found)
-    assert len(raced) > 5  # the rest of the budget is for single formats

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from autosparse.tuner import Search, tune
+from autosparse.tuner import Search
 from autosparse.tuner.analytic import residuals
 from autosparse.tuner.analytic.matmul import Proposal
 from autosparse.tuner.analytic.residuals import next_best
@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from autosparse.config import Effort
 from autosparse.core.schedule import SuperSchedule
-from tests.tuner.fakes import FakeClock, FakeFactory, FakeTrial
+from tests.tuner.fakes import FakeClock, FakeFactory, FakeTrial, tune
 from tests.tuner.test_tuner_search import FlatModel, make_problem, make_search
 
 

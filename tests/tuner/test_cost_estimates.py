@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from autosparse.tuner.search.cost_estimates import CostEstimates
 
-from autosparse.tuning.memory.sizes import LARGE_ENTRIES, sized
+from autosparse.tuning.trials.operand_adapter import LARGE_ENTRIES, sized
 
 
 def test_an_outlier_does_not_change_the_cost_estimate():

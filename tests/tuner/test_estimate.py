@@ -7,14 +7,13 @@ import itertools
 from collections.abc import Sequence
 
 import pytest
-from autosparse.tuner import tune
 from autosparse.tuner.analytic.matmul import Proposal
 from autosparse.tuner.search.search import MAX_REFUSED
 from autosparse.tuner.space import families as space
 
 from autosparse.config import Effort
 from autosparse.core.schedule import RUNTIME, SuperSchedule
-from tests.tuner.fakes import FakeClock, FakeFactory, FakeTrial
+from tests.tuner.fakes import FakeClock, FakeFactory, FakeTrial, tune
 from tests.tuner.test_tuner_search import FlatModel, any_schedule, few_schedules, make_problem, make_search
 
 

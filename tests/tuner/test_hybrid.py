@@ -11,7 +11,6 @@ import scipy.sparse as sp
 from autosparse.tuner.hybrid import partitions as partitions_module
 from autosparse.tuner.hybrid.costs import CSR, REFERENCE, Operator
 from autosparse.tuner.hybrid.partitions import partitions, sample_of
-from autosparse.tuner.hybrid.schedules import tried
 from autosparse.tuner.hybrid.tiles import block_operators
 from autosparse.tuner.research.hybrid import primitives
 from autosparse.tuner.research.hybrid.greedy import GreedyOptions, plan_tiles
@@ -19,7 +18,6 @@ from autosparse.tuner.research.hybrid.greedy import GreedyOptions, plan_tiles
 from autosparse import _native
 from autosparse.core.composite import REST, Blocks, Rows
 from autosparse.core.pattern import Pattern
-from autosparse.ops import OPS
 from tests.tuner.tile_optimum import optimal_cost, single_cost
 
 GROUP_ROWS = math.lcm(*(r for r, _ in partitions_module.BLOCK_SHAPES))
@@ -226,14 +224,6 @@ def test_two_dense_rows_are_a_part():
 def test_uniform_matrices_are_not_divided():
     pattern = pattern_of(np.random.default_rng(0).random((300, 300)) < 0.03)
     assert partitions(pattern, 256, _native.block_fill) == []
-
-
-@pytest.mark.parametrize("operation", [name for name, row in OPS.items() if row.tuning.parts])
-@pytest.mark.parametrize("n_columns", [1, 8, 32, 100, 256])
-def test_tried_schedules_have_kernels(operation, n_columns):
-    for kind in ("dense", "long", "blocks", "rest", "adds"):
-        for made in tried(operation)(kind, Blocks(4, 4, 0.5), n_columns):
-            assert _native.supports(operation, made) is None, (kind, made)
 
 
 def test_long_rows_are_found_for_any_first_cut():

@@ -7,7 +7,6 @@ import math
 
 import numpy as np
 import pytest
-from autosparse.tuner import tune
 from autosparse.tuner.learned.training_domain import STATISTICS, TrainingDomain
 from autosparse.tuner.research.training.data import FEWEST_KNOWN, measured_domain
 from autosparse.tuner.search.acceptance import acceptance_ratio
@@ -16,7 +15,7 @@ from autosparse.config import Effort
 from autosparse.core.pattern import Pattern
 from autosparse.core.problem import Problem
 from autosparse.targets import priors
-from tests.tuner.fakes import FakeClock, FakeFactory
+from tests.tuner.fakes import FakeClock, FakeFactory, tune
 from tests.tuner.test_tuner_search import FlatModel, make_problem, make_search
 
 TRAINED = {"dtype": "float32", "n_dense_cols": 32, "threads": 2, "machine": {"isa": "avx512"}}

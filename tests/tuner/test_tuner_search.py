@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 import scipy.sparse
-from autosparse.tuner import Search, tune
+from autosparse.tuner import Search
 from autosparse.tuner.search.cost_estimates import DEFAULT_RATES_S, CostEstimates, RunningMean
 from autosparse.tuner.search.outcome import plan_of
 from autosparse.tuner.search.search import BLOCKING, LIVE, SearchStyle
@@ -24,7 +24,7 @@ from autosparse.core.pattern import Pattern
 from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
 from autosparse.core.target import Target
-from tests.tuner.fakes import FakeClock, FakeFactory, FakeTrial, Noise
+from tests.tuner.fakes import FakeClock, FakeFactory, FakeTrial, Noise, tune
 
 TARGET = Target(
     cpu="test", machine="x86_64", isa="avx2", n_cores=2, l1_bytes=32 << 10, l2_bytes=1 << 20, l3_bytes=32 << 20

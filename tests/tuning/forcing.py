@@ -105,7 +105,7 @@ def slow_others(monkeypatch: Any) -> None:
 
     Nothing is compiled, so that searches end before the limit of time on a busy machine.
     """
-    from autosparse.tuning.solvers import candidates
+    from autosparse.tuning.solvers import candidates, row_panels
     from autosparse.tuning.trials import context as contexts
     from autosparse.tuning.trials.solver_trial import SolverTrial
 
@@ -114,7 +114,8 @@ def slow_others(monkeypatch: Any) -> None:
     )
     monkeypatch.setattr(candidates, "BLOCKING", no_others)
     monkeypatch.setattr(candidates, "proposer_of", lambda context, live: None)
-    monkeypatch.setattr(candidates, "_always", lambda context, live: [])
+    monkeypatch.setattr(candidates, "_in_place", lambda context, live: [])
+    monkeypatch.setattr(row_panels, "of_the_runtime", lambda context, effort, known: [])
     runner, served = contexts.TuningContext.runner, contexts.TuningContext.served
 
     def slow(run: Any, trial: Any) -> Any:

@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 from autosparse.core.schedule import SuperSchedule
 from autosparse.core.solver import DEFAULT, choice_of
 from autosparse.dispatch import state
+from autosparse.dispatch.accounts import MAX_ADVANCE, advance_share
 from autosparse.ops import OPS
 from autosparse.tuning import amortization, session
 from autosparse.tuning.amortization import Outlook, TuningAccount
-from autosparse.tuning.memory.sizes import LARGE_ENTRIES
+from autosparse.tuning.trials.operand_adapter import LARGE_ENTRIES
 
 seconds = st.floats(1e-7, 1e3)
 accounts = st.builds(
@@ -174,7 +175,7 @@ def test_ski_rental_total_is_bounded_whatever_tuning_brings(
     gain = max(0.0, true_gain)
     account, outlook = TuningAccount(), Outlook(overhead=overhead, gain=0.1, default_s=default_s)
     queue, tuned = list(cost_estimates), False
-    share = overhead * (1 + amortization.advance_share(outlook.gain) if in_advance else 1)
+    share = overhead * (1 + advance_share(outlook.gain) if in_advance else 1)
     for _ in range(n_runs):
         run_s = default_s * (1 - gain) if tuned else default_s
         account = dataclasses.replace(
@@ -214,8 +215,8 @@ def test_at_no_number_of_products_is_the_total_above_the_bound(gain: float, pric
 
 
 def test_the_advance_on_loading_modules_is_less_than_that_on_steps() -> None:
-    assert amortization.advance_share(OPS["matmul"].tuning.measured_gain(1)) > state.FIRST_IMPORT_ADVANCE
-    assert amortization.advance_share(OPS["matmul"].tuning.measured_gain(1)) == amortization.MAX_ADVANCE
+    assert advance_share(OPS["matmul"].tuning.measured_gain(1)) > state.FIRST_IMPORT_ADVANCE
+    assert advance_share(OPS["matmul"].tuning.measured_gain(1)) == MAX_ADVANCE
 
 
 def test_break_even_examples() -> None:

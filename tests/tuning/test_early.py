@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 import scipy.sparse as sps
 from autosparse._native import runtime_api
+from autosparse._native.kernels.slice_names import Slices
 from autosparse.tuner.search.race import Race, RaceRule
 from hypothesis import given
 from hypothesis import strategies as st
 
 import autosparse as asp
-from autosparse.core.solver import choice_of
 from autosparse.core.target import Target
 from autosparse.dispatch import first_look, state
 from autosparse.dispatch.expectations import Expected, tell
@@ -24,6 +24,7 @@ from autosparse.isa import ISAS
 from autosparse.tuning.memory import early, row_padding
 from autosparse.tuning.setup import context_of, live_tuner_of
 from autosparse.tuning.solvers import candidates
+from autosparse.tuning.trials.kernel_trial import KernelTrial
 from tests.tuning.forcing import state_of
 
 OVERHEAD = asp.get_options().overhead
@@ -46,7 +47,7 @@ class Candidate:
 
     def __init__(self) -> None:
         self.ready, self.n_dropped, self.service = True, 0, None
-        self.schedule = SimpleNamespace(to_json=lambda: "{}")
+        self.slices, self.expand = Slices(8), lambda: None
 
     def drop(self) -> None:
         self.ready, self.n_dropped = False, self.n_dropped + 1
@@ -55,7 +56,6 @@ class Candidate:
 def begun(found: DispatchState, monkeypatch: pytest.MonkeyPatch, *, cost_s: float = 0.0) -> tuple[Any, Candidate]:
     """Return a race that has prepared a candidate in `cost_s` seconds, and the candidate."""
     clock, trial = SimpleNamespace(now_s=0.0), Candidate()
-    monkeypatch.setattr(early.Service, "of", lambda *_: None)
     race = early.EarlyRace(lambda: clock.now_s)
     monkeypatch.setattr(race, "_ready", lambda *_: trial)
     clock.now_s = cost_s
@@ -97,6 +97,25 @@ def test_a_slower_kernel_leaves_sooner_the_slower_it_is(ratio, most, monkeypatch
     assert trial.n_dropped == 1
     excess_s = max(0.0, ratio - 1.0) * 4e-5 * found.n_tuned
     assert race.spent_s >= 0.9 * excess_s, "its excess counts as tuning"
+
+
+@pytest.mark.parametrize("later", [0.7, 1.3])
+def test_a_winner_races_once_more(later: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = make_state()
+    race, trial = begun(found, monkeypatch)
+    products(found, race, trial, n=1000, default_s=4e-5, mine_s=2e-5)
+    assert race.is_won
+    race.check(found)
+    assert not race.is_racing, "it is not due"
+    found.count(int(race.check_ns), is_tuned=True)
+    monkeypatch.setattr(early, "SliceTrial", Candidate)
+    race.check(found)
+    assert race.is_racing
+    assert products(found, race, trial, n=1000, default_s=4e-5, mine_s=later * 4e-5) <= 25
+    assert race.is_won is (later < 1.0)
+    assert (found.serving is trial) is (found.recalled is trial) is race.is_won
+    assert trial.n_dropped == (later > 1.0)
+    assert race.check_ns == np.inf, "one check is enough"
 
 
 @given(st.lists(st.floats(0.97, 1.03), min_size=early.MAX_ROUNDS, max_size=early.MAX_ROUNDS))
@@ -161,11 +180,28 @@ def test_at_no_number_of_products_is_the_total_above_the_bound(default_s, nnz, r
         if race is None and found.product_ns >= first_look.early_look_ns(found, operand):
             spent_s = first_look.EARLY_S + nnz * first_look.EARLY_ENTRY_S
             race = early.EarlyRace()
-            race.spent_s, race.schedule, race.is_won, race.ratio = spent_s, "", is_won, ratio if is_won else 1.0  # type: ignore[assignment]
+            race.spent_s, race.has_candidate, race.is_won, race.ratio = spent_s, True, is_won, ratio if is_won else 1.0
             found.early, tuning_s = race, spent_s
         elif race is not None and not is_loaded and found.product_ns >= first_look._tuning_look_ns(found):
             is_loaded, tuning_s = True, tuning_s + first_look.FIRST_SEARCH_S
         assert found.product_ns * 1e-9 + tuning_s <= 1.2 * done * default_s * (1 + 1e-6) + 1e-8 * done
+
+
+@given(
+    default_s=st.floats(1e-5, 1e-2), nnz=st.integers(first_look.EARLY_ENTRIES[0], first_look.EARLY_ENTRIES[1] - 1),
+    ratio=st.floats(1.05, 5.0),
+)  # fmt: skip
+def test_a_search_after_a_won_race_leaves_products_ahead(default_s: float, nnz: int, ratio: float) -> None:
+    """Check that the total is that of untuned products at most when the modules of a search are due."""
+    found, race = make_state(), early.EarlyRace()
+    race.spent_s, race.has_candidate, race.is_won, race.ratio = 0.05 + nnz * 1e-8, True, True, ratio
+    found.early = race
+    found.count(round(first_look.early_look_ns(make_state(), operand_of(nnz))), is_tuned=False)
+    due_ns = first_look._tuning_look_ns(found)
+    assert due_ns > found.product_ns
+    found.count(round(due_ns - found.product_ns), is_tuned=True)
+    assert first_look._tuning_look_ns(found) <= found.product_ns * (1 + 1e-9), "the time does not move"
+    assert race.saved_s(found.tuned_ns) >= (race.spent_s + first_look.LATER_SEARCH_S) * (1 - 1e-6)
 
 
 def test_a_loop_races_early_and_the_next_one_of_its_process_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -184,6 +220,20 @@ def test_a_solve_allows_no_advance_and_earlier_solves_do() -> None:
     assert first_look.early_look_ns(found, operand) == pytest.approx(alone_ns)
     found.expected = Expected(n_calls=10**6, n_certain=10**6)
     assert first_look.early_look_ns(found, operand) == 0.0, "a long solve pays for it at once"
+
+
+def test_short_solves_of_one_matrix_race_soon() -> None:
+    """Check by a scripted clock that a thousand solves of 20 products of 0.1 ms race within the first 40."""
+    found, operand, n_before = make_state(), operand_of(200_000), 0
+    for n_solves in range(1000):
+        for done in range(20):
+            found.expected = Expected(n_calls=2 * n_before + 20, n_certain=n_before + done + 1, n_past=n_before)
+            found.count(100_000, is_tuned=False)
+            if found.product_ns >= first_look.early_look_ns(found, operand):
+                assert 1 <= n_solves <= 40, "no advance on the first solve"
+                return
+        n_before += 20
+    pytest.fail("no race")
 
 
 def test_the_end_of_a_solve_lets_the_next_one_consider_a_race() -> None:
@@ -225,20 +275,23 @@ def test_the_candidate_follows_from_the_lengths_of_rows() -> None:
     even, mixed = np.full(4096, 5), rng.integers(2, 12, 4096)
     few_long = np.where(np.arange(4096) % 64 == 0, 110, 3)
     skewed = np.where(rng.random(4096) < 0.01, 3000, 3)
-    shapes = (even, mixed, few_long, skewed)
-    chosen = [early.candidate(indptr_of(one), 8, "avx512", has_few_values=False) for one in shapes]
-    found = [(one.format.split("i"), one.format.sigma) if one is not None else None for one in chosen]
-    assert found == [(8, 1), (16, row_padding.WINDOW), (8, row_padding.WINDOW), None]
-    few = early.candidate(indptr_of(even), 8, "avx512", has_few_values=True)
-    assert few is early.HIGH_SLICES
+    graph = np.where(rng.random(1 << 15) < 0.01, 300, 3)
+    shapes = (even, mixed, few_long, skewed, graph)
+    found = [row_padding.slices(indptr_of(one), 8) for one in shapes]
+    assert found == [(8, 1), (16, row_padding.WINDOW), (8, row_padding.WINDOW), None, (8, row_padding.WIDE_WINDOW)]
+    exact = early.candidate((8, 1), rng.standard_normal(4096), "avx512")
+    assert (exact.rows, exact.is_encoded) == (8, False)
+    assert early.candidate((8, 1), np.ones(4096), "avx512").is_encoded
+    assert not early.candidate((8, 1), np.ones(4096), "avx2").is_encoded, "no permutation reads a table of 16"
+    assert not early.candidate((8, 512), np.ones(4096), "avx512").is_encoded
 
 
-@pytest.mark.parametrize("is_sorted", [False, True])
-def test_padding_is_that_of_the_slices(is_sorted: bool) -> None:
-    lengths = np.random.default_rng(1).integers(0, 9, 4 * row_padding.WINDOW)
-    found = row_padding.padding(lengths, 16, is_sorted=is_sorted)
-    windows = lengths.reshape(-1, row_padding.WINDOW)
-    ordered = np.sort(windows, axis=1) if is_sorted else windows
+@pytest.mark.parametrize("window", [1, row_padding.WINDOW, row_padding.WIDE_WINDOW])
+def test_padding_is_that_of_the_slices(window: int) -> None:
+    lengths = np.random.default_rng(1).integers(0, 9, 2 * row_padding.WIDE_WINDOW)
+    found = row_padding.padding(lengths, 16, window)
+    windows = lengths.reshape(-1, window)
+    ordered = np.sort(windows, axis=1)
     cells = sum(16 * int(one.max()) for one in ordered.reshape(-1, 16))
     assert found == pytest.approx(cells / lengths.sum())
 
@@ -265,6 +318,7 @@ def test_products_are_right_during_the_race_and_after_it(dtype, is_faster, monke
     monkeypatch.setattr(first_look, "early_look_ns", lambda found, operand: 0 if found.early is None else 1e18)
     monkeypatch.setattr(state, "tuning_look_ns", lambda *_: 1e18)
     monkeypatch.setattr(early, "verdict", lambda pairs: is_faster if len(pairs) == 3 else None)
+    monkeypatch.setattr(early, "CHECK_AFTER", 1e9)
     rng = np.random.default_rng(2)
     m = sps.diags_array(rng.standard_normal((5, 9000)), offsets=(-90, -1, 0, 1, 90), shape=(9000, 9000))
     m, x = sps.csr_array(m, dtype=dtype), rng.standard_normal(9000).astype(dtype)
@@ -274,7 +328,7 @@ def test_products_are_right_during_the_race_and_after_it(dtype, is_faster, monke
     for _ in range(20):
         np.testing.assert_allclose(A @ x, wanted, rtol=1e-4, atol=1e-5)
     race: Any = found.early
-    assert race.schedule is not None
+    assert race.has_candidate
     assert race.is_won is is_faster
     assert (found.serving is not None) is is_faster
     if is_faster:
@@ -310,6 +364,7 @@ def test_a_search_begins_with_the_winner(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(first_look, "early_look_ns", lambda found, operand: 0 if found.early is None else 1e18)
     monkeypatch.setattr(state, "tuning_look_ns", lambda *_: 1e18)
     monkeypatch.setattr(early, "verdict", lambda pairs: True if len(pairs) == 3 else None)
+    monkeypatch.setattr(early, "CHECK_AFTER", 1e9)
     m = sps.csr_array(sps.diags_array(np.ones((5, 9000)), offsets=(-90, -1, 0, 1, 90), shape=(9000, 9000)))
     m.data[:] = np.random.default_rng(3).standard_normal(m.nnz)
     A, x = asp.csr(m, copy=True), np.ones(9000)
@@ -325,7 +380,8 @@ def test_a_search_begins_with_the_winner(monkeypatch: pytest.MonkeyPatch) -> Non
     session.context = context_of(A._cell, found)
     search = candidates.search_for(session.context, effort=found.options.effort, live=True)
     session._begin_with_winner(session.context, search)
-    assert search.incumbent.choice == choice_of(race.schedule)
+    assert isinstance(found.recalled, KernelTrial)
+    assert search.incumbent.choice == found.recalled.choice
     assert search.tried(search.incumbent.choice)
     assert search.measured_s[search.incumbent.choice] == pytest.approx(race.default_s / race.ratio)
     assert A._cell.dispatcher.packed_copies.n_bytes == n_packed

@@ -26,9 +26,9 @@ ROOT: Final = Path(asp.__file__).resolve().parent.parent
 DECIDING: Final = ("autosparse/tuning/", "tuner/search/", "autosparse/core/plan.py", "autosparse/ops/registry.py")
 """Folders and files of the planner."""
 OWN: Final = ("autosparse/tuning/trials/", "autosparse/tuning/learned.py", "autosparse/tuning/solvers/mkl.py",
-              "autosparse/tuning/solvers/dense_rows.py")  # fmt: skip
+              "autosparse/tuning/solvers/dense_rows.py", "autosparse/tuning/solvers/row_panels.py")  # fmt: skip
 """Among these, files that are not counted: packing, timing and comparison of kernels, cost models, solvers."""
-MAX_FUNCTIONS: Final = 87
+MAX_FUNCTIONS: Final = 80
 """Maximum number of distinct functions of the planner; lower it when the count falls. The aim is 45."""
 MAX_LINES: Final = 40
 

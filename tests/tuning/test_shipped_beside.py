@@ -1,4 +1,4 @@
-"""Tests that live tuning tries precompiled kernels that no statistics rank, only for dictionary-encoded values."""
+"""Tests that tuning tries precompiled kernels that no model ranks first, where they suit the matrix."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from autosparse._native.kernels.shipped_specs import HIGH_SLICES
 import autosparse as asp
 from autosparse.config import Effort
 from autosparse.core.formats import DICTIONARY
+from autosparse.core.schedule import SuperSchedule
+from autosparse.isa import ISAS
 from autosparse.tuning.setup import context_of
 from autosparse.tuning.solvers import candidates
 from tests.tuning.forcing import state_of
@@ -27,3 +29,22 @@ def test_high_slices_are_tried_where_values_are_numbered(n_values):
     is_tried = context.problem.storage == DICTIONARY and context.is_built(HIGH_SLICES)
     assert (HIGH_SLICES in search.shipped) == is_tried
     assert n_values == 2 or not search.shipped
+
+
+@pytest.mark.parametrize("has_shared_rows", [True, False])
+@pytest.mark.parametrize("has_compiler", [True, False])
+@pytest.mark.parametrize("columns", [1, 4, 8, 32])
+def test_kernels_for_rows_that_share_entries_race_without_a_compiler(columns, has_compiler, has_shared_rows):
+    rng = np.random.default_rng(1)
+    blocks = sps.random_array((700, 700), density=0.01, format="csr", rng=rng)
+    m = sps.kron(blocks, np.ones((3, 3)), format="csr") if has_shared_rows else sps.random_array(
+        (2100, 2100), density=0.01, format="csr", rng=rng
+    )  # fmt: skip
+    A = asp.csr(m.astype("float32"), copy=True)
+    with asp.options(compiler=None if has_compiler else "no-such-compiler"):
+        context = context_of(A._cell, state_of(A, columns))
+        search = candidates.search_for(context, effort=Effort.MEASURE, live=True)
+        tiles = {one.dense_split("j") for one in search.always if isinstance(one, SuperSchedule)} - {0}
+        are_there = ISAS[context.problem.target.isa].is_shipped and has_shared_rows and context.compiler_id() == "none"
+        assert tiles == ({8 if columns < 32 else 32} if are_there and columns >= 8 else set())
+        assert all(context.is_built(one) for one in search.always if isinstance(one, SuperSchedule))

@@ -19,12 +19,13 @@ from autosparse.tuner.space import spaces
 
 import autosparse
 from autosparse.calibration.collection import context_for
+from autosparse.config import Effort
 from autosparse.core.formats import Format
 from autosparse.core.schedule import SuperSchedule
 from autosparse.core.solver import DEFAULT
 from autosparse.dispatch import fast_path
 from autosparse.dispatch.calls import MatmulCall
-from autosparse.tuning.solvers import candidates
+from autosparse.tuning.solvers import row_panels
 from autosparse.tuning.trials import comparison, kernel_trial, specs
 from autosparse.tuning.trials import context as contexts
 from autosparse.tuning.trials.iterations import n_iterations
@@ -213,7 +214,7 @@ def test_entrants_that_always_race_have_kernels(index_dtype) -> None:
     plain.indices, plain.indptr = plain.indices.astype(index_dtype), plain.indptr.astype(index_dtype)
     A = autosparse.csr(plain)
     assert A.indices.dtype == index_dtype
-    always = candidates._always(test_comparison.context_for(A._cell, 32), live=False)
+    always = row_panels.of_the_runtime(test_comparison.context_for(A._cell, 32), effort=Effort.MEASURE, known=None)
     assert sum(bool(one.format.rows) for one in always) == (2 if index_dtype is np.int32 else 0)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

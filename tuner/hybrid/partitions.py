@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from autosparse.core.composite import REST, Blocks, Rows, Selection
 from autosparse.core.pattern import Pattern
 from autosparse.core.values import dataclass
+from autosparse.targets.priors import number
 
 Array = NDArray[Any]  # numbers of entries
 
@@ -26,7 +27,7 @@ FillOf = Callable[[Pattern, int, int], Array]
 MIN_NNZ: Final = 50_000
 """Minimum number of entries for automatic partitions; products of smaller matrices are too short."""
 MIN_COLUMNS: Final = 8
-WORTH: Final = 0.97
+WORTH: Final = number("composites", "worth of a partition")
 """Maximum predicted time relative to a single format for which a partition is measured."""
 MAX_OF_A_KIND: Final = 2
 SAMPLED_ENTRIES: Final = 100_000
@@ -34,11 +35,10 @@ SAMPLED_ENTRIES: Final = 100_000
 BLOCK_SHAPES: Final = (*((r, c) for r in (2, 4, 8) for c in (2, 4, 8)), (3, 3))
 FILLS: Final = (0.5, 0.7, 0.8, 1.0)
 CUTS: Final = (8, 16, 32, 64)
-MIN_SHARE: Final = 0.1
+MIN_SHARE: Final = number("composites", "least share of a part")
 """Minimum fraction of the entries in each part."""
 DENSE: Final = 1 / 16
 """Density from which a row counts as dense, so that neighbouring rows read the same rows of B."""
-WINDOW: Final = 128
 
 DEFAULT_COSTS: Final = PrimitiveCosts(
     {
@@ -60,7 +60,6 @@ class Partition:
     selections: tuple[Selection, ...]
     kinds: tuple[str, ...]
     predicted_ratio: float
-    window: int = 0
 
     def __str__(self) -> str:
         return " + ".join(map(str, self.selections))
@@ -148,7 +147,7 @@ def _by_blocks(
             blocks = n_tiles * costs.tile(Operator("block", r, c), 1)
             further = costs.further_row * pattern.n_rows / pattern.nnz
             ratio = (blocks + (1.0 - share) * csr + further) / csr
-            found.append(Partition((Blocks(r, c, tau), REST), ("blocks", "rest"), ratio, WINDOW))
+            found.append(Partition((Blocks(r, c, tau), REST), ("blocks", "rest"), ratio))
     kept: list[Partition] = []
     for one in sorted(found, key=lambda one: one.predicted_ratio):
         known = {(block.r, block.c) for kept_one in kept for block in kept_one.selections if isinstance(block, Blocks)}

@@ -1,4 +1,4 @@
-"""Perform the steps of a search, at once within a budget (`tune`) or one by one (`StepLoop`).
+"""Perform the steps of a search, at once within a budget (`perform`) or one by one (`StepLoop`).
 
 A generator yields steps (`Search.steps`, `autosparse.tuning.session`) and is sent the seconds of each.
 `autosparse.tuning.live` performs a step after a product once earlier products have paid for it.
@@ -12,13 +12,11 @@ from collections.abc import Callable, Generator
 from contextlib import closing
 from typing import Any, Final, Protocol
 
-from autosparse.tuner.search.outcome import plan_of
 from autosparse.tuner.search.race import timed_s
-from autosparse.tuner.search.search import Search
-from autosparse.tuner.search.trial import Pause, Sample, Step, Steps, Trial, Work, name_of
+from autosparse.tuner.search.trial import Pause, Sample, Step, Steps, Trial, Work
 
-from autosparse.core.plan import Plan
 from autosparse.core.solver import Choice
+from autosparse.core.values import dataclass
 
 Progress = Callable[[float, str], None]  # (share of the budget used, current activity)
 Observe = Callable[[Work, float], None]  # (performed work, seconds)
@@ -28,14 +26,12 @@ START: Final = Pause(n_calls=0)
 """Pending step of a loop that has not begun; its answer starts the generator."""
 
 
+@dataclass(slots=True, eq=False)
 class StepLoop:
     """Runner of the steps that a generator yields: `pending` is the next one. The first answer starts the generator."""
 
-    __slots__ = ("pending", "steps")
-
-    def __init__(self, steps: Steps) -> None:
-        self.steps = steps
-        self.pending: Step | None = START
+    steps: Steps
+    pending: Step | None = START
 
     def answer(self, seconds: float | None) -> None:
         """Send the seconds of the pending step to the generator and receive the next step."""
@@ -68,6 +64,7 @@ def perform(
 ) -> Any:  # fmt: skip
     """Perform `steps` in a row until none is left or about `budget_s` seconds have passed, then close the generator.
 
+    KeyboardInterrupt propagates after the steps were closed: a search then drops all packed copies but the incumbent's.
     Return the generator's result; None if the budget ended it. A step whose expected cost exceeds the remaining time
     ends it, unless the step is optional, in which case it is skipped.
     """
@@ -85,7 +82,9 @@ def perform(
             if not is_affordable and not (isinstance(step, Work) and step.is_optional):
                 return None
             if progress is not None:
-                what = f"{step.kind} {step.what}".strip() if isinstance(step, Work) else f"time {name_of(step.trial)}"
+                what = (
+                    f"{step.kind} {step.what}".strip() if isinstance(step, Work) else f"time {step.trial.choice.name}"
+                )
                 progress(min(1.0, 1.0 - left_s / budget_s), what)
             if is_affordable and isinstance(step, Work):
                 seconds = done(step, clock, observe)
@@ -93,19 +92,3 @@ def perform(
                 least_s = usual_s.get(step.trial.choice, math.inf)
                 seconds = timed_s(run, clock=clock, usual_s=least_s)
                 usual_s[step.trial.choice] = min(least_s, seconds)
-
-
-def tune(
-    search: Search, *, runner: Runner, budget_s: float, clock: Callable[[], float] = time.perf_counter,
-    progress: Progress | None = None, observe: Observe | None = None,
-) -> Plan:  # fmt: skip
-    """Run `search` for at most about `budget_s` seconds (see `perform`) and return the best plan so far.
-
-    KeyboardInterrupt propagates after the steps were closed: packed copies of losing trials are dropped, the incumbent
-    keeps its own.
-    """
-    start_s = clock()
-    perform(search.steps(), runner=runner, budget_s=budget_s, clock=clock, progress=progress, observe=observe)
-    if progress is not None:
-        progress(1.0, "done")
-    return plan_of(search, tune_s=clock() - start_s)

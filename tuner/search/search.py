@@ -20,7 +20,7 @@ from autosparse.tuner.search.cost_estimates import CostEstimates
 from autosparse.tuner.search.earlier import Earlier
 from autosparse.tuner.search.race import Race
 from autosparse.tuner.search.style import BLOCKING, LIVE, SearchStyle
-from autosparse.tuner.search.trial import Divider, Sample, Steps, Trial, TrialFactory, Work, name_of
+from autosparse.tuner.search.trial import Sample, Steps, Trial, TrialFactory, Work
 from autosparse.tuner.space import spaces
 from autosparse.tuner.space.neighbours import neighbours
 from autosparse.tuner.space.template import Supports
@@ -71,7 +71,6 @@ class Search:
     others: Sequence[Choice] = ()  # choices of solvers without schedules, which race after `always`
     refused: Sequence[Candidate] = ()  # solvers that cannot compute the problem, with the reasons
     shipped: Sequence[SuperSchedule] = ()  # precompiled schedules to try where values are dictionary-encoded
-    divide: Divider | None = None  # searches for composites, which then race like other candidates
     first_price_s: float = 0.0  # expected cost of packing a first candidate whose kernel is available
     default: Trial = field(init=False)
     incumbent: Trial = field(init=False)
@@ -84,6 +83,7 @@ class Search:
     untrusted: str | None = field(init=False, default=None)  # reason why an estimate kept the default kernel
     queue: Queue = field(init=False, default_factory=Queue)
     _entered: set[Choice] = field(init=False, default_factory=set)  # choices of `trials`
+    _settled: set[Choice] = field(init=False, default_factory=set)  # measured by earlier processes; they need no race
     _unbuilt: list[Trial] = field(init=False, default_factory=list)  # candidates added since the last build
 
     def __post_init__(self) -> None:
@@ -108,8 +108,8 @@ class Search:
         else:
             if self.start is not None and self.earlier.ratios:
                 yield from self._run_alone(choice_of(self.start))
-            if self.divide is not None:  # first, since the steps after it use the rest of the budget
-                yield from self._run_composites(self.divide)
+            if self.start is None or self.incumbent is not self.default:  # the best earlier candidate won here too
+                self._settled = {one for one in self.earlier.ratios if self.earlier.is_measured(one, self.style.rule)}
             for choice in (*map(choice_of, self.always), *self.others):
                 yield from self._run_alone(choice)
             for batch in self._batches():
@@ -117,18 +117,6 @@ class Search:
             if self.style.asks_late:
                 yield from self._second_opinion()
         self.finished = True
-
-    def _run_composites(self, divide: Divider) -> Steps:
-        """Search for composites, then race them; the best single formats must beat the winner afterwards.
-
-        The first composite and the single format after it always race, further ones while the budget share lasts.
-        """
-        found: list[Schedule] = []
-        yield Work(kind="divide", price_s=divide.price_s, do=lambda: found.extend(divide()), is_optional=True)
-        for at, one in enumerate(found):
-            if at > 1 and not divide.has_time():
-                return
-            yield from self._run_alone(choice_of(one))
 
     def _run_alone(self, choice: Choice) -> Steps:
         if not self.tried(choice):
@@ -192,7 +180,7 @@ class Search:
         if self.style.takes_all_proposals:
             n_taken = max(n_taken, len(self.queue.proposed) + N_BESIDE_LEARNED)
         waiting = itertools.islice((one for one in hopeful if not self.tried(choice_of(one))), MAX_TRIED * n_taken)
-        at, n_taken = len(self.trials), n_taken - self._n_measured_earlier(map(choice_of, hopeful))
+        at, n_taken = len(self.trials), n_taken - sum(choice_of(one) in self._settled for one in hopeful)
         # Each pass replaces candidates that failed: formats that did not hold the operand, kernels that were not made.
         while fresh := list(itertools.islice(waiting, max(0, n_taken - sum(not it.failed for it in self.trials[at:])))):
             yield from self._groups(iter(fresh))
@@ -239,21 +227,14 @@ class Search:
 
     def tried(self, choice: Choice) -> bool:
         """Return whether `choice` was entered, or measured by an earlier process, or needs a missing compiler."""
-        is_known = choice in self._entered or bool(self._n_measured_earlier([choice]))
+        is_known = choice in self._entered or choice in self._settled
         return is_known or (isinstance(choice.schedule, Schedule) and not self.can_make(choice.schedule))
-
-    def _n_measured_earlier(self, choices: Iterable[Choice]) -> int:
-        """Return the number of `choices` that need no race; 0 until the best earlier one has won here too."""
-        is_confirmed = self.incumbent is not self.default and self.start and choice_of(self.start) in self._entered
-        if not self.earlier.ratios or (self.start is not None and not is_confirmed):
-            return 0
-        return sum(self.earlier.is_measured(one, self.style.rule) for one in choices)
 
     def _fresh(self, schedules: Iterable[SuperSchedule], n_wanted: int) -> Iterator[SuperSchedule]:
         """Yield the untried ones of `schedules`, as many as are left of `n_wanted` after those measured earlier."""
         others = [one for one in schedules if choice_of(one) not in self._entered]
         fresh = [one for one in others if not self.tried(choice_of(one))]
-        return iter(fresh[: max(0, n_wanted - self._n_measured_earlier(map(choice_of, others)))])
+        return iter(fresh[: max(0, n_wanted - sum(choice_of(one) in self._settled for one in others))])
 
     def _groups(self, schedules: Iterator[SuperSchedule]) -> Iterator[list[Trial]]:
         """Yield batches of at most `style.batch` trials; a trial that packs runs alone.
@@ -322,7 +303,7 @@ class Search:
                 schedule = trial.schedule
                 is_cheap = self.is_built is not None and isinstance(schedule, Schedule) and self.is_built(schedule)
                 yield Work(
-                    kind="build", price_s=price_s, path_price_s=max(price_s, path_s), what=name_of(trial),
+                    kind="build", price_s=price_s, path_price_s=max(price_s, path_s), what=trial.choice.name,
                     in_advance=is_cheap and is_first, may_hang=True, do=trial.build,
                 )  # fmt: skip
         for trial in batch:
@@ -336,7 +317,7 @@ class Search:
     def _pack(self, trial: Trial, *, in_advance: bool = False) -> Work:
         """Return the step that packs the operand for `trial`."""
         price_s = trial.pack_price_s()
-        return Work(kind="pack", price_s=price_s, do=trial.pack, what=name_of(trial), in_advance=in_advance)
+        return Work(kind="pack", price_s=price_s, do=trial.pack, what=trial.choice.name, in_advance=in_advance)
 
     # -- the race -----------------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ The search yields steps, and `loop.StepLoop` performs them. The tuner imports ne
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 from typing import Protocol, TypeAlias
 
 from autosparse.core.composite import Schedule
@@ -115,24 +115,3 @@ class TrialFactory(Protocol):
 
     def __call__(self, choice: Choice) -> Trial:
         """Return a trial of `choice` with nothing built yet."""
-
-
-class Divider(Protocol):
-    """Interface of a factory of composites: a search calls it for composites to race."""
-
-    @property
-    def price_s(self) -> float:
-        """Return the minimum seconds for which a call is useful."""
-
-    def __call__(self) -> Sequence[Schedule]:
-        """Return composites, most promising first; the second element may be a single format to beat."""
-
-    def has_time(self) -> bool:
-        """Return whether the budget allows a race with a further composite."""
-
-
-def name_of(trial: Trial) -> str:
-    """Return the format of the trial's schedule as text, or the solver's name."""
-    if trial.choice.is_default:
-        return "default kernel"
-    return str(trial.schedule.format) if isinstance(trial.schedule, Schedule) else trial.choice.solver

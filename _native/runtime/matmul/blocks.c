@@ -1,5 +1,4 @@
-/* Products with dense blocks of a sparse operand, alone or together with its scattered entries; C is written once.
- * Also panels of long rows, and sweeps of several parts over a wide B. */
+/* Products with a sparse operand in dense blocks. Also panels of long rows, and sweeps of several parts over a wide B. */
 #include "blocks.h"
 #include "common.h"
 #include <stdalign.h>
@@ -19,7 +18,6 @@
 enum { WINDOW = 128 };   /* rows between two tiles of columns, which read A again */
 /* Prefetch distances in blocks and in columns; larger ones gain nothing (Xeon). */
 enum { BLOCKS_AHEAD = 2, COLUMNS_AHEAD = 16 };
-enum { READ_WEIGHT = 2 }; /* weight of a read of B by a block, which is mostly a cache miss: as in kernels/parts.c */
 
 /* A product of one thread team. */
 typedef struct {
@@ -64,57 +62,17 @@ static int multiply(product *job, int64_t window, int n_threads)
     const int64_t n_windows = (args->n_rows + window - 1) / window;
     job->groups = window / args->r;
     asp_parallel(windows_task, job, n_windows, 1, 1 + n_windows / (16 * n_threads), n_threads,
-                 serial_ns(args->n_blocks * args->r * args->c + args->n_rest, args->n_vecs));
+                 serial_ns(args->n_blocks * args->r * args->c, args->n_vecs));
     return atomic_load_explicit(&job->bad, memory_order_relaxed);
-}
-
-/* Return the operands of A's two parts; `rest` may be NULL. */
-static asp_blocks_args args_of(const asp_operand *blocks, const asp_operand *rest, int64_t r, int64_t c)
-{
-    asp_blocks_args args = {.n_rows = blocks->size[0], .n_cols = blocks->size[1], .r = r, .c = c, .pos = blocks->pos[1],
-                            .crd = blocks->crd[1], .vals = blocks->vals, .n_blocks = blocks->n_positions[1],
-                            .ahead = BLOCKS_AHEAD};
-    if (rest) {
-        args.rest_pos = rest->pos[1];
-        args.rest_crd = rest->crd[1];
-        args.rest_vals = rest->vals;
-        args.n_rest = rest->n_positions[1];
-    }
-    return args;
-}
-
-int asp_run_blocks(int dtype, int64_t r, int64_t c, int64_t window, const asp_operand *blocks, const asp_operand *rest,
-                   uintptr_t B, int64_t ldB, uintptr_t C, int64_t ldC, int64_t n_j, int64_t n_threads, int64_t n_reads)
-{
-    product job = {.args = args_of(blocks, rest, r, c), .kernel = kernel_of(dtype, r, c)};
-    const int64_t bytes = asp_element_bytes(dtype), row_bytes = n_j * bytes, n_inner = job.args.n_cols;
-    if (!job.kernel) return -1;
-    asp_panels panels = {row_bytes, row_bytes, 0};
-    if (n_j > 1) panels = asp_choose_panels((const void *)B, n_inner, row_bytes, ldB * bytes, READ_WEIGHT * n_reads);
-    char *panel = asp_take_panel(&panels, n_inner);
-    job.args.ldb = panel ? panels.ld / bytes : ldB;
-    job.args.ldc = ldC;
-    int bad = 0;
-    for (int64_t at = 0; at < row_bytes; at += panels.width) {
-        const int64_t width = asp_min(panels.width, row_bytes - at);
-        job.args.n_vecs = width / bytes;
-        job.args.B = (const char *)B + at;
-        job.args.C = (char *)C + at;
-        if (panel) {
-            asp_copy_panel(panel, panels.ld, job.args.B, ldB * bytes, n_inner, width, (int)n_threads);
-            job.args.B = panel;
-        }
-        bad |= multiply(&job, window, (int)n_threads);
-    }
-    if (panel) asp_give_panel();
-    return bad;
 }
 
 /* Implementation of the precompiled kernels; the caller has copied a wide B where that pays. */
 static int ready(int dtype, int64_t r, int64_t c, const asp_operand *A, uintptr_t B, int64_t ldb, uintptr_t C,
                  int64_t ldc, int64_t n_vecs, int64_t n_threads)
 {
-    product job = {.args = args_of(A, NULL, r, c), .kernel = kernel_of(dtype, r, c)};
+    product job = {.kernel = kernel_of(dtype, r, c),
+                   .args = {.n_rows = A->size[0], .n_cols = A->size[1], .r = r, .c = c, .pos = A->pos[1], .crd = A->crd[1],
+                            .vals = A->vals, .n_blocks = A->n_positions[1], .ahead = BLOCKS_AHEAD}};
     job.args.n_vecs = n_vecs;
     job.args.ldb = ldb;
     job.args.ldc = ldc;

@@ -4,12 +4,6 @@ uintptr_t asp_ready_blocks(int dtype, int64_t r, int64_t c);
 /* Variant for panels of c columns (256) with block rows of r rows (1, 4 or 8), the storage of long rows of a
  * composite's part. */
 uintptr_t asp_ready_row_panels(int dtype, int64_t r, int64_t c);
-/* Compute C = A B for an A in two parts that share rows: `blocks`, and the other entries by rows (`rest`). Both are
- * summed in registers, window by window of `window` rows, which are distributed over threads. Rows of B are read
- * n_reads times, which decides whether B is copied in panels. Returns 1 if some result is not finite, else 0; -1 if
- * there is no such kernel. */
-int asp_run_blocks(int dtype, int64_t r, int64_t c, int64_t window, const asp_operand *blocks, const asp_operand *rest,
-                   uintptr_t B, int64_t ldB, uintptr_t C, int64_t ldC, int64_t n_j, int64_t n_threads, int64_t n_reads);
 /* A part consisting of whole rows, computed in one sweep with others. It is stored in panels with block rows of r
  * rows, or, with r = 0, by rows sorted by their first column, of which [starts[p], starts[p + 1]) begin in panel p.
  * Rows of B are prefetched `prefetch` entries ahead. */

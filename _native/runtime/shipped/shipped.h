@@ -5,7 +5,7 @@
 #include "common.h"
 
 typedef struct {
-    const char *key; /* KernelSpec.key */
+    const char *key; /* KernelSpec.key, or a name of slice_names.py */
     void (*kernel)(void);
 } asp_shipped;
 

@@ -1,18 +1,17 @@
-/* Products with a matrix that is stored as dense blocks plus scattered entries: operands, and the kernels of each
- * instruction set. */
+/* Products with a matrix that is stored as dense blocks: operands, and the kernels of each instruction set. */
 #ifndef ASP_BLOCKS_H
 #define ASP_BLOCKS_H
 
 #include "common.h"
 
-/* Operands of C (+)= A B with A in two parts. Blocks of r x c cells: block row g has the blocks [pos[g], pos[g + 1]),
- * whose columns begin at crd[b] * c. The other entries are stored as CSR (rest_pos NULL: none). Row i of A is row
- * places[i] of C (NULL: row i). With `adds` the products are added to C, otherwise they overwrite it. */
+/* Operands of C (+)= A B with A in blocks of r x c cells: block row g has the blocks [pos[g], pos[g + 1]), whose columns
+ * begin at crd[b] * c. Row i of A is row places[i] of C (NULL: row i). With `adds` the products are added to C,
+ * otherwise they overwrite it. */
 typedef struct {
-    int64_t n_rows, n_cols, r, c, n_blocks, n_rest, n_vecs, ldb, ldc;
+    int64_t n_rows, n_cols, r, c, n_blocks, n_vecs, ldb, ldc;
     int64_t ahead; /* prefetch distance in blocks */
-    const int32_t *pos, *crd, *rest_pos, *rest_crd, *places;
-    const void *vals, *rest_vals, *B;
+    const int32_t *pos, *crd, *places;
+    const void *vals, *B;
     void *C;
     int adds;
 } asp_blocks_args;

@@ -1,9 +1,6 @@
-/* Block-row kernels. The sums of the r rows of a block row stay in registers while first its blocks and then its
- * scattered entries are added. So a row of B is loaded once for r rows of A, C is written once, and the order of each
- * sum is fixed: blocks, then entries. */
+/* Block-row kernels. The sums of the r rows of a block row stay in registers while its blocks are added. So a row of B
+ * is loaded once for r rows of A, and C is written once. */
 #define BNAME(x) ASP_GLUE(ISA, TAG, blocks, x)
-
-enum { BNAME(ENTRIES_AHEAD) = 8 }; /* prefetch distance of scattered entries; a larger one gains nothing (Xeon) */
 
 /* Prefetch nv vectors of a row of B. */
 ASP_INLINE void BNAME(fetch)(const int nv, const R *b)
@@ -36,11 +33,10 @@ ASP_INLINE void BNAME(fetch)(const int nv, const R *b)
 ASP_TILE void BNAME(tile)(const int r, const int nv, const int is_masked, const int is_narrow,
                           const asp_blocks_args *args, int64_t begin, int64_t end, int64_t j, int lead, int lanes, V *bad)
 {
-    const int32_t *const pos = args->pos, *const crd = args->crd;
-    const int32_t *const rest_pos = args->rest_pos, *const rest_crd = args->rest_crd, *const places = args->places;
-    const R *const vals = args->vals, *const rest_vals = args->rest_vals, *const B = (const R *)args->B + j;
+    const int32_t *const pos = args->pos, *const crd = args->crd, *const places = args->places;
+    const R *const vals = args->vals, *const B = (const R *)args->B + j;
     R *const C = (R *)args->C + j;
-    const int64_t ldb = args->ldb, ldc = args->ldc, n_blocks = args->n_blocks, n_rest = args->n_rest;
+    const int64_t ldb = args->ldb, ldc = args->ldc, n_blocks = args->n_blocks;
     const int64_t c = is_narrow ? 1 : args->c;
     const int64_t ahead = args->ahead;
     const int adds = args->adds;
@@ -70,15 +66,6 @@ ASP_TILE void BNAME(tile)(const int r, const int nv, const int is_masked, const 
         {
             if (i >= n_own) break;
             R *const to = C + (places ? places[g * r + i] : g * r + i) * ldc;
-            const int64_t stop = rest_pos ? rest_pos[g * r + i + 1] : 0;
-            for (int64_t k = rest_pos ? rest_pos[g * r + i] : 0; k < stop; k++) {
-                const int64_t later = k + BNAME(ENTRIES_AHEAD);
-                const R *const x = B + rest_crd[k] * ldb;
-                const V value = v_set1(rest_vals[k]);
-                BNAME(fetch)(nv, B + rest_crd[later < n_rest ? later : k] * ldb);
-                ASP_UNROLL for (int v = 0; v < nv; v++)
-                    sum[i * nv + v] = v_fma(value, LOAD_EDGE(x, v), sum[i * nv + v]);
-            }
             if (adds) {
                 const V one = v_set1(1);
                 ASP_UNROLL for (int v = 0; v < nv; v++) sum[i * nv + v] = v_fma(one, LOAD_EDGE(to, v), sum[i * nv + v]);

@@ -34,7 +34,7 @@ def roots(squares: Numbers, dtype: np.dtype[Any]) -> NDArray[Real]:
 
 
 class BlockProduct:
-    """Function (X, out) that writes A X to out for blocks X (n, k); for k = 1 it is a product with a vector."""
+    """Function (X, out) that writes A X to out for blocks X (n, k) or (n,); for k = 1 it is a product with a vector."""
 
     def __init__(self, A: Any, dtype: np.dtype[Any]) -> None:  # Any: whatever `aslinearoperator` takes
         self._operator = aslinearoperator(A)
@@ -48,7 +48,9 @@ class BlockProduct:
 
     def __call__(self, X: Block, out: Block) -> None:
         """Write A X to out."""
-        if X.shape[1] == 1:
+        if X.ndim == 1:
+            self._vector(X, out)
+        elif X.shape[1] == 1:
             self._vector(X.reshape(-1), out.reshape(-1))
         elif self._of_blocks is None:
             np.copyto(out, self._operator.matmat(X), casting="same_kind")

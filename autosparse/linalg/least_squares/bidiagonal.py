@@ -33,10 +33,13 @@ REASONS: Final = (
 class LeastSquaresSystem:
     """A matrix of shape (m, n), a right-hand side of shape (m,), and an initial guess of shape (n,) or None."""
 
-    __slots__ = ("A", "b", "dtype", "is_operator", "operator", "x0")
+    __slots__ = ("A", "b", "dtype", "given_x0", "is_operator", "operator", "x0")
+
+    given_x0: Vector | None
+    """The initial guess in the user's dtype: `x0` is a copy of it in double precision if it holds integers."""
 
     def __init__(self, A: Any, operator: LinearOperator, b: Vector, x0: Vector | None) -> None:  # Any: see `lsqr`
-        self.A, self.operator, self.b, self.x0 = A, operator, b, x0
+        self.A, self.operator, self.b, self.x0, self.given_x0 = A, operator, b, x0, x0
         self.is_operator = not (sps.issparse(A) or isinstance(A, np.ndarray))
         self.dtype = np.result_type(operator.dtype, b.dtype, *(() if x0 is None else (x0.dtype,)))
 
@@ -56,8 +59,11 @@ class LeastSquaresSystem:
             return None
         if [one.shape for one in given] != [(size,) for size in operator.shape[: len(given)]] or 0 in operator.shape:
             return None
+        given_x0 = None if x0 is None else given[1]
         given = [one.astype(Real) if one.dtype.kind in "biu" else one for one in given]
         system = None if operator.dtype is None else cls(A, operator, *(*given, None)[:2])
+        if system is not None:
+            system.given_x0 = given_x0
         return None if system is None or any(one.dtype.char not in CODES for one in (*given, system)) else system
 
     def is_for_lsmr(self) -> bool:
@@ -113,6 +119,7 @@ class Bidiagonalisation:
         "alpha",
         "b_norm",
         "beta",
+        "beta_real",
         "real",
         "u",
         "v",
@@ -127,7 +134,7 @@ class Bidiagonalisation:
         self.alpha, self.v_scale, self._u_scale = 0.0, 1.0, 1.0
         self.u, p = solve.workspace(r.size, dtype, 2)
         self.v, q = solve.workspace(operator.shape[1], dtype, 2)
-        self.real = r.real.dtype.type
+        self.real = self.beta_real = r.real.dtype.type
         product, adjoint = product_of(system.A, dtype), adjoint_of(system.A, dtype)
         if self.beta > 0:
             self.u[...] = r.dtype.type(1 / self.beta) * r
@@ -197,7 +204,7 @@ class NativeIterations:
     __slots__ = ("_advance", "_constants", "_solve", "_space", "_sweeps", "is_half")
 
     is_half: bool
-    """Whether the last call ended after the first product of an iteration."""
+    """True if the last call ended after the first product of an iteration."""
 
     def __init__(self, advance: Callable[..., Any], space: Bidiagonalisation, update: Run, solve: Solve) -> None:
         self._advance, self._space, self._solve, self.is_half = advance, space, solve, False

@@ -218,7 +218,9 @@ class _Lsmr:
         real, space = self._real, self.space
         if is_zero:
             self.x[...] = 0
-        return self.x, 0, 0, real(space.beta), real(self._zeta_bar), self.norma, 1, 0
+        given = self.system.given_x0
+        x = self.x if given is None or given.dtype.kind not in "biu" else self.x.astype(given.dtype)
+        return x, 0, 0, real(space.beta), real(self._zeta_bar), self.norma, 1, 0
 
     def _iterate(
         self, limit: int, tolerances: tuple[float, float, float], table: _IterationTable, row: list[str], *,

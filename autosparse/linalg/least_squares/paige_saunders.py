@@ -203,13 +203,11 @@ class _Lsqr:
 
     def _start(self) -> tuple[Any, ...]:
         """Return the results if the initial guess solves the problem."""
-        real, x = self.space.real, self.system.x0
-        size, x = real(self.rnorm), np.zeros(self.x.size) if x is None else x
-        return x, 0, 0, size, size, 0, 0, real(self.arnorm), 0, self.var
+        x, size = self.system.given_x0, self.space.beta_real(self.rnorm)
+        x = np.zeros(self.x.size) if x is None else x
+        return x, 0, 0, size, size, 0, 0, self.space.real(self.arnorm), 0, self.var
 
-    def _iterate(
-        self, limit: int, tolerances: tuple[float, float, float], log: Log, *, is_half: bool = False
-    ) -> int:
+    def _iterate(self, limit: int, tolerances: tuple[float, float, float], log: Log, *, is_half: bool = False) -> int:
         """Run one iteration, or its rest after the first product; return SciPy's `istop`, 0 to continue."""
         space, (atol, btol, ctol) = self.space, tolerances
         alpha = space.alpha

@@ -36,7 +36,6 @@ class Tuning:
     panel_loops: str = ""  # C function for precompiled loops on panels of columns, rows side by side
     space: str = ""  # module whose ``members(problem, is_whole=)`` is its schedule space; "": that of matrix products
     model: str = ""  # function of `tuner.analytic.models` that makes its cost model
-    parts: str = ""  # function of `tuner.hybrid.schedules` for composites; "": matrices are never divided
     priors: str = ""  # set of values in `autosparse.targets`
     learned_names: Mapping[int, str] = field(default_factory=dict)  # first number of columns -> learned model
     algorithms: Mapping[str, ProductKind] = field(default_factory=dict)  # names in `waco_space` and `own_space`

@@ -11,7 +11,6 @@ TUNING: Final = Tuning(
     block_loops="asp_ready_blocks",
     panel_loops="asp_ready_row_panels",
     model="matrix_product",
-    parts="products",
     learned_names={1: "spmv", 2: "spmm8", 9: "spmm32", 91: "spmm256"},
     algorithms={"spmv": "vector", "spmm": "columns"},
     collected=(

@@ -11,7 +11,6 @@ TUNING: Final = Tuning(
     runtime_loops="asp_ready_sampled",
     space="autosparse.tuner.space.sddmm",
     model="sampled_product",
-    parts="sampled",
     learned_names={1: "sddmm32", 91: "sddmm256"},
     algorithms={"sddmm": "sampled"},
     collected=(

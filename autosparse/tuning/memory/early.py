@@ -8,29 +8,24 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
+from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 from autosparse import forking
-from autosparse._native.ir.spec import KernelSpec
-from autosparse._native.kernels.shipped import shipped_kernel
-from autosparse._native.kernels.shipped_specs import HIGH_SLICES, SLICE_PREFETCH, SLICE_UNROLL
-from autosparse.core.formats import DICTIONARY, Format
+from autosparse._native.kernels import slice_kernel
+from autosparse._native.kernels.slice_names import Slices
+from autosparse._native.storage.dictionary import has_few_kinds
 from autosparse.core.numbers import median
-from autosparse.core.schedule import SuperSchedule
-from autosparse.core.solver import choice_of
 from autosparse.errors import TUNING_FAILURES
 from autosparse.isa import ISAS
 from autosparse.log import event
 from autosparse.operands.csr import Operand
-from autosparse.ops import names
-from autosparse.scalar import REAL
+from autosparse.scalar import GENERATED
 from autosparse.targets.priors import number
-from autosparse.tuning.memory.light_bench import LightBench
+from autosparse.tuning.memory import slice_trial
 from autosparse.tuning.memory.row_padding import slices
-from autosparse.tuning.problems import target_of
-from autosparse.tuning.trials.kernel_trial import KernelTrial
-from autosparse.tuning.trials.service import Service
-from autosparse.tuning.trials.specs import spec_of
+from autosparse.tuning.memory.slice_trial import SliceTrial
 
 if TYPE_CHECKING:
     from autosparse.core.plan import Plan
@@ -47,6 +42,10 @@ WON_ROUNDS: Final = 5
 """Minimum number of rounds after which the candidate may win."""
 MAX_ROUNDS: Final = 9
 """Maximum number of rounds, each with one counted product of either kernel and one uncounted product before it."""
+CHECK_AFTER: Final = 256
+"""Number of products after a won race from which on the winner races once more; timings drift, and noise may win."""
+HIGH_SLICE: Final = 32
+"""Rows of a slice with dictionary-encoded values (`shipped_specs.HIGH_SLICE`)."""
 MAX_OTHERS: Final = 8
 """Number of successive products without a sample, as of another kernel, after which the race ends."""
 
@@ -64,31 +63,24 @@ def verdict(pairs: Sequence[tuple[float, float]]) -> bool | None:
     return False if len(pairs) >= MAX_ROUNDS else None
 
 
-def candidate(indptr: Any, value_bytes: int, isa: str, *, has_few_values: bool) -> SuperSchedule | None:
-    """Return the schedule of a shipped kernel that suits rows of these lengths; None if no slices do."""
-    lanes = ISAS[isa].vector_bytes // value_bytes
-    if (found := slices(indptr, lanes)) is None:
-        return None
-    rows, sigma = found
-    if sigma == 1 and has_few_values:
-        return HIGH_SLICES
-    order = f" | sigma={sigma}" if sigma > 1 else ""
-    return SuperSchedule(
-        operation=names.MATMUL, format=Format.parse(f"i1:U,k1:D,i0:U | i={rows}{order} | bits=16"),
-        loop_order=("i1", "k1", "i0"), unroll=SLICE_UNROLL if rows == lanes else 1, prefetch=SLICE_PREFETCH,
-    )  # fmt: skip
+def candidate(shape: tuple[int, int], values: Any, isa: str) -> Slices:
+    """Return the slices of a shipped kernel for rows of a slice and sigma `shape` (`row_padding.slices`)."""
+    is_encoded = shape[1] == 1 and ISAS[isa].has_table_permutation and has_few_kinds(values)
+    return Slices(HIGH_SLICE, is_encoded=True) if is_encoded else Slices(*shape)
 
 
 class EarlyRace:
     """Race of one shipped kernel with the default kernel on the first products of a problem."""
 
-    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+    def __init__(self, clock: Callable[[], float] = time.perf_counter, *, shape: tuple[int, int] | None = None) -> None:
+        self._shape = shape  # of slices with little padding
         self.spent_s = 0.0  # seconds of importing, packing, comparing, and of slower products
         self.ratio = 1.0  # default kernel's time over that of the kernel that serves
         self.default_s = 0.0  # seconds of one product by the default kernel
-        self.schedule: SuperSchedule | None = None
-        self.trial: KernelTrial | None = None  # the candidate while it races
+        self.has_candidate = False
+        self.trial: SliceTrial | None = None  # the candidate while it races
         self.is_won = False
+        self.check_ns = inf  # product time (ns) of the state from which on the winner races once more
         self._clock = clock
         self._pairs: list[tuple[float, float]] = []
         self._round: dict[bool, float] = {}  # is candidate -> seconds of this round
@@ -113,23 +105,20 @@ class EarlyRace:
         if trial is not None:
             self._next(state)
 
-    def _ready(self, state: DispatchState, operand: AnyOperand) -> KernelTrial | None:
-        target = target_of(state.options)
-        if not ISAS[target.isa].is_shipped or state.dtype.name not in REAL or not isinstance(operand, Operand):
+    def _ready(self, state: DispatchState, operand: AnyOperand) -> SliceTrial | None:
+        dtype, isa = state.dtype.name, slice_kernel.isa_of(state.options.isa)
+        if not isinstance(operand, Operand) or dtype not in GENERATED or not isa.is_shipped:
             return None
-        bench = LightBench(state, operand)
-        found = candidate(
-            operand.indptr, state.dtype.itemsize, target.isa, has_few_values=bench.problem.storage == DICTIONARY
-        )
-        if found is None:
+        shape = self._shape or slices(operand.indptr, isa.vector_bytes // state.dtype.itemsize)
+        is_large = max(operand.n_major, operand.n_minor) > slice_trial.MAX_EXTENT
+        if shape is None or is_large or not slice_kernel.may_serve(state.options.compiler):
             return None
-        trial, spec = KernelTrial(choice_of(found), bench), spec_of(bench.problem, found)
-        assert isinstance(spec, KernelSpec)
-        kernel = shipped_kernel(spec, state.options.compiler) if trial.fits() else None
-        if kernel is None:
+        trial = SliceTrial(candidate(shape, operand.data[: operand.nnz], isa.name), state, operand)
+        address = slice_kernel.address_of(trial.slices, dtype, operand.indptr.dtype.name, isa.name)
+        if not address:
             return None
-        trial.kernel, self.schedule = kernel, found
-        trial.pack()  # compares its result with the default kernel's
+        self.has_candidate = True
+        trial.pack(operand, address)  # compares its result with the default kernel's
         return trial if trial.ready else None
 
     def look(self, state: DispatchState, operand: AnyOperand, served_by: object, took_s: float) -> None:
@@ -174,17 +163,41 @@ class EarlyRace:
         state.next_look_ns = state.product_ns
         state.commit()
 
-    def _end(self, state: DispatchState, operand: AnyOperand, trial: KernelTrial, *, is_won: bool) -> None:
-        self.trial, self.is_won = None, is_won
+    def _end(self, state: DispatchState, operand: AnyOperand, trial: SliceTrial, *, is_won: bool) -> None:
+        is_first, self.trial, self.is_won = not self.is_won, None, is_won
         if is_won:
             self.ratio = median(default / mine for default, mine in self._pairs)
             self.default_s = median(default for default, _ in self._pairs)
-            Service.of(trial, None, state, operand, self.default_s * (1.0 - 1.0 / self.ratio))
+            self.check_ns = state.product_ns + CHECK_AFTER * 1e9 * self.default_s / self.ratio if is_first else inf
+            trial.expand = partial(self.expand, state, operand)
             state.serving = state.recalled = trial
-            event("plan", "early", schedule=trial.schedule.to_json(), ratio=self.ratio)
+            event("plan", "early", slices=trial.slices, ratio=self.ratio)
         else:
-            state.serving = None
+            state.serving = state.recalled = None
+            self.check_ns = inf
             trial.drop()
+
+    def check(self, state: DispatchState) -> None:
+        """Let the winner race once more, if products are due for it and it has not been replaced."""
+        if state.product_ns < self.check_ns:
+            return
+        self.check_ns = inf
+        if isinstance(state.recalled, SliceTrial) and state.recalled.ready and state.serving is state.recalled:
+            self.trial, self._pairs, self._round, self._is_warm = state.recalled, [], {}, False
+            self._next(state)
+
+    def expand(self, state: DispatchState, operand: AnyOperand) -> Any:  # Any: a KernelTrial, or None
+        """Let a `KernelTrial` serve in place of the winner, before a search or where values change; return it."""
+        with self._lock:
+            light = state.recalled
+            if not isinstance(light, SliceTrial) or not isinstance(operand, Operand):
+                return light
+            with forking.loading():
+                full = slice_trial.expanded(light, state, operand, self.default_s * (1.0 - 1.0 / self.ratio))
+            state.serving = full if state.serving is light or self.trial is light else state.serving
+            self.trial = None  # a check of the winner is over
+            state.recalled, self.is_won = full, full is not None
+            return full
 
     def retire(self, state: DispatchState) -> None:
         """End the race or the service of its winner, so that a search has the memory of its packed copy."""
@@ -198,13 +211,16 @@ class EarlyRace:
         """Return the seconds that products of `tuned_ns` by the winner saved."""
         return tuned_ns * 1e-9 * (self.ratio - 1.0) if self.is_won else 0.0
 
-    def plan(self) -> Plan:
-        """Return the plan of the winner."""
+    def plan(self, state: DispatchState) -> Plan:
+        """Return the plan of the winner, which serves `state`."""
         from autosparse.core.plan import Plan
+        from autosparse.core.solver import choice_of
 
-        assert self.schedule
+        trial: Any = state.recalled  # Any: a KernelTrial, or
+        is_light = isinstance(trial, SliceTrial)
+        schedule = slice_trial.schedule_of(trial.slices, state) if is_light else trial.schedule
         return Plan(
-            choice=choice_of(self.schedule),
+            choice=choice_of(schedule),
             why=f"fastest of 1 shipped kernel, {self.ratio:.2f}x the default kernel; a search has not begun",
             default_s=self.default_s, measured_s=self.default_s / self.ratio,
         )  # fmt: skip

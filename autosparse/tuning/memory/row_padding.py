@@ -12,20 +12,28 @@ MAX_PADDING: Final = number("early race", "maximum padding")
 """Maximum ratio of stored cells to entries at which slices are a candidate."""
 PLAIN_PADDING: Final = number("early race", "padding without sorting")
 """Maximum ratio of stored cells to entries at which rows stay in their order."""
+WIDE_PADDING: Final = number("early race", "maximum padding of wide windows")
+"""Maximum ratio of stored cells to entries at which slices of rows sorted in WIDE_WINDOW are a candidate."""
 WINDOW: Final = 512
 """Number of rows within which rows are sorted by length (`sigma` of the shipped kernels)."""
-MAX_WINDOWS: Final = 64
-"""Maximum number of windows of rows from which padding is estimated."""
+WIDE_WINDOW: Final = 8192
+"""The same for rows of very different lengths, as in graphs with a power law."""
+SAMPLED_ROWS: Final = 1 << 15
+"""Maximum number of rows from which padding is estimated, in whole windows."""
 
 
-def padding(row_lengths: Any, rows: int, *, is_sorted: bool) -> float:
-    """Return stored cells over entries in slices of `rows` rows, estimated from at most MAX_WINDOWS windows."""
-    n_windows = len(row_lengths) // WINDOW
+def padding(row_lengths: Any, rows: int, window: int = 1) -> float:
+    """Return stored cells over entries in slices of `rows` rows, sorted in windows of `window` rows (1: not sorted).
+
+    It is estimated from at most SAMPLED_ROWS rows.
+    """
+    size = max(window, WINDOW)
+    n_windows = len(row_lengths) // size
     if not n_windows:
         return 1.0
-    windows = row_lengths[: n_windows * WINDOW].reshape(n_windows, WINDOW)
-    windows = windows[:: -(-n_windows // MAX_WINDOWS)]
-    if is_sorted:
+    windows = row_lengths[: n_windows * size].reshape(n_windows, size)
+    windows = windows[:: -(-n_windows * size // SAMPLED_ROWS)]
+    if window > 1:
         windows = np.sort(windows, axis=1)
     n_entries = int(windows.sum())
     return float(windows.reshape(-1, rows).max(axis=1).sum()) * rows / n_entries if n_entries else np.inf
@@ -37,9 +45,11 @@ def slices(indptr: Any, lanes: int) -> tuple[int, int] | None:
     Both are those of a shipped kernel.
     """
     lengths = np.diff(indptr)
-    if padding(lengths, lanes, is_sorted=False) <= PLAIN_PADDING:
+    if padding(lengths, lanes) <= PLAIN_PADDING:
         return lanes, 1
     for rows in (2 * lanes, lanes):
-        if padding(lengths, rows, is_sorted=True) <= MAX_PADDING:
+        if padding(lengths, rows, WINDOW) <= MAX_PADDING:
             return rows, WINDOW
-    return None
+    # In a single window, the longest rows are neighbours in the result and no others balance them.
+    is_wide = len(lengths) > WIDE_WINDOW and padding(lengths, lanes, WIDE_WINDOW) <= WIDE_PADDING
+    return (lanes, WIDE_WINDOW) if is_wide else None

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from autosparse._native.kernels.shipped_specs import HIGH_SLICES
+from autosparse._native.ir.spec import VALUE_BYTES
+from autosparse._native.kernels.shipped_specs import HIGH_SLICES, wide
 from autosparse.config import Effort
 from autosparse.core.composite import Schedule
 from autosparse.core.formats import DICTIONARY
 from autosparse.core.plan import Plan
 from autosparse.core.schedule import SuperSchedule
+from autosparse.isa import ISAS
 from autosparse.operands.holding import expected_look_s
 from autosparse.tuner import Search
 from autosparse.tuner.analytic.models import statistics_model
@@ -23,8 +25,8 @@ from autosparse.tuning.solvers import dense_rows
 from autosparse.tuning.solvers.offered import offer_of
 from autosparse.tuning.trials.context import TuningContext
 
-MIN_ORDERED: Final = 10_000
-"""Minimum number of stored entries for which schedules with permuted rows race; smaller operands stay in cache."""
+MIN_IN_PLACE: Final = 10_000
+"""Minimum number of stored entries for which schedules on the user's own arrays race."""
 MAX_IN_PLACE: Final = 2
 """Maximum number of schedules on the user's own arrays that race whatever the models predict.
 
@@ -44,7 +46,12 @@ def search_for(
     if unfinished is not None:
         earlier = Earlier.of(unfinished)
         start = best.schedule if (best := earlier.best(style.rule)) is not None else start
-    composites, refused = dense_rows.offered(context.problem, context.options)
+    dense, refused = dense_rows.offered(context.problem, context.options)
+    always: list[Schedule] = [*dense, *_shared_rows(context), *_in_place(context, live=live)]
+    if not live:
+        from autosparse.tuning.solvers.row_panels import of_the_runtime
+
+        always += of_the_runtime(context, effort=effort, known=start)
     return Search(
         problem=context.problem,
         effort=effort,
@@ -65,7 +72,7 @@ def search_for(
         earlier=earlier,
         build_all=None if live else context.build,
         shipped=_shipped(context) if live else (),
-        always=(*composites, *_always(context, live=live)),
+        always=always,
         others=offer.choices,
         refused=(*refused, *offer.refused),
     )
@@ -89,29 +96,40 @@ def _existing(context: TuningContext) -> Callable[[Schedule], bool]:
     return exists
 
 
-def _always(context: TuningContext, *, live: bool) -> list[SuperSchedule]:
-    """Return the schedules that race first, whatever models predict; none for small matrices.
+def _in_place(context: TuningContext, *, live: bool) -> list[SuperSchedule]:
+    """Return schedules on the user's own arrays, which need no checks for writes and no repacking, for large matrices.
 
-    Schedules on the user's own arrays need no checks for writes and no repacking. Those that need a compiler are
-    included only where others can write the arrays, because packed copies may not pay there. A live search excludes
-    them, because its other candidates would wait for their compilation to be paid for. Explicit searches also race
-    sorted rows and row panels.
+    Those that need a compiler are included only where others can write the arrays, because packed copies may not pay
+    there. A live search excludes them, because its other candidates would wait for their compilation to be paid for.
     """
-    problem, operation = context.problem, context.problem.operation
-    if problem.storage or problem.pattern.nnz < MIN_ORDERED:
+    problem, is_exposed = context.problem, expected_look_s(context.operand()) > 0.0
+    if problem.storage or problem.pattern.nnz < MIN_IN_PLACE:
         return []
-    found, is_exposed = list[SuperSchedule](), expected_look_s(context.operand()) > 0.0
-    if context.adapter.pack_live is not None and not problem.transposed and (is_exposed or not live):
-        own = [one for one in spaces.candidates(problem, context.supports) if one.format.is_csr]
-        ready = [one for one in own if context.loaded(one) is not None][:MAX_IN_PLACE]
-        others = [one for one in own if context.loaded(one) is None] if is_exposed and not live else []
-        found = [*ready, *others[: MAX_IN_PLACE - len(ready)]]
-    if live:
-        return found
-    from autosparse.tuning.hybrid import in_panels, ordered
+    if context.adapter.pack_live is None or problem.transposed or (live and not is_exposed):
+        return []
+    own = [one for one in spaces.candidates(problem, context.supports) if one.format.is_csr]
+    ready = [one for one in own if context.loaded(one) is not None][:MAX_IN_PLACE]
+    others = [one for one in own if context.loaded(one) is None] if is_exposed and not live else []
+    return [*ready, *others[: MAX_IN_PLACE - len(ready)]]
 
-    more = (*ordered(operation), *in_panels(context))
-    return found + [one for one in more if context.supports(operation, one) is None and context.loaded(one) is not None]
+
+def _shared_rows(context: TuningContext) -> list[SuperSchedule]:
+    """Return the shipped schedules for several columns of rows that share their entries, where there is no compiler.
+
+    Models rank schedules first that differ from them in unrolling or width of indices, which need one.
+    """
+    problem, row = context.problem, ISAS[context.problem.target.isa]
+    is_matmul = problem.operation == HIGH_SLICES.operation and problem.n_dense_cols > 1 and not problem.transposed
+    is_large = problem.pattern.nnz >= MIN_IN_PLACE and not problem.storage
+    if not (is_matmul and is_large) or problem.dtype not in VALUE_BYTES or context.compiler_id() != "none":
+        return []
+    found = [
+        one
+        for one in wide(row.vector_bytes // VALUE_BYTES[problem.dtype], row.n_registers)
+        if one.dense_split("j") <= problem.n_dense_cols and context.is_built(one)
+    ]
+    widest = max((one.dense_split("j") for one in found), default=0)
+    return [one for one in found if one.dense_split("j") == widest] if problem.matrix.has_identical_rows else []
 
 
 def _shipped(context: TuningContext) -> list[SuperSchedule]:

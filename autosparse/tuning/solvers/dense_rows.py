@@ -61,12 +61,10 @@ class DenseRows:
 
         if problem.n_dense_cols < MIN_COLUMNS:
             return f"products of fewer than {MIN_COLUMNS} columns read A, not B, for most of their time"
-        if problem.operation != names.MATMUL or problem.storage:
-            return "the runtime has such loops for products with unchanged values only"
+        if (reason := self.reason_unable(problem)) is not None:
+            return reason
         if problem.pattern.nnz <= MIN_NNZ:
             return f"the matrix has at most {MIN_NNZ:,} entries"
-        if problem.pattern.index_dtype != NARROW_INDEX.name or problem.dtype not in REAL:
-            return f"the runtime's loops are for {' and '.join(REAL)} with 32-bit indices"
         best = _division(problem)
         if best is None:
             return f"fewer than {MIN_ROWS} rows fill 1/{round(1 / CUTS[-1])} of the columns"
@@ -74,12 +72,21 @@ class DenseRows:
             return f"expected time {best.ratio:.2f} of that by rows; at most {worth:g} is raced"
         return None
 
+    @staticmethod
+    def reason_unable(problem: Problem) -> str | None:
+        """Return why the runtime has no loops for dense rows of `problem`; None if it has."""
+        if problem.operation != names.MATMUL or problem.storage:
+            return "the runtime has such loops for products with unchanged values only"
+        if problem.pattern.index_dtype != NARROW_INDEX.name or problem.dtype not in REAL:
+            return f"the runtime's loops are for {' and '.join(REAL)} with 32-bit indices"
+        return None
+
     def knobs(self, problem: Problem) -> Iterator[Composite]:
         """Yield the composites to race: the other rows by first column in one sweep over B, and in their own order."""
         if (best := _division(problem)) is None:
             return
         from autosparse.tuner.hybrid.schedules import runtime
-        from autosparse.tuning.sweeps import panels
+        from autosparse.tuning.solvers.row_panels import panels
 
         side_by_side = panels(problem.operation, best.side_by_side)
         for rest in (runtime(problem.operation, "first", AHEAD), runtime(problem.operation)):
@@ -101,11 +108,14 @@ DENSE_ROWS: Final = DenseRows()
 def offered(problem: Problem, options: Options) -> tuple[tuple[Composite, ...], tuple[Candidate, ...]]:
     """Return the composites to race for `problem`, and this solver with its reason if dense rows do not race.
 
-    Both are empty for a matrix without dense rows.
+    Both are empty for a matrix without dense rows. With ``hybrid=True`` they race whatever gain is expected.
     """
     if problem.operation != names.MATMUL or options.deterministic or _division(problem) is None:
         return (), ()
-    reason = "the option hybrid is false" if options.hybrid is False else DENSE_ROWS.applicable(problem)
+    if options.hybrid is False:
+        reason: str | None = "the option hybrid is false"
+    else:
+        reason = DENSE_ROWS.reason_unable(problem) if options.hybrid else DENSE_ROWS.applicable(problem)
     if reason is not None:
         return (), (Candidate(choice=Choice(NAME), failed=reason),)
     return tuple(DENSE_ROWS.knobs(problem)), ()

@@ -2,8 +2,7 @@
 
 A compiler that returns no error may still have produced wrong code. The dense operands are synthetic and have no zero
 or small entries, so that a missing stored entry shows. The result is filled with NaN first, so that an unwritten entry
-shows. Two sums of the same n products, in any order, differ by at most about ``n * eps * sum |a| |b|``: a kernel with
-a larger difference is wrong.
+shows. A kernel whose result differs by more than the bounds of rounding (`memory.agreement`) is wrong.
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ from autosparse.core.formats import DICTIONARY
 from autosparse.core.problem import Problem
 from autosparse.ops import OPS
 from autosparse.scalar import HALF, SCALARS
-from autosparse.tuning.memory.sizes import sized
-from autosparse.tuning.trials.operand_adapter import AnyArray, Trustworthy, adapter_of
+from autosparse.tuning.memory.agreement import UNKNOWABLE, first_difference
+from autosparse.tuning.trials.operand_adapter import AnyArray, adapter_of, sized
 
 if TYPE_CHECKING:
     from autosparse.core.composite import Schedule
@@ -30,8 +29,6 @@ MAX_COLUMNS: Final = 45
 """Maximum number of columns compared if the schedule has no column tile narrower than the product."""
 BESIDE_TILE: Final = 13
 """Maximum number of columns compared beside one whole tile: odd, and a sum of several powers of two."""
-BLOCK: Final = 1 << 16
-"""Number of result entries compared at a time; they stay in the caches."""
 STORAGE_ROUNDING: Final = {"": 0.0, DICTIONARY: 0.0, **{name: SCALARS[name].rounding for name in HALF}}
 """Relative rounding error of values by their stored type ("" and dictionary-encoded: exact)."""
 FIXED_UNITS: Final = 1 << 17
@@ -81,10 +78,9 @@ def difference(
             is_finite = bool(np.isfinite(default.result).all())
             return "it reports a non-finite result where the default kernel's is finite" if is_finite else UNKNOWABLE
         rounding = STORAGE_ROUNDING[schedule.format.values if schedule else ""]
-        return _compare(found, default, rounding)
+        return first_difference(found, default.result, default.sums, default.n_terms, rounding)
 
 
-UNKNOWABLE: Final = "its result could not be compared: values of the matrix are not finite"
 UNKNOWABLE_NOW: Final = "its result could not be compared: products were reading the packed copy of older values"
 INCOMPARABLE: Final = (UNKNOWABLE, UNKNOWABLE_NOW)
 """Reasons that reject a kernel without showing that it is wrong."""
@@ -94,30 +90,3 @@ def _poisoned(like: AnyArray) -> AnyArray:
     array = memory.empty_scratch(like.shape, like.dtype)
     array.fill(np.nan)
     return array
-
-
-def _compare(found: AnyArray, default: Trustworthy, rounding: float) -> str | None:
-    """Return a text on the first entry that differs by more than rounding allows; None if there is none.
-
-    `rounding`: additional relative error of values stored in lower precision.
-    """
-    wanted, info = default.result, np.finfo(default.result.dtype)
-    # Limits need two digits, so the result's own precision suffices; it loses 1 % at most.
-    real = info.dtype.type
-    # Either part of a complex product sums two real products.
-    n_products = real(SCALARS[wanted.dtype.name].n_parts ** 1.5)
-    n_terms = np.asarray(default.n_terms).astype(info.dtype) * n_products + real(4)
-    each = (n_terms * info.eps + real(rounding)) * real(1.01)
-    limits = (each * default.sums.real.astype(info.dtype, copy=False) + n_terms * info.tiny).reshape(-1, 1)
-    # Where magnitudes overflow, the order of summation decides the result.
-    is_known = limits < info.max / 4
-    step = max(1, BLOCK // max(1, wanted.shape[1]))
-    for at in range(0, wanted.shape[0], step):
-        part = slice(at, at + step)
-        # An unwritten entry is NaN, which compares unequal.
-        is_near = np.abs(found[part] - wanted[part]) <= limits[part]
-        if not is_near.all() and (is_off := ~is_near & is_known[part]).any():
-            row, column = np.argwhere(is_off)[0]
-            mine, theirs = found[at + row, column], wanted[at + row, column]
-            return f"{mine:.9g} instead of {theirs:.9g} at row {at + row}, column {column} of the result"
-    return None if is_known.any() or not wanted.size else UNKNOWABLE

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
 import itertools
 import math
 import time
@@ -31,12 +30,11 @@ from autosparse.operands.unfolding import AnyOperand
 from autosparse.targets.priors import number
 from autosparse.tuner.search.trial import Trial
 from autosparse.tuning.memory.history import TuningStats, tuning_stats_of
-from autosparse.tuning.memory.sizes import sized
 from autosparse.tuning.rates.probed import RatesInUse
 from autosparse.tuning.rates.record import rates_in_use
 from autosparse.tuning.trials import comparison
 from autosparse.tuning.trials.kernel_trial import KernelTrial
-from autosparse.tuning.trials.operand_adapter import LINE_BYTES, OperandAdapter, adapter_of, rows_of
+from autosparse.tuning.trials.operand_adapter import LINE_BYTES, OperandAdapter, adapter_of, sized
 from autosparse.tuning.trials.served import DefaultTrial, ServedTrial, served_of
 from autosparse.tuning.trials.specs import spec_of, supports_of
 
@@ -264,14 +262,6 @@ class TuningContext:
         """Create the calls on synthetic dense operands once, so that all candidates read the same memory."""
         if not self._calls:
             self._calls = self.adapter.synthetic(self.problem, operand)
-
-    def lend_calls(self, part: TuningContext) -> None:
-        """Make the context of a part of op(A) use the same dense operands; the part is no larger than op(A)."""
-        whole, operand = self.operand(), part.operand()
-        if whole is not None and operand is not None:
-            self._make_calls(whole)
-            stored = {"transposed": False} if self.problem.transposed else {}
-            part._calls = tuple(dataclasses.replace(one, rows=rows_of(operand), **stored) for one in self._calls)  # type: ignore[type-var]
 
     def _way(self, trial: Trial, operand: AnyOperand) -> Callable[..., None] | None:
         """Return a function that computes a call with `trial` as a user's product does; None if `trial` cannot.

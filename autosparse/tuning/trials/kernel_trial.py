@@ -20,9 +20,9 @@ from autosparse.log import event
 from autosparse.notices import FallbackWarning, warn_once
 from autosparse.operands.csr import Operand
 from autosparse.operands.packed_copies import PackedCopy
-from autosparse.tuning.memory.sizes import sized
 from autosparse.tuning.trials import comparison
 from autosparse.tuning.trials.iterations import why_endless
+from autosparse.tuning.trials.operand_adapter import sized
 from autosparse.tuning.trials.served import ServedTrial
 
 if TYPE_CHECKING:
@@ -185,9 +185,8 @@ class KernelTrial(ServedTrial):
             if self._bound is not None and self._ends(self._bound, self.schedule):
                 self._compare(operand, self.schedule)
         except PackError as err:
-            self.lacks_memory = (
-                self.packed_bytes <= self.context.limit_bytes < self.packed_bytes + self.context.packed_copies.n_bytes
-            )
+            limit_bytes, others_bytes = self.context.limit_bytes, self.context.packed_copies.n_bytes
+            self.lacks_memory = self.packed_bytes <= limit_bytes < self.packed_bytes + others_bytes
             if not self.lacks_memory:
                 self._fail(err)
         except MemoryError:
@@ -201,9 +200,8 @@ class KernelTrial(ServedTrial):
 
     def _pack_in_time(self, operand: AnyOperand, schedule: Schedule) -> None:
         start_s = time.perf_counter()
-        is_new = not self.reads_live and not self.context.packed_copies.has(
-            schedule.format, self.context.adapter.view(self.context.problem)
-        )
+        view = self.context.adapter.view(self.context.problem)
+        is_new = not self.reads_live and not self.context.packed_copies.has(schedule.format, view)
         try:
             self._pack(operand, schedule)
         finally:
@@ -279,15 +277,17 @@ class KernelTrial(ServedTrial):
             return adapter.pack(problem, operand, fmt), version
 
         self.packed_copy = self.context.packed_copies.take(
-            fmt,
-            adapter.view(problem),
-            needed_bytes=self.packed_bytes,
-            limit_bytes=self.context.limit_bytes,
-            pack=pack,
+            fmt, adapter.view(problem), needed_bytes=self.packed_bytes, limit_bytes=self.context.limit_bytes, pack=pack
         )
         self.packed_bytes = self.packed_copy.n_bytes
         assert self.kernel is not None
         self._bound = self.kernel.bind(self.packed_copy.packed)
+
+    def adopt(self, kernel: Kernel, packed_copy: PackedCopy) -> None:
+        """Take over a packed copy on which the result of `kernel` was compared before."""
+        self.kernel, self.packed_copy, self.packed_bytes = kernel, packed_copy, packed_copy.n_bytes
+        self._bound = kernel.bind(packed_copy.packed)
+        self.context.packed_copies.compared.add(self._comparison_name())
 
     def drop(self) -> None:
         """Release the packed copy; the trial can be packed again."""

@@ -12,9 +12,9 @@ from autosparse.core.formats import Format
 from autosparse.core.problem import Problem
 from autosparse.dispatch.calls import MatmulCall
 from autosparse.operands.csr import Operand
+from autosparse.operands.native_rows import magnitudes
 from autosparse.tuning.trials.operand_adapter import (
     MAX_ENTRY,
-    AnyArray,
     OperandAdapter,
     Trustworthy,
     dense,
@@ -68,30 +68,12 @@ def _trustworthy(problem: Problem, operand: AnyOperand, n_columns: int, n_thread
     n_rows, n_inner = problem.matrix.shape[:: -1 if problem.transposed else 1]
     B, C = dense(problem, 1, n_inner, n_columns), result(problem, n_rows, n_columns)
     call = MatmulCall(rows, address(B), n_columns, address(C), n_columns, n_columns, problem.transposed, (B, C))
-    indices, magnitudes = operand.indices[: operand.nnz], _magnitudes(operand.data[: operand.nnz])
-    absolute, ones, sums = _with_values(rows, magnitudes), np.ones(n_inner, problem.dtype), result(problem, n_rows)
-    summing = MatmulCall(absolute, address(ones), 1, address(sums), 1, 1, problem.transposed, (ones, magnitudes))
+    indices, absolutes = operand.indices[: operand.nnz], magnitudes(operand.data[: operand.nnz])
+    absolute, ones, sums = rows.with_values(absolutes), np.ones(n_inner, problem.dtype), result(problem, n_rows)
+    summing = MatmulCall(absolute, address(ones), 1, address(sums), 1, 1, problem.transposed, (ones, absolutes))
     runtime_api.raise_for(summing.by_default(n_threads, 0))
     n_terms = np.bincount(indices, minlength=n_rows) if problem.transposed else np.diff(operand.indptr)
     return Trustworthy(call, C, sums * np.dtype(problem.dtype).type(MAX_ENTRY), n_terms)
-
-
-def _magnitudes(values: AnyArray) -> AnyArray:
-    """Return absolute values, in the dtype of `values`.
-
-    There is no copy if none is negative, since allocating pages takes longer than reading them.
-    """
-    if values.dtype.kind == "c":
-        return np.abs(values).astype(values.dtype)
-    return values if values.size and values.min() >= 0 else np.abs(values)  # NaN is not >= 0
-
-
-def _with_values(rows: Any, values: AnyArray) -> Any:  # Any: NativeRows
-    other = type(rows)(rows.n_major, rows.n_minor)
-    for name in ("dtype", "dtype_code", "index_code", "indptr", "indices"):
-        setattr(other, name, getattr(rows, name))
-    other.data = (runtime_api.pointer(values),)
-    return other
 
 
 ADAPTER: Final = OperandAdapter(

@@ -20,6 +20,7 @@ import torch
 from autosparse.tuner.research.generators.coordinates import Coordinates
 from autosparse.tuner.research.networks.convolution import Rectify, SparseConvolution, SparseFeatures, global_average
 from autosparse.tuner.research.networks.lattice import Lattice
+from autosparse.tuner.research.networks.predictors import PREDICTORS
 from autosparse.tuner.research.networks.waconet import lattice_of
 from autosparse.tuner.research.targets.latent import LATENT_WIDTH
 from autosparse.tuner.research.targets.mapper import MAPPED_WIDTH
@@ -147,13 +148,14 @@ class StatisticsFeaturizer(torch.nn.Module):
 class DashModel(torch.nn.Module):
     """Cost model (DASH) of programs on a pattern: pattern embedding s, mapped features p, latent codes z -> costs.
 
-    `parts` selects the predictor's inputs from PARTS. `featurizer` makes s, (1, PATTERN_WIDTH), from its prepared
-    input.
+    `parts` selects the predictor's inputs from PARTS, and `predictor` its kind from PREDICTORS. `featurizer` makes s,
+    (1, PATTERN_WIDTH), from its prepared input.
     """
 
     def __init__(
-        self, featurizer: torch.nn.Module, parts: Sequence[str] = PARTS, *, configuration_inputs: int = MAPPED_WIDTH
-    ) -> None:
+        self, featurizer: torch.nn.Module, parts: Sequence[str] = PARTS, *, configuration_inputs: int = MAPPED_WIDTH,
+        predictor: str = "mlp",
+    ) -> None:  # fmt: skip
         super().__init__()
         unknown = set(parts) - set(PARTS)
         if unknown or not parts:
@@ -165,10 +167,7 @@ class DashModel(torch.nn.Module):
         )
         self.latent = torch.nn.Sequential(torch.nn.Linear(LATENT_WIDTH, LATENT_WIDTH), torch.nn.ReLU())
         widths = {"pattern": PATTERN_WIDTH, "configuration": CONFIGURATION_WIDTH, "latent": LATENT_WIDTH}
-        self.predictor = torch.nn.Sequential(
-            torch.nn.Linear(sum(widths[name] for name in self.parts), 128), torch.nn.ReLU(),
-            torch.nn.Linear(128, 64), torch.nn.ReLU(), torch.nn.Linear(64, 1),
-        )  # fmt: skip
+        self.predictor = PREDICTORS[predictor]([widths[name] for name in self.parts])
 
     def costs(self, s: torch.Tensor, p: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
         """Return the costs, (n,), of programs with rows p (n, 53) and z (n, 64) on the pattern s (1, 128).

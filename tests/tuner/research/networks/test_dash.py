@@ -14,6 +14,7 @@ from autosparse.tuner.research.generators.coordinates import Coordinates  # noqa
 from autosparse.tuner.research.networks.autoencoder import trained_autoencoder  # noqa: E402
 from autosparse.tuner.research.networks.convolution import SparseFeatures  # noqa: E402
 from autosparse.tuner.research.networks.dash import DashModel, InputFeaturizer, MaxPool, StatisticsFeaturizer  # noqa: E402
+from autosparse.tuner.research.networks.predictors import PREDICTORS  # noqa: E402
 from autosparse.tuner.research.networks.waconet import lattice_of  # noqa: E402
 from autosparse.tuner.research.targets.latent import OneHotParts  # noqa: E402
 from autosparse.tuner.research.training.few_shot import FewShotSettings, TransferCase, costs_of, fine_tuned, train  # noqa: E402
@@ -163,3 +164,15 @@ def test_an_interrupted_training_continues(tmp_path):
     resumed = train(statistics_model(), [case], settings, lambda epoch, loss: seen.append(epoch), state=state)
     assert seen == [2, 3]
     assert all(torch.equal(a, b) for a, b in zip(whole.parameters(), resumed.parameters(), strict=True))
+
+
+@pytest.mark.parametrize("kind", sorted(PREDICTORS))
+def test_predictors_learn_and_read_each_program_alone(kind):
+    torch.manual_seed(0)
+    made = DashModel(StatisticsFeaturizer(4), predictor=kind)
+    case, losses = several_products(), []
+    train(made, [case], FewShotSettings(epochs=30, rate=1e-2, batch=64), lambda _, loss: losses.append(loss))
+    assert losses[-1] < 0.5 * losses[0]
+    s, p, z = torch.ones(1, 128), torch.from_numpy(case.p), torch.from_numpy(case.z)
+    alone = torch.cat([made.costs(s, p[at : at + 1], z[at : at + 1]) for at in range(len(p))])
+    torch.testing.assert_close(made.costs(s, p, z), alone, rtol=1e-4, atol=1e-5)

@@ -232,3 +232,25 @@ def test_convolutions_of_another_dimension_are_refused(few, tmp_path):
     tensors = dataclasses.replace(few, dimension=3)
     with pytest.raises(ValueError, match="not of 3 dimensions"):
         HeadRun(tensors, tmp_path / "start" / WEIGHTS, tmp_path / "run", HeadSettings(), None)
+
+
+@pytest.mark.full
+def test_focus_weights_pairs_by_their_faster_schedule(data, tmp_path):
+    few = dataclasses.replace(data, cases=data.cases[:4])
+    trained(tmp_path / "start", few, 1, extractor="waconet")
+    losses = {}
+    for focus in (0.0, 4.0):
+        settings = HeadSettings(epochs=1, patterns=2, focus=focus)
+        run = HeadRun(few, tmp_path / "start" / WEIGHTS, tmp_path / "run", settings, None)
+        run._costs = lambda cases, codes, is_training: torch.arange(len(codes), dtype=torch.float32)
+        run.inputs = {case.recipe: run.pooled(case.recipe) for case in few.cases}
+        losses[focus] = [run._loss([one], np.random.default_rng(0)).item() for one in few.cases]
+    for at, case in enumerate(few.cases):
+        rng = np.random.default_rng(0)
+        ids = rng.permutation(len(case.codes))[:32] if len(case.codes) >= 32 else rng.integers(0, len(case.codes), 32)
+        ratios, censored = case.ratios[ids], case.censored[ids]
+        slower, faster = np.nonzero((ratios[:, None] > 1.01 * ratios[None, :]) & ~censored[None, :])
+        weights = (ratios.min() / ratios[faster]) ** 4
+        missed = np.maximum(0, 1 - (slower - faster))
+        np.testing.assert_allclose(losses[4.0][at], np.average(missed, weights=weights), rtol=1e-4)
+        np.testing.assert_allclose(losses[0.0][at], missed.mean(), rtol=1e-4)

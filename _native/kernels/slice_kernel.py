@@ -1,0 +1,174 @@
+"""Shipped kernels on slices with diagonals, made without formats, schedules and specs: the first race of a process
+costs as little as the products of a short program allow.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+import numpy as np
+from autosparse._native import memory, runtime_api
+from autosparse._native.kernels.slice_names import Slices
+from autosparse._native.storage.dictionary import TABLE, number_values
+from numpy.typing import NDArray
+
+from autosparse import config
+from autosparse.core.dtypes import Byte, HalfBits, NarrowIndex, WideIndex
+from autosparse.isa import ISAS, Isa
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Array = NDArray[Any]  # indices of any supported dtype, or values
+
+INDEX_BITS: Final = 16
+"""Bits of the columns in slices, which are relative to a base of the slice or are wider where these do not suffice."""
+ENCODED_CHUNK: Final = 32
+"""Slices of one task of a kernel for dictionary-encoded values, whose tasks are taken in turn (`HIGH_SLICES`)."""
+_MAX_THREADS: Final = 1 << 30
+
+
+def may_serve(compiler: str | None) -> bool:
+    """Return whether shipped kernels are used: not where the user edits sources, or names a compiler.
+
+    A named compiler that does not exist compiles nothing, so that shipped kernels serve.
+    """
+    return config.get_options().dump_dir is None and (compiler is None or not _exists(compiler))
+
+
+def _exists(compiler: str) -> bool:
+    from autosparse._native.c import build as c_build  # products that name no compiler load it never
+
+    return compiler == "numba" or c_build.compiler_id(compiler) != "none"
+
+
+def isa_of(name: str | None) -> Isa:
+    """Return the instruction set that kernels use under the option `isa`."""
+    host, wanted = ISAS[runtime_api.best_isa()], ISAS[name or runtime_api.best_isa()]
+    is_lower = wanted.level < host.level and (not wanted.machines or bool(wanted.machines & host.machines))
+    return wanted if is_lower else host
+
+
+def address_of(slices: Slices, dtype: str, index_dtype: str, isa: str) -> int:
+    """Return the address of the shipped kernel; 0 if there is none."""
+    name = slices.name(dtype, index_dtype, isa, gathers=runtime_api.gathers())
+    return int(runtime_api.lib.asp_shipped_kernel(name.encode()))
+
+
+class PackedSlices:
+    """Rows of a matrix in slices: the arrays of a `PackedOperand`, before its format is needed."""
+
+    __slots__ = ("crd", "pos", "shape", "slices", "values")
+
+    def __init__(self, slices: Slices, shape: tuple[int, int], pos: Mapping[str, Array], crd: dict[str, Array]) -> None:
+        self.slices, self.shape, self.pos, self.crd = slices, shape, pos, crd
+        self.values: Array = crd["what"]  # replaced by `fill`
+
+    @classmethod
+    def laid_out(cls, shape: tuple[int, int], indptr: Array, indices: Array, slices: Slices) -> PackedSlices:
+        """Return slices without columns and values. Raises MemoryError."""
+        n_slices = -(-shape[0] // slices.rows)
+        pos = {"k1": np.empty(n_slices + 1, indptr.dtype), "begin": np.empty(n_slices + 1, WideIndex)}
+        crd = {"what": np.empty(n_slices, WideIndex)}
+        if slices.sigma > 1:
+            crd |= {"first": np.empty(n_slices, NarrowIndex), "rows": np.empty(n_slices * slices.rows, NarrowIndex)}
+        made = cls(slices, shape, pos, crd)
+        head, threads = made._head(indptr, indices), _threads()
+        n_listed = runtime_api.lib.asp_slices_lay_out(
+            *head, slices.rows, slices.sigma, True, INDEX_BITS, *made._layout(), threads
+        )
+        _check(n_listed)
+        if slices.sigma > 1:
+            crd["rows"] = crd["rows"][: n_listed * slices.rows].copy()
+        return made
+
+    @property
+    def n_slots(self) -> int:
+        """Number of slots of all slices; a slot has a cell for each row of its slice."""
+        return int(self.pos["k1"][-1])
+
+    def filled_bytes(self, dtype: np.dtype[Any]) -> int:
+        """Return the bytes that the slices take once they are filled."""
+        cells = self.n_slots * self.slices.rows
+        n_bytes = cells + TABLE * dtype.itemsize if self.slices.is_encoded else cells * dtype.itemsize
+        layout = (*self.pos.values(), *(self.crd[name] for name in ("what", "first", "rows") if name in self.crd))
+        sides = sum(array.nbytes for array in layout)
+        return sides + n_bytes + int(self.pos["begin"][-1]) * INDEX_BITS // 8
+
+    def fill(self, indptr: Array, indices: Array, values: Array) -> bool:
+        """Write columns and values; return False if there are too many different values to encode."""
+        columns = memory.empty_scratch((int(self.pos["begin"][-1]),), np.dtype(HalfBits))
+        exact = memory.empty_scratch((self.n_slots * self.slices.rows,), values.dtype)
+        code = runtime_api.lib.asp_slices_fill(
+            runtime_api.DTYPE_CODES[values.dtype.name], *self._head(indptr, indices), runtime_api.pointer(values),
+            *(self.slices.rows, INDEX_BITS, *self._layout(), False),
+            *(runtime_api.pointer(columns), runtime_api.pointer(exact), _threads()),
+        )  # fmt: skip
+        _check(code)
+        self.crd["k1"], self.values = columns, exact
+        if not self.slices.is_encoded:
+            return True
+        self.values, table = np.empty(exact.size, Byte), np.empty(TABLE, values.dtype)
+        self.crd["table"] = table
+        return number_values(exact, table, runtime_api.pointer(self.values)) >= 0
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes taken in addition to the user's arrays."""
+        return sum(array.nbytes for array in (*self.pos.values(), *self.crd.values(), self.values))
+
+    def _head(self, indptr: Array, indices: Array) -> tuple[Any, ...]:
+        pointer = runtime_api.pointer
+        return runtime_api.INDEX_CODES[indptr.dtype.name], *self.shape, pointer(indptr), pointer(indices)
+
+    def _layout(self) -> list[Any]:  # C pointers: first, rows, pos, begin, what
+        found = (self.crd.get("first"), self.crd.get("rows"), *self.pos.values(), self.crd["what"])
+        return [runtime_api.ffi.NULL if array is None else runtime_api.pointer(array) for array in found]
+
+
+class BoundSlices:
+    """Shipped kernel with the slices that it reads; it has the interface of `kernel.BoundKernel`."""
+
+    __slots__ = ("__weakref__", "_address", "_chunk", "_operand", "_value_bytes", "packed")
+    has_fast_call: ClassVar[bool] = True  # by `enter`
+
+    def __init__(self, address: int, packed: PackedSlices, value_bytes: int) -> None:
+        pointer, lib, slices = runtime_api.pointer, runtime_api.lib, packed.slices
+        self.packed, self._address, self._value_bytes = packed, address, value_bytes
+        self._chunk = ENCODED_CHUNK if slices.is_encoded else 0
+        struct = self._operand = runtime_api.ffi.new("asp_operand *")
+        struct.size[0], struct.size[1] = packed.shape
+        n_slices = packed.crd["what"].size
+        for depth, count in enumerate((n_slices, packed.n_slots, packed.n_slots * slices.rows)):
+            struct.n_positions[depth] = count
+        struct.pos[1], struct.crd[1] = pointer(packed.pos["k1"]), pointer(packed.crd["k1"])
+        struct.pos[3], struct.crd[3] = pointer(packed.pos["begin"]), pointer(packed.crd["what"])
+        for depth, name in ((4, "first"), (5, "rows"), (6, "table")):  # as in `ir.slice_layout.SIDES`
+            if name in packed.crd:
+                struct.crd[depth] = pointer(packed.crd[name])
+        struct.vals = pointer(packed.values)
+        struct.parallel = lib.asp_parallel_address()
+        struct.take, struct.give = lib.asp_output_take_address(), lib.asp_output_give_address()
+
+    def run(self, *product: int) -> bool:
+        """Compute a product with a vector; arguments and result are those of `kernel.BoundKernel.run`."""
+        status = runtime_api.lib.asp_run_kernel(
+            self._address, self._operand, *product, self._chunk, self._value_bytes, self.packed.n_slots
+        )
+        return not status
+
+    def enter(self, state: Any) -> None:  # Any: a FastCall
+        """Write the arguments of `run` into a fast call (`dispatch.fast_path`)."""
+        state.kernel = self._address
+        state.kernel_operand = int(runtime_api.ffi.cast("uintptr_t", self._operand))
+        state.chunk, state.most_threads = self._chunk, _MAX_THREADS
+        state.value_bytes, state.n_reads = self._value_bytes, self.packed.n_slots
+
+
+def _threads() -> int:
+    return config.get_options().threads or runtime_api.max_threads()
+
+
+def _check(code: int) -> None:
+    if code < 0:
+        raise MemoryError("no memory to pack a sparse operand")

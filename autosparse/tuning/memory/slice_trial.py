@@ -1,0 +1,206 @@
+"""Trial of a shipped kernel on slices that loads neither formats nor schedules: candidate and winner of the early race.
+
+It serves products as long as the matrix is neither written nor checked for writes. Before either, and before a search,
+`expanded` makes the `KernelTrial` of the same kernel on the same packed copy.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from autosparse._native import runtime_api
+from autosparse._native.kernels import slice_kernel
+from autosparse._native.kernels.slice_kernel import BoundSlices, PackedSlices
+from autosparse._native.kernels.slice_names import Slices
+from autosparse.containment import contained
+from autosparse.dispatch.calls import MatmulCall
+from autosparse.dispatch.state import DispatchState, dispatcher_of
+from autosparse.errors import PackError
+from autosparse.operands.csr import Operand
+from autosparse.operands.native_rows import magnitudes
+from autosparse.tuning.memory import agreement
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from autosparse.core.schedule import SuperSchedule
+    from autosparse.dispatch.protocols import Bound, Call
+    from autosparse.operands.packed_copies import PackedCopy
+    from autosparse.operands.unfolding import AnyOperand
+    from autosparse.tuning.trials.kernel_trial import KernelTrial
+
+VIEW: Final = "slices before tuning"
+"""Name of the packed copy of the early race, beside the names of operand adapters."""
+PERIOD: Final = 4099
+"""Period in entries of the vector with which results are compared; a prime, so that confused rows differ."""
+MAX_EXTENT: Final = (1 << 31) - 1
+"""Maximum number of rows and of columns of slices."""
+
+
+class SliceTrial:
+    """Kernel on slices of a matrix; see `dispatch.protocols.Serving`."""
+
+    is_stale = False
+    service: Any = None  # Any: of `protocols.Serving`; the `KernelTrial` has one
+    bound_to: tuple[Any, ...] | None = None
+    looked_ns: int = 0
+
+    def __init__(self, slices: Slices, state: DispatchState, operand: Operand) -> None:
+        operand.refresh()
+        self.slices, options = slices, state.options
+        self.structure_version, self.values_version = operand.structure_version, operand.values_version
+        self.failed: str | None = None
+        self.packed_copy: PackedCopy | None = None
+        self.bound: Bound | None = None
+        self.expand: Callable[[], KernelTrial | None] = lambda: None  # set when the trial serves
+        self._limit_bytes = int(options.extra_memory * (operand.structure_bytes + operand.nnz * operand.dtype.itemsize))
+        self._threads, self._copies = options.threads, dispatcher_of(operand).packed_copies
+        self._n_looks = operand.n_looks
+
+    @property
+    def context(self) -> SliceTrial:
+        """This object, which has the attributes of `dispatch.protocols.Problems`."""
+        return self
+
+    @property
+    def ready(self) -> bool:
+        """Return whether the trial can compute a product now."""
+        return self.failed is None and self.bound is not None
+
+    @property
+    def n_threads(self) -> int:
+        """Number of threads that the kernel may use now."""
+        return self._threads or runtime_api.max_threads()
+
+    def pack(self, operand: Operand, address: int) -> None:
+        """Pack the operand for the kernel at `address` and compare its result; a failure sets `failed`."""
+        rows = operand.rows or operand.validate()
+        indptr, indices = operand.indptr, np.ascontiguousarray(operand.indices[: operand.nnz])
+        packed = PackedSlices.laid_out((rows.n_major, rows.n_minor), indptr, indices, self.slices)
+
+        def fill() -> tuple[PackedSlices, int]:
+            if not packed.fill(indptr, indices, operand.data):
+                raise PackError("the matrix has too many different values")
+            return packed, self.values_version
+
+        n_bytes = packed.filled_bytes(operand.dtype)
+        try:
+            self.packed_copy = self._copies.take(
+                self.slices, VIEW, needed_bytes=n_bytes, limit_bytes=self._limit_bytes, pack=fill
+            )
+        except PackError as err:
+            self.failed = str(err)
+            return
+        self.bound = bound = BoundSlices(address, packed, operand.dtype.itemsize)
+        with np.errstate(all="ignore"):  # values may be inf or NaN
+            self.failed = _difference(operand, bound, self.n_threads)
+        if self.failed is not None:
+            self.drop()
+
+    def run(self, operand: AnyOperand, call: Call) -> bool:
+        """Compute the result of `call`; return False if this kernel cannot compute this product."""
+        assert isinstance(operand, Operand)
+        operand.refresh()
+        bound, packed_copy = self.bound, self.packed_copy
+        if bound is None or packed_copy is None or not call.suits_generated:
+            return False
+        is_same = operand.structure_version == self.structure_version
+        if is_same and operand.values_version == self.values_version and operand.n_looks == self._n_looks:
+            packed_copy.enter()
+            try:
+                return call.by(bound, self.n_threads)
+            finally:
+                packed_copy.leave()
+        full = self.expand() if is_same else None
+        return full is not None and full.run(operand, call)
+
+    def drop(self) -> None:
+        """Release the packed copy."""
+        packed_copy = self.released()
+        if packed_copy is not None:
+            self._copies.give(packed_copy)
+
+    def released(self) -> PackedCopy | None:
+        """Return the packed copy, which the trial reads no more."""
+        packed_copy, self.packed_copy, self.bound = self.packed_copy, None, None
+        if packed_copy is not None:
+            packed_copy.retire_fast_paths(self)
+        return packed_copy
+
+
+def _difference(operand: Operand, bound: BoundSlices, n_threads: int) -> str | None:
+    """Return how the kernel's product with a synthetic vector differs from the default kernel's; None if it agrees."""
+    rows, address, dtype = operand.rows or operand.validate(), runtime_api.address_of, operand.dtype
+    # Entries of both signs from 0.5 to 1.5, none of them small, so that a missing stored entry shows.
+    steps = np.arange(PERIOD) * 1789 % PERIOD
+    period = (0.5 + steps / PERIOD) * np.where(steps % 2, 1.0, -1.0)
+    if dtype.kind == "c":  # either part, with the same absolute values
+        period = period * np.where(steps % 3, 0.6 + 0.8j, 0.8 - 0.6j)
+    x, ones = np.resize(period.astype(dtype), rows.n_minor), np.ones(rows.n_minor, dtype)
+    wanted, sums, found = (np.full(rows.n_major, np.nan, dtype) for _ in range(3))
+    values = magnitudes(operand.data[: operand.nnz])
+    absolute = rows.with_values(values)
+    for its, source, result in ((rows, x, wanted), (absolute, ones, sums)):
+        call = MatmulCall(its, address(source), 1, address(result), 1, 1, False, (source, result))
+        runtime_api.raise_for(call.by_default(n_threads, 0))
+    if not bound.run(address(x), 1, address(found), 1, 1, n_threads):
+        return "it reports a result that is not finite"
+    n_terms = np.diff(operand.indptr)
+    return agreement.first_difference(found[:, None], wanted[:, None], sums * dtype.type(1.5), n_terms)
+
+
+def expanded(light: SliceTrial, state: DispatchState, operand: Operand, gain_s: float) -> KernelTrial | None:
+    """Return the `KernelTrial` of the kernel and packed copy of `light`, which then serves no more; None if none.
+
+    `gain_s`: seconds that the kernel saves per product.
+    """
+    from autosparse._native.kernels.shipped import shipped_kernel
+    from autosparse._native.storage.packing import PackedOperand
+    from autosparse.core.solver import choice_of
+    from autosparse.tuning.memory.light_bench import LightBench
+    from autosparse.tuning.trials.kernel_trial import KernelTrial
+    from autosparse.tuning.trials.service import Service
+    from autosparse.tuning.trials.specs import spec_of
+
+    if light.bound is None or operand.structure_version != light.structure_version:
+        light.drop()
+        return None
+    try:
+        bench, schedule, packed = LightBench(state, operand), schedule_of(light.slices, state), light.bound.packed
+        trial, spec = KernelTrial(choice_of(schedule), bench), spec_of(bench.problem, schedule)
+        kernel: Any = shipped_kernel(spec, state.options.compiler)  # type: ignore[arg-type]  # of no composite
+        whole = PackedOperand(schedule.format, False, bench.problem.matrix, packed.pos, packed.crd, packed.values)
+        copy = light.released()
+        assert copy is not None
+        copy.packed = whole
+        bench.packed_copies.rename(copy, schedule.format, bench.adapter.view(bench.problem))
+        trial.adopt(kernel, copy)
+        Service.of(trial, None, state, operand, gain_s)
+    except contained():
+        light.drop()
+        raise
+    return trial
+
+
+def schedule_of(slices: Slices, state: DispatchState) -> SuperSchedule:
+    """Return the schedule of the shipped kernel for `slices`."""
+    from autosparse._native.kernels.shipped_specs import HIGH_SLICES, SLICE_PREFETCH, SLICE_UNROLL
+    from autosparse.core.formats import Format
+    from autosparse.core.schedule import SuperSchedule
+    from autosparse.ops import names
+
+    if slices.is_encoded:
+        return HIGH_SLICES
+    order = f" | sigma={slices.sigma}" if slices.sigma > 1 else ""
+    return SuperSchedule(
+        operation=names.MATMUL, format=Format.parse(f"i1:U,k1:D,i0:U | i={slices.rows}{order} | bits=16"),
+        loop_order=("i1", "k1", "i0"), prefetch=SLICE_PREFETCH,
+        unroll=SLICE_UNROLL if slices.rows == lanes_of(state) else 1,
+    )  # fmt: skip
+
+
+def lanes_of(state: DispatchState) -> int:
+    """Return the number of values in a vector register."""
+    return slice_kernel.isa_of(state.options.isa).vector_bytes // state.dtype.itemsize

@@ -1,0 +1,127 @@
+"""Tests of the candidate of the early race: a shipped kernel on slices without formats, schedules and specs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sps
+from autosparse._native import runtime_api
+from autosparse._native.ir.spec import KernelSpec
+from autosparse._native.kernels import slice_kernel
+from autosparse._native.kernels.shipped import shipped_kernel
+from autosparse._native.kernels.slice_names import Slices
+from autosparse._native.storage.packing import pack
+
+import autosparse as asp
+from autosparse.core.target import Target
+from autosparse.dispatch.state import DispatchState
+from autosparse.isa import ISAS
+from autosparse.tuning.memory import early, slice_trial
+from tests.tuning.forcing import state_of
+
+pytestmark = pytest.mark.skipif(
+    not runtime_api.available or not ISAS[Target.host().isa].is_shipped, reason="no avx2 here"
+)
+
+
+def found_with(found: DispatchState, **options: Any) -> DispatchState:
+    """Return `found` under other options."""
+    found.options = found.options._replace(**options)
+    return found
+
+
+@pytest.mark.parametrize("isa", [name for name, row in ISAS.items() if row.is_shipped])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("index_dtype", ["int32", "int64"])
+def test_the_name_of_a_kernel_is_that_of_its_spec(isa: str, dtype: str, index_dtype: str) -> None:
+    if ISAS[isa].level > ISAS[Target.host().isa].level:
+        pytest.skip(f"no {isa} here")
+    found = DispatchState(
+        asp.get_options()._replace(isa=isa), False, np.dtype(dtype), 1, threads=0, flags=0, next_look_ns=0.0
+    )
+    lanes = ISAS[isa].vector_bytes // found.dtype.itemsize
+    shapes = [Slices(lanes), Slices(lanes, 512), Slices(lanes, 8192), Slices(2 * lanes, 512)]
+    if ISAS[isa].has_table_permutation:
+        shapes.append(early.candidate((lanes, 1), np.ones(4096, dtype), isa))
+    for one in shapes:
+        spec = KernelSpec(
+            "matmul", slice_trial.schedule_of(one, found), dtype, index_dtype, isa, gathers=runtime_api.gathers()
+        )
+        kernel = shipped_kernel(spec, None)
+        assert kernel is not None
+        assert slice_kernel.address_of(one, dtype, index_dtype, isa) == kernel.address, one
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("index_dtype", ["int32", "int64"])
+@pytest.mark.parametrize("kind", ["plain", "sorted", "wide window", "few values"])
+def test_slices_hold_what_a_packed_operand_of_their_format_holds(kind, dtype, index_dtype):
+    rng, isa = np.random.default_rng(4), slice_kernel.isa_of(None)
+    if kind == "few values" and not isa.has_table_permutation:
+        pytest.skip("no avx512 here: only its permutations read a table of 16 values")
+    lanes = isa.vector_bytes // np.dtype(dtype).itemsize
+    shape = {"sorted": (2 * lanes, 512), "wide window": (lanes, 8192)}.get(kind, (lanes, 1))
+    m = sps.random_array((9000, 700), density=0.01, format="csr", rng=rng, dtype=dtype)
+    m.data[:] = rng.integers(1, 9, m.nnz) if kind == "few values" else rng.standard_normal(m.nnz)
+    m.indptr, m.indices = m.indptr.astype(index_dtype), m.indices.astype(index_dtype)
+    A, x = asp.csr(m, copy=True), rng.standard_normal(700).astype(dtype)
+    found = state_of(A)
+    operand = A._cell
+    with asp.options(extra_memory=20.0):
+        trial = slice_trial.SliceTrial(
+            early.candidate(shape, operand.data, isa.name), found_with(found, extra_memory=20.0), operand
+        )
+    assert trial.slices.is_encoded == (kind == "few values")
+    address = slice_kernel.address_of(trial.slices, dtype, str(operand.indptr.dtype), isa.name)
+    trial.pack(operand, address)
+    assert trial.failed is None
+    light = trial.bound.packed
+    schedule = slice_trial.schedule_of(trial.slices, found)
+    packed = pack(operand.pattern, operand.data, schedule.format, transposed=False)
+    for mine, theirs in ((light.pos, packed.pos), (light.crd, packed.crd), ({"": light.values}, {"": packed.values})):
+        assert mine.keys() == theirs.keys()
+        for name, array in theirs.items():
+            np.testing.assert_array_equal(mine[name], array, err_msg=name)
+            assert mine[name].dtype == array.dtype
+    assert light.nbytes == packed.nbytes == light.filled_bytes(operand.dtype)
+    # the full trial reads the same copy, and takes new values
+    n_copies = A._cell.dispatcher.packed_copies.n_bytes
+    full = slice_trial.expanded(trial, found, operand, 1e-6)
+    assert full is not None
+    assert not trial.ready
+    assert A._cell.dispatcher.packed_copies.n_bytes == n_copies
+    found.serving = found.recalled = full
+    np.testing.assert_allclose(A @ x, m @ x, rtol=1e-4, atol=1e-4)
+    assert found.n_tuned == 1
+    A.data[:] = A.data[::-1].copy()
+    m.data[:] = m.data[::-1].copy()
+    np.testing.assert_allclose(A @ x, m @ x, rtol=1e-4, atol=1e-4)
+    found.serving = found.recalled = None
+    full.drop()
+    assert A._cell.dispatcher.packed_copies.n_bytes == 0
+
+
+@pytest.mark.parametrize("fault", ["wrong values", "no memory", "nan"])
+def test_a_candidate_that_cannot_serve_holds_no_memory(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    m = sps.random_array((2000, 2000), density=0.01, format="csr", rng=np.random.default_rng(5))
+    if fault == "nan":
+        m.data[:] = np.nan
+    A, isa = asp.csr(m, copy=True), slice_kernel.isa_of(None)
+    lanes = isa.vector_bytes // 8
+    found = found_with(state_of(A), extra_memory=0.1 if fault == "no memory" else 20.0)
+    trial = slice_trial.SliceTrial(Slices(lanes), found, A._cell)
+    fill = slice_kernel.PackedSlices.fill
+
+    def wrong(self: Any, *arrays: Any) -> bool:
+        done = fill(self, *arrays)
+        self.values[0] *= 1.0 + 1e-6
+        return done
+
+    if fault == "wrong values":
+        monkeypatch.setattr(slice_kernel.PackedSlices, "fill", wrong)
+    trial.pack(A._cell, slice_kernel.address_of(trial.slices, "float64", "int32", isa.name))
+    assert trial.failed
+    assert not trial.ready
+    assert A._cell.dispatcher.packed_copies.n_bytes == 0
