@@ -18,6 +18,7 @@ from autosparse import forking
 if TYPE_CHECKING:
     from autosparse._native.ir.spec import VALUE_BYTES as VALUE_BYTES
     from autosparse._native.ir.spec import KernelSpec as KernelSpec
+    from autosparse._native.ir.spec import reason_not_of_type as reason_not_of_type
     from autosparse._native.kernels.backend import BACKENDS as BACKENDS
     from autosparse._native.kernels.composite import CompositeKernel as CompositeKernel
     from autosparse._native.kernels.composite import CompositeSpec as CompositeSpec
@@ -74,7 +75,7 @@ _MODULES: Final = {
     "kernels.kernel": ("BoundKernel", "BoundMttkrp", "BoundSddmm", "CompiledKernel"),
     "storage.packing": ("PackedOperand", "pack", "packed_bytes", "reason_unfit"),
     "storage.row_orders": ("order_effort",),
-    "ir.spec": ("VALUE_BYTES", "KernelSpec"),
+    "ir.spec": ("VALUE_BYTES", "KernelSpec", "reason_not_of_type"),
     "storage.structure": ("PackedStructure", "pack_structure", "structure_bytes"),
     "tiles": ("choose_tiles",),
     "storage.tensors": ("PackedTensor", "pack_tensor", "reason_unfit_tensor", "tensor_bytes"),

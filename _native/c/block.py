@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import field, replace
 
+from autosparse._native.c.complex_values import add_product, add_sum, declared, is_complex, whole
 from autosparse._native.c.types import vector_type
 from autosparse._native.ir import nodes as ir
 from autosparse._native.ir.block import lanes_of
@@ -180,6 +181,8 @@ def emit_block(out: Writer, shape: BlockShape, copy: int) -> None:
     """Emit all multiply-adds of the block into accumulator copy `copy`, or into those of each jammed entry."""
     sparse, sampled = shape.block.expression.sparse, shape.block.expression.sampled
     loaded: dict[tuple[str, ...], str] = {}
+    vectors = [_is_vector(shape) if access == sparse else _has_axis(shape, access) for access in shape.block.factors]
+    scalar = vectors.index(False) if False in vectors else None
     for number, summed in enumerate(shape.cells(output=False)):
         for one in shape.entries():
             for cell in one.cells(output=True):
@@ -189,7 +192,7 @@ def emit_block(out: Writer, shape: BlockShape, copy: int) -> None:
                     for access in shape.block.factors
                 ]
                 to = one.entry * shape.ways + number % shape.ways if sampled else copy
-                out.line(f"{one.accumulator(to, cell)} += {' * '.join(factors)};")
+                out.line(add_product(shape.spec, one.lanes, one.accumulator(to, cell), factors, scalar))
 
 
 def emit_mirror(out: Writer, shape: BlockShape) -> None:
@@ -204,20 +207,29 @@ def emit_mirror(out: Writer, shape: BlockShape) -> None:
         if _has_axis(shape, output):
             head = shape.head(cell)
             kind, mask = ("_head", f", {head}") if head else ("", "")
-            total = f"{_load(shape, target, cell)} + {value} * {_load(shape, source, cell)}"
+            total = f"{_load(shape, target, cell)} + {_scaled(shape, value, _load(shape, source, cell))}"
             out.line(f"    store{kind}_{shape.vector}({target}, {total}{mask});")
         else:
-            out.line(f"    *({target}) += {value} * *({source});")
+            out.line(f"    *({target}) += {_scaled(shape, value, f'*({source})')};")
     out.line("}")
+
+
+def _scaled(shape: BlockShape, one: str, vector: str) -> str:
+    """Return the product of a scalar and a vector."""
+    return f"scaled_{shape.vector}({one}, {vector})" if is_complex(shape.spec) else f"{one} * {vector}"
 
 
 def _value(out: Writer, shape: BlockShape, cell: Cell) -> str:
     """Return C text of A's stored value at a cell: a scalar, or a vector if lanes run along the last level."""
-    axis = shape.axis
     position = shape.position(cell)
-    if axis is not None and any(level.coordinate == axis for level in shape.block.levels):
+    if _is_vector(shape):
         return f"{shape.load_values()}{shape.vector}(vals + {position})"
     return f"widen_f32x1(vals[{position}])" if shape.spec.schedule.format.values else f"vals[{position}]"
+
+
+def _is_vector(shape: BlockShape) -> bool:
+    """Return whether lanes run along the last level, so that A's stored values are vectors."""
+    return shape.axis is not None and any(level.coordinate == shape.axis for level in shape.block.levels)
 
 
 def emit_dense(out: Writer, shape: BlockShape, access: Access, cell: Cell, loaded: dict[tuple[str, ...], str]) -> str:
@@ -283,7 +295,7 @@ def emit_init(out: Writer, shape: BlockShape, node: ir.Workspace) -> None:
         for cell in shape.cells(output=True):
             name = shape.accumulator(copy, cell)
             start = zero if starts_at_zero or copy else _load_output(shape, node.output, cell, first, zero)
-            out.line(f"{shape.vector} {name} = {start};")
+            out.line(declared(shape.spec, shape.vector, name, start))
 
 
 def first_test(shape: BlockShape, node: ir.Workspace) -> str:
@@ -303,7 +315,9 @@ def _output_load(shape: BlockShape, output: Access, cell: Cell) -> str:
     address = shape.output_address(output, cell)
     if _partial_output(shape):
         return f"load_part_{shape.vector}({address}, {_room(shape, cell)})"
-    return _load(shape, address, cell) if _has_axis(shape, output) else f"({shape.vector}){{*({address})}}"
+    if _has_axis(shape, output):
+        return _load(shape, address, cell)
+    return f"first_{shape.vector}(*({address}))" if is_complex(shape.spec) else f"({shape.vector}){{*({address})}}"
 
 
 def _partial_output(shape: BlockShape) -> bool:
@@ -327,7 +341,9 @@ def emit_store(out: Writer, shape: BlockShape, node: ir.Workspace) -> None:
     for cell in shape.cells(output=True):
         total = shape.accumulator(0, cell)
         for copy in range(1, node.copies):
-            out.line(f"{total} += {shape.accumulator(copy, cell)};")
+            out.line(add_sum(shape.spec, total, shape.accumulator(copy, cell)))
+        if is_complex(shape.spec):
+            out.line(f"{total} = {whole(shape.spec, shape.lanes, total)};")
         guard = shape.guard(cell)
         factors = [emit_dense(out, shape, access, cell, loaded) for access in node.factors]
         if node.depth:

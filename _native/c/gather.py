@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from autosparse._native.c.block import BlockShape
+from autosparse._native.c.complex_values import add_product, declared, whole, zero_of
 from autosparse._native.c.types import masked_gather, vector_type
 from autosparse._native.ir import nodes as ir
 from autosparse._native.ir.block import lanes_of
@@ -44,18 +45,20 @@ class GatherShape:
 
 def emit_gather_init(out: Writer, shape: GatherShape, node: ir.Workspace) -> None:
     """Declare the accumulators: vectors for whole steps, `rest` for the output's content and single entries."""
-    zero = "0"
+    zero = zero_of(shape.base.spec)
     first = " && ".join(f"{name} == 0" for name in node.first)
     start = zero if node.init == "zero" else f"{first} ? {zero} : {shape.output}" if first else shape.output
-    out.line(f"{vector_type(shape.base.spec, 1)} rest = {start};")
+    spec = shape.base.spec
+    out.line(declared(spec, vector_type(spec, 1), "rest", start))
     for group in range(shape.unroll // shape.lanes):
-        out.line(f"{shape.vector} sum_{group} = {{0}};")
+        out.line(declared(spec, shape.vector, f"sum_{group}", "{0}"))
 
 
 def emit_gather_store(out: Writer, shape: GatherShape) -> None:
     """Sum all accumulators and store the result."""
-    groups = " + ".join(f"sum_{group}" for group in range(shape.unroll // shape.lanes))
-    out.line(f"{shape.output} = rest + sum_{shape.vector}({groups});")
+    spec = shape.base.spec
+    groups = " + ".join(whole(spec, shape.lanes, f"sum_{group}") for group in range(shape.unroll // shape.lanes))
+    out.line(f"{shape.output} = {whole(spec, 1, 'rest')} + sum_{shape.vector}({groups});")
 
 
 def emit_gather_loop(out: Writer, shape: GatherShape, node: ir.ForStored) -> None:
@@ -74,22 +77,32 @@ def emit_gather_loop(out: Writer, shape: GatherShape, node: ir.ForStored) -> Non
         with out.block(f"for (; p_{name} + {step} <= end_{name}; p_{name} += {step})"):
             for group in range(step // shape.lanes):
                 at = f"p_{name} + {group * shape.lanes}" if group else f"p_{name}"
-                out.line(f"sum_{group} += {_product(shape, name, at, dense, str(shape.lanes))};")
+                if shape.masked:
+                    product = _masked_product(shape, name, at, dense, str(shape.lanes))
+                    out.line(f"sum_{group} += {product};")
+                else:
+                    out.line(_step(shape, f"sum_{group}", name, at, dense))
     if shape.masked:
         with out.block(f"for (; p_{name} < end_{name}; p_{name} += {shape.lanes})"):
-            out.line(f"sum_0 += {_product(shape, name, f'p_{name}', dense, f'end_{name} - p_{name}')};")
+            out.line(f"sum_0 += {_masked_product(shape, name, f'p_{name}', dense, f'end_{name} - p_{name}')};")
     else:
         with out.block(f"for (; p_{name} < end_{name}; p_{name}++)"):
             is_narrow = bool(shape.base.spec.schedule.format.values)
             value = f"widen_f32x1(vals[p_{name}])" if is_narrow else f"vals[p_{name}]"
-            out.line(f"rest += {value} * {dense}[{name}_crd[p_{name}]];")
+            out.line(add_product(shape.base.spec, 1, "rest", (value, f"{dense}[{name}_crd[p_{name}]]")))
 
 
-def _product(shape: GatherShape, name: str, at: str, dense: str, n: str) -> str:
+def _masked_product(shape: GatherShape, name: str, at: str, dense: str, n: str) -> str:
+    if shape.base.spec.schedule.format.values:
+        shape.base.used.stored.add(shape.lanes)
+    return f"product_{shape.vector}(vals + {at}, {name}_crd + {at}, {dense}, {n})"
+
+
+def _step(shape: GatherShape, to: str, name: str, at: str, dense: str) -> str:
+    """Return the statement that adds the products of the next entries to the lanes of `to`."""
     is_narrow = bool(shape.base.spec.schedule.format.values)
     if is_narrow:
         shape.base.used.stored.add(shape.lanes)
-    if shape.masked:
-        return f"product_{shape.vector}(vals + {at}, {name}_crd + {at}, {dense}, {n})"
     load = "load_stored_" if is_narrow else "load_"
-    return f"{load}{shape.vector}(vals + {at}) * gather_{shape.vector}({dense}, {name}_crd + {at})"
+    values, found = f"{load}{shape.vector}(vals + {at})", f"gather_{shape.vector}({dense}, {name}_crd + {at})"
+    return add_product(shape.base.spec, shape.lanes, to, (values, found))

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from autosparse._native.c.block import emit_block, emit_heads, emit_init, emit_mirror, emit_store
+from autosparse._native.c.complex_values import zero_of
 from autosparse._native.c.emitting import CEmitter, CScope
 from autosparse._native.c.gather import GatherShape, emit_gather_init, emit_gather_loop, emit_gather_store
 from autosparse._native.c.parallel import emit_parallel
@@ -16,6 +17,7 @@ from autosparse._native.c.rows import emit_whole_row
 from autosparse._native.c.sampled import emit_sampled_store, narrow_widths
 from autosparse._native.c.slices import emit_slice
 from autosparse._native.ir import nodes as ir
+from autosparse._native.ir.spec import KernelSpec
 
 from autosparse.core.expression import Access
 from autosparse.scalar import C_SIZE
@@ -250,18 +252,18 @@ def _sum_slots(emitter: CEmitter, node: ir.SumSlots, scope: CScope) -> None:
     emit_slice(scope.out, emitter.spec, node, emitter.used)
 
 
-def zero_text(output: Access) -> str:
+def zero_text(output: Access, spec: KernelSpec) -> str:
     """Return C text that clears the output."""
-    name, row = f"{output.tensor}_", output.indices[0]
+    name, row, zero = f"{output.tensor}_", output.indices[0], zero_of(spec)
     if len(output.indices) == 1:
-        return f"for ({C_SIZE} at = 0; at < n_{row}; at++) {name}[at] = 0;"
+        return f"for ({C_SIZE} at = 0; at < n_{row}; at++) {name}[at] = {zero};"
     column = output.indices[1]
-    inner = f"for ({C_SIZE} to = 0; to < n_{column}; to++) {name}[at * ld{output.tensor} + to] = 0;"
+    inner = f"for ({C_SIZE} to = 0; to < n_{column}; to++) {name}[at * ld{output.tensor} + to] = {zero};"
     return f"for ({C_SIZE} at = 0; at < n_{row}; at++) {inner}"
 
 
 def _zero(emitter: CEmitter, node: ir.Zero, scope: CScope) -> None:
-    scope.out.line(zero_text(node.output))
+    scope.out.line(zero_text(node.output, emitter.spec))
 
 
 RULES: Final[Mapping[type, Callable[[CEmitter, Any, CScope], None]]] = {

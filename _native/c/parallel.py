@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
+from autosparse._native.c.complex_values import is_complex
 from autosparse._native.c.emitting import CEmitter, CScope
 from autosparse._native.c.types import C_INDICES, vector_type
 from autosparse._native.ir.rough_times import COLUMN_NS, entry_ns
@@ -86,6 +87,8 @@ def finite_checks(emitter: CEmitter, body: str) -> tuple[list[str], list[str]]:
     for lanes in sorted({int(found) for found in re.findall(r"\bcheck_(\d+) \+=", body)}):
         kind = vector_type(emitter.spec, lanes)
         checks.append(f"{kind} check_{lanes} = {{0}};")
-        reports.append(f"if (sum_{kind}(check_{lanes}) != 0) /* nan: a result was not finite */")
+        total = f"sum_{kind}(check_{lanes})"
+        test = f"is_nonzero_{vector_type(emitter.spec, 1)}({total})" if is_complex(emitter.spec) else f"{total} != 0"
+        reports.append(f"if ({test}) /* nan: a result was not finite */")
         reports.append("    x->bad = 1;")
     return checks, reports

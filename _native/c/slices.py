@@ -5,9 +5,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from autosparse._native.c.block import Used
+from autosparse._native.c.complex_values import (
+    add_product,
+    add_sum,
+    declared,
+    elements,
+    is_complex,
+    scatter_body,
+    whole,
+    word_of,
+)
 from autosparse._native.c.register_gather import four_helper, has_lookup, lookup
 from autosparse._native.c.types import C_NUMBER, C_VALUES, stored_type, vector_type
 from autosparse._native.ir import nodes as ir
@@ -74,7 +85,7 @@ def emit_slice(out: Writer, spec: KernelSpec, node: ir.SumSlots, used: Used) -> 
         out.line("const int64_t what = slice_what[i1];")
     for copy in range(node.copies):
         for group in shape.groups:
-            out.line(f"{shape.vector} sum{copy}_{group} = {{0}};")
+            out.line(declared(spec, shape.vector, f"sum{copy}_{group}", "{0}"))
     for at, kind in enumerate(kinds):
         test = f"if ((what & {KIND_MASK}) == {kind})"
         head = "" if len(kinds) == 1 else test if at == 0 else "else" if at + 1 == len(kinds) else f"else {test}"
@@ -124,7 +135,7 @@ def _emit_step(out: Writer, shape: SliceShape, kind: int, n: int) -> None:
                 NARROW: f"gather_16_{vector}(x, at + {cell})",
             }[kind]
             load = f"look_up_{vector}(slice_table, " if shape.node.numbered else f"load_{vector}("
-            out.line(f"sum{copy}_{group} += {load}v + {cell}) * {dense};")
+            out.line(add_product(shape.spec, shape.lanes, f"sum{copy}_{group}", (f"{load}v + {cell})", dense)))
 
 
 def _emit_store(out: Writer, shape: SliceShape, used: Used) -> None:
@@ -136,7 +147,9 @@ def _emit_store(out: Writer, shape: SliceShape, used: Used) -> None:
         while step > 1:  # by halves, for short dependency chains
             step //= 2
             for copy in range(step):
-                out.line(f"sum{copy}_{group} += sum{copy + step}_{group};")
+                out.line(add_sum(shape.spec, f"sum{copy}_{group}", f"sum{copy + step}_{group}"))
+        if is_complex(shape.spec):
+            out.line(f"sum0_{group} = {whole(shape.spec, shape.lanes, f'sum0_{group}')};")
         out.line(f"check_{shape.lanes} += sum0_{group} * 0;")
     if node.is_permuted:
         with out.block(f"if (what & {IN_ORDER})"):
@@ -158,6 +171,8 @@ def _emit_store(out: Writer, shape: SliceShape, used: Used) -> None:
 
 def slice_helpers(spec: KernelSpec, lanes: int) -> str:
     """Return gathers of ``B[at[0]], B[at[1]], ...`` for columns of 16 and 32 bits, and the scatter to rows below n."""
+    if is_complex(spec):
+        return _complex_helpers(spec, lanes)
     value, name = C_VALUES[spec.dtype], vector_type(spec, lanes)
     is_register = (spec.dtype, lanes) in _GATHER and lanes <= spec.max_lanes
     has_scatter = spec.gathers and is_register and (spec.dtype, lanes) in _SCATTER
@@ -170,9 +185,29 @@ def slice_helpers(spec: KernelSpec, lanes: int) -> str:
     numbered = _table_helper(spec, lanes) if spec.schedule.format.values == DICTIONARY else ""
     fours = "".join(four_helper(spec, bits) for bits in gather) if has_lookup(spec, lanes) else ""
     scatter = _SCATTER[spec.dtype, lanes] if has_scatter else _LANE_SCATTER.format(lanes=lanes)
+    head = f"{'#include <immintrin.h>' if is_register else ''}\n{numbered}{fours}"
+    return head + _movers(value, name, gather, scatter)
+
+
+def _complex_helpers(spec: KernelSpec, lanes: int) -> str:
+    """Return the helpers of slices of complex values; elements of 8 bytes are gathered as real values of 8 bytes."""
+    value, name, word = C_VALUES[spec.dtype], vector_type(spec, lanes), word_of(spec)
+    gather = dict.fromkeys((16, 32), f"    return {elements(spec, lanes)};")
+    scatter = scatter_body(spec, lanes)
+    if word is None or not spec.gathers or (word.name, lanes) not in _GATHER or lanes > spec.max_lanes:
+        return _movers(value, name, gather, scatter)
+    found = _GATHER[word.name, lanes]
+    gather = {
+        bits: text.replace(f"({word.short}x{lanes})", f"({name})").replace("B,", f"(const {word.c} *)B,")
+        for bits, text in found.items()
+    }
+    return "#include <immintrin.h>\n" + _movers(value, name, gather, _SCATTER.get((word.name, lanes), scatter))
+
+
+def _movers(value: str, name: str, gather: Mapping[int, str], scatter: str) -> str:
+    """Return the functions that gather vectors and scatter them, given their bodies."""
     return f"""\
-{"#include <immintrin.h>" if is_register else ""}
-{numbered}{fours}static inline {name} gather_16_{name}(const {value} *B, const uint16_t *at)
+static inline {name} gather_16_{name}(const {value} *B, const uint16_t *at)
 {{
 {gather[16]}
 }}

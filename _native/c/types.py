@@ -5,6 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from autosparse._native.c.complex_values import (
+    element_text,
+    elements,
+    is_complex,
+    part_of,
+    partial_text,
+    vector_text,
+)
 from autosparse._native.c.register_gather import four_helper, has_lookup, lookup
 from autosparse._native.ir.spec import KernelSpec
 
@@ -12,7 +20,8 @@ from autosparse.core.expression import IndexExpression
 from autosparse.isa import ISAS
 from autosparse.scalar import BY_BITS, BYTE, GENERATED, SCALARS
 
-C_VALUES: Final = {name: SCALARS[name].c for name in GENERATED}
+C_VALUES: Final = {name: row.c if (row := SCALARS[name]).kind == "real" else row.short for name in GENERATED}
+"""C types of an element in memory; that of complex values is a typedef of `vector_helpers`."""
 C_NUMBER: Final = BYTE.c
 """C type of dictionary-encoded values, which are indices into a table."""
 C_INDICES: Final = {bits: row.c for bits, row in BY_BITS.items()}
@@ -145,19 +154,19 @@ def vector_helpers(spec: KernelSpec, lanes_used: Iterable[int]) -> str:
 
 
 def _vector_helper(spec: KernelSpec, lanes: int) -> str:
-    value, name = C_VALUES[spec.dtype], vector_type(spec, lanes)
-    size = lanes * spec.value_bytes
+    value, name, part = C_VALUES[spec.dtype], vector_type(spec, lanes), part_of(spec)
+    size, own = lanes * spec.value_bytes, vector_text(spec, lanes) if is_complex(spec) else ""
     if lanes == 1:
+        types = element_text(spec) if own else f"typedef {value} {name};\n"
         return (
-            f"typedef {value} {name};\n"
-            f"static inline {name} load_{name}(const {value} *p) {{ return *p; }}\n"
+            f"{types}static inline {name} load_{name}(const {value} *p) {{ return *p; }}\n"
             f"static inline void store_{name}({value} *p, {name} v) {{ *p = v; }}\n"
-            f"static inline {value} sum_{name}({name} v) {{ return v; }}\n"
+            f"static inline {value} sum_{name}({name} v) {{ return v; }}\n{own}"
         )
     half = vector_type(spec, lanes // 2)
     return f"""\
-typedef {value} {name} __attribute__((vector_size({size})));
-typedef {value} {name}_unaligned __attribute__((vector_size({size}), aligned({spec.value_bytes}), may_alias));
+typedef {part.c} {name} __attribute__((vector_size({size})));
+typedef {part.c} {name}_unaligned __attribute__((vector_size({size}), aligned({part.itemsize}), may_alias));
 static inline {name} load_{name}(const {value} *p) {{ return *(const {name}_unaligned *)p; }}
 static inline void store_{name}({value} *p, {name} v) {{ *({name}_unaligned *)p = v; }}
 static inline {value} sum_{name}({name} v)
@@ -165,12 +174,12 @@ static inline {value} sum_{name}({name} v)
     union {{ {name} whole; {half} half[2]; }} u = {{v}};
     return sum_{half}(u.half[0] + u.half[1]);
 }}
-"""
+{own}"""
 
 
 def stored_type(spec: KernelSpec) -> str:
     """Return the C type of A's values as they are stored."""
-    return spec.types.stored.c
+    return C_VALUES.get(spec.types.stored.name, spec.types.stored.c)
 
 
 _WIDEN: Final = {
@@ -211,6 +220,8 @@ static inline f32x{n} load_stored_f32x{n}(const uint16_t *p) {{ return widen_f32
 
 def partial_helpers(spec: KernelSpec, lanes: int) -> str:
     """Return loads and stores that stop at the end of an operand, for vectors along a sparse index."""
+    if is_complex(spec):
+        return partial_text(spec, lanes)
     value, name = C_VALUES[spec.dtype], vector_type(spec, lanes)
     at = "v" if lanes == 1 else "v[lane]"
     return f"""\
@@ -241,29 +252,30 @@ static inline {name} load_clamped_{name}(const {value} *p, int64_t k, int64_t n)
 
 def head_helpers(spec: KernelSpec, lanes: int) -> str:
     """Return loads and stores of the first n lanes; the others' memory is not accessed, and they are loaded as zero."""
-    value, name = C_VALUES[spec.dtype], vector_type(spec, lanes)
-    letter = "s" if spec.value_bytes == 4 else "d"
+    value, name, part = C_VALUES[spec.dtype], vector_type(spec, lanes), part_of(spec)
+    n_parts = spec.value_bytes // part.itemsize
+    letter, n_reals, n = "s" if part.itemsize == 4 else "d", lanes * n_parts, "n" if n_parts == 1 else f"{n_parts} * n"
     if lanes * spec.value_bytes == 64:
-        mask = "uint16_t" if lanes == 16 else "uint8_t"
+        mask, p = "uint16_t" if n_reals == 16 else "uint8_t", "p" if n_parts == 1 else f"(const {part.c} *)(p)"
         return f"""\
 #ifdef __clang__
 #include <immintrin.h>
 #define mask_load(p, m) ({name})_mm512_maskz_loadu_p{letter}(m, p)
 #define mask_store(p, m, v) _mm512_mask_storeu_p{letter}(p, m, v)
 #else
-#define mask_load(p, m) __builtin_ia32_loadup{letter}512_mask(p, ({name}){{0}}, m)
-#define mask_store(p, m, v) __builtin_ia32_storeup{letter}512_mask(p, v, m)
+#define mask_load(p, m) __builtin_ia32_loadup{letter}512_mask({p}, ({name}){{0}}, m)
+#define mask_store(p, m, v) __builtin_ia32_storeup{letter}512_mask({p.replace("const ", "")}, v, m)
 #endif
 typedef {mask} head_{name};
 static inline head_{name} make_head_{name}(int64_t n)
 {{
-    return (head_{name})(n >= {lanes} ? {hex((1 << lanes) - 1)}u : n > 0 ? (1u << n) - 1u : 0u);
+    return (head_{name})(n >= {lanes} ? {hex((1 << n_reals) - 1)}u : n > 0 ? (1u << {n}) - 1u : 0u);
 }}
 static inline {name} load_head_{name}(const {value} *p, head_{name} m) {{ return mask_load(p, m); }}
 static inline void store_head_{name}({value} *p, {name} v, head_{name} m) {{ mask_store(p, m, v); }}
 """
-    integer = "int" if spec.value_bytes == 4 else "long long"  # types with which the builtins are declared
-    places = ", ".join(map(str, range(lanes)))
+    integer = "int" if part.itemsize == 4 else "long long"  # types with which the builtins are declared
+    places = ", ".join(str(at // n_parts) for at in range(n_reals))
     return f"""\
 typedef {integer} head_{name} __attribute__((vector_size({lanes * spec.value_bytes})));
 static inline head_{name} make_head_{name}(int64_t n)
@@ -285,13 +297,14 @@ def gather_helpers(spec: KernelSpec, lanes: int) -> str:
     """Return the gather of ``B[crd[0]], B[crd[1]], ...``; with masks, a product of the first n lanes."""
     value, name, crd = C_VALUES[spec.dtype], vector_type(spec, lanes), C_INDICES[spec.coordinate_bits]
     if not masked_gather(spec, lanes):
-        lanes_text = ", ".join(f"B[crd[{lane}]]" for lane in range(lanes))
+        listed = f"({name}){{{', '.join(f'B[crd[{lane}]]' for lane in range(lanes))}}}"
+        found = elements(spec, lanes, "crd") if is_complex(spec) else listed
         head = f"static inline {name} gather_{name}(const {value} *B, const {crd} *crd)"
         if has_lookup(spec, lanes):
             bits = spec.coordinate_bits
             text = f"    return ({name}){lookup(spec, lanes, bits, 'crd')};"
             return f"#include <immintrin.h>\n{four_helper(spec, bits)}{head}\n{{\n{text}\n}}\n"
-        return f"{head}\n{{\n    return ({name}){{{lanes_text}}};\n}}\n"
+        return f"{head}\n{{\n    return {found};\n}}\n"
     text, fours = _MASKED_GATHER[spec.dtype, spec.coordinate_bits], ""
     if has_lookup(spec, lanes):
         text, fours = _masked_lookup(spec, lanes), four_helper(spec, spec.coordinate_bits)

@@ -47,15 +47,15 @@ from autosparse._native.ir.spec import (
     expression_of,
     is_private,
     reason_cannot_add,
+    reason_not_of_type,
     variant_of,
 )
 
 from autosparse.core.expression import Access, IndexExpression
-from autosparse.core.formats import STORED_VALUES, LevelKind
+from autosparse.core.formats import LevelKind
 from autosparse.core.schedule import SuperSchedule
 from autosparse.errors import ScheduleError
 from autosparse.ops import OPS, Operation
-from autosparse.scalar import SCALARS
 
 MAX_TAIL_UPDATES: Final = 160
 """Maximum vector multiply-adds of all tiles for the last columns, if there is one tile per number of vectors."""
@@ -130,9 +130,7 @@ def _reason_unsupported_threads(expression: IndexExpression, schedule: SuperSche
 
 def lower(spec: KernelSpec) -> Program:
     """Return the IR of `spec`. Raises ScheduleError if `supports` refuses the schedule."""
-    reason, values = supports(spec.operation, spec.schedule), spec.schedule.format.values
-    if values in STORED_VALUES and spec.dtype != (wide := SCALARS[values].compute):
-        reason = f"values={values} are widened to {wide}, not {spec.dtype}"
+    reason = supports(spec.operation, spec.schedule) or reason_not_of_type(spec.schedule, spec.dtype)
     if reason := reason or (reason_cannot_add(spec.schedule) if spec.adds else None):
         raise ScheduleError.illegal(spec.schedule.to_json(), reason)
     if spec.schedule.format.is_sliced:

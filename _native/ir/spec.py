@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Final
 
 from autosparse.core.expression import IndexExpression
-from autosparse.core.formats import DICTIONARY, LevelKind
+from autosparse.core.formats import DICTIONARY, STORED_VALUES, LevelKind
 from autosparse.core.schedule import RUN_TIME, SuperSchedule
 from autosparse.core.values import dataclass
 from autosparse.errors import ScheduleError
@@ -19,6 +19,7 @@ from autosparse.ops import OPS
 from autosparse.scalar import BYTE, GENERATED, INDICES, SCALARS
 
 if TYPE_CHECKING:
+    from autosparse.core.composite import Schedule
     from autosparse.scalar.kernel import KernelType
 
 VALUE_BYTES: Final[Mapping[str, int]] = {name: SCALARS[name].itemsize for name in GENERATED}
@@ -52,6 +53,24 @@ def reason_cannot_add(schedule: SuperSchedule) -> str | None:
         return f"results of {schedule.operation} are written once"
     if schedule.format.is_sliced or is_private(schedule):
         return "slices, and loops that sum in parallel, write results and do not add to them"
+    return None
+
+
+def reason_not_of_type(schedule: Schedule, dtype: str) -> str | None:
+    """Return why no kernel of `schedule` is generated for values of `dtype`, or None; real values have all of them."""
+    if dtype not in VALUE_BYTES:
+        return f"kernels are not generated for {dtype}"
+    if not isinstance(schedule, SuperSchedule):
+        return None if SCALARS[dtype].kind == "real" else f"composites are for real values, not {dtype}"
+    values = schedule.format.values
+    if values in STORED_VALUES and dtype != (wide := SCALARS[values].compute):
+        return f"values={values} are widened to {wide}, not {dtype}"
+    if SCALARS[dtype].kind == "real":
+        return None
+    if schedule.is_precompiled or values:
+        return f"{schedule.implementation} loops and values={values}: they are for real values, not {dtype}"
+    if not expression_of(schedule).is_plain_product:
+        return f"{schedule.operation} of {dtype} has the default kernel only"
     return None
 
 

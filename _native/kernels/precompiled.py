@@ -18,9 +18,9 @@ from autosparse._native.kernels.kernel import CompiledKernel
 from autosparse.core.formats import CSR, Format
 from autosparse.core.schedule import SuperSchedule
 from autosparse.ops import OPS
-from autosparse.scalar import GENERATED, NARROW_INDEX, VALUE_CODES
+from autosparse.scalar import NARROW_INDEX, REAL, VALUE_CODES
 
-DTYPES: Final = {name: VALUE_CODES[name] for name in GENERATED}
+DTYPES: Final = {name: VALUE_CODES[name] for name in REAL}
 """Value type codes of `asp_ready_kernel` and `asp_ready_sampled`."""
 PREFETCH: Final = (0, 4, 8, 16, 64)
 LOOPS: Final = ("i1", "k1")

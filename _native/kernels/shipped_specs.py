@@ -12,6 +12,7 @@ from autosparse.core.formats import DICTIONARY, Format
 from autosparse.core.schedule import SuperSchedule
 from autosparse.isa import ISAS
 from autosparse.ops import names
+from autosparse.scalar import SCALARS
 
 SHIPPED_ISAS: Final = tuple(row.name for row in ISAS.values() if row.is_shipped)
 SLICE_UNROLL: Final = 2
@@ -66,22 +67,27 @@ def wide(lanes: int, n_registers: int) -> Iterator[SuperSchedule]:
 
 
 def specs(isa: str) -> Iterator[KernelSpec]:
-    """Yield the specs of an instruction set's shipped kernels, in the order of its source."""
+    """Yield the specs of an instruction set's shipped kernels, in the order of its source.
+
+    Of complex values, these are the slices that the early race chooses from.
+    """
     # SciPy's sparse arrays keep 64-bit indices if they are created from such arrays.
-    for (dtype, value_bytes), index_dtype in itertools.product(VALUE_BYTES.items(), INDEX_BYTES):
-        lanes = ISAS[isa].vector_bytes // value_bytes
-        numbers = ("", f" | values={DICTIONARY}")[: 1 + ISAS[isa].has_table_permutation]
+    for dtype, index_dtype in itertools.product(VALUE_BYTES, INDEX_BYTES):
+        lanes, is_real = SCALARS[dtype].lanes(ISAS[isa].vector_bytes), SCALARS[dtype].kind == "real"
+        numbers = ("", f" | values={DICTIONARY}")[: 1 + (is_real and ISAS[isa].has_table_permutation)]
         for rows, values in itertools.product(("", " | sigma=512"), numbers):  # one kernel for every sigma
             slices = SuperSchedule(
                 operation=names.MATMUL, format=Format.parse(f"i1:U,k1:D,i0:U | i={lanes}{rows}{values} | bits=16"),
                 loop_order=("i1", "k1", "i0"), unroll=SLICE_UNROLL, prefetch=SLICE_PREFETCH,
             )  # fmt: skip
             yield from (KernelSpec(names.MATMUL, slices, dtype, index_dtype, isa, gathers=one) for one in (True, False))
-        for added in chosen(lanes):
+        for added in tuple(chosen(lanes))[0 if is_real else -1 :]:
             yield from (KernelSpec(names.MATMUL, added, dtype, index_dtype, isa, gathers=one) for one in (True, False))
         for _ in numbers[1:]:
             for one in (True, False):
                 yield KernelSpec(names.MATMUL, HIGH_SLICES, dtype, index_dtype, isa, gathers=one)
+        if not is_real:
+            continue
         blocks = SuperSchedule(
             operation=names.MATMUL, format=Format.parse("i1:U,k1:C,i0:U,k0:U | i=3,k=3 | bits=16"),
             loop_order=("i1", "k1", "i0", "k0"),

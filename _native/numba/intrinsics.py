@@ -17,7 +17,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from autosparse.scalar import BYTE, COORDINATE, DOUBLE, NARROW_INDEX, SINGLE, WIDE_INDEX
+from autosparse.scalar import BYTE, COORDINATE, DOUBLE, GENERATED, NARROW_INDEX, SINGLE, WIDE_INDEX, scalar_of
 
 OPTIONS: Final[dict[str, Any]] = {"error_model": "numpy", "fastmath": {"contract", "reassoc", "nsz"}}
 """Compiler options: the compiler may reorder sums, independently of the number of threads; NaN and infinities are
@@ -29,10 +29,12 @@ _TASK: Final = ir.FunctionType(ir.VoidType(), [_WORD] * 3)
 _PARALLEL: Final = ir.FunctionType(ir.IntType(32), [_WORD] * 5 + [ir.IntType(32), ir.DoubleType()])
 
 _INT: Final = getattr(types, WIDE_INDEX.name)
+_REALS: Final = {SINGLE.name: ir.FloatType(), DOUBLE.name: ir.DoubleType()}
 VALUES: Final = {
-    SINGLE.short: (getattr(types, SINGLE.name), ir.FloatType()),
-    DOUBLE.short: (getattr(types, DOUBLE.name), ir.DoubleType()),
+    row.short: (getattr(types, row.name), _REALS.get(row.name) or ir.LiteralStructType([_REALS[row.part]] * 2))
+    for row in map(scalar_of, GENERATED)
 }
+"""Types of values and how LLVM spells them; a complex value is a pair of real ones."""
 INTEGERS: Final = {
     **{row.short: (ir.IntType(8 * row.itemsize), row.kind == "signed") for row in (BYTE, COORDINATE, NARROW_INDEX)},
     WIDE_INDEX.short: (_WORD, True),
@@ -249,9 +251,10 @@ def namespace(dtype: str) -> dict[str, Any]:
     `boundary` and `first` correspond to `asp_boundary` and `asp_first` in C (`c.types.HELPERS`).
     """
     scalar: Callable[[float], Any] = np.dtype(dtype).type
+    part: Callable[[float], Any] = np.dtype(scalar_of(dtype).part).type
     names = dict(LOADS)
     for name in INTEGERS:
         names[f"boundary_{name}"] = _boundary(LOADS[f"load_{name}"])
         names[f"first_{name}"] = _first(LOADS[f"load_{name}"])
     most = float(np.finfo(dtype).max)
-    return names | {"ZERO": scalar(0), "ONE": scalar(1), "MOST": scalar(most)}
+    return names | {"ZERO": scalar(0), "ONE": scalar(1), "MOST": part(most)}

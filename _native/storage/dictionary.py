@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from autosparse.core.dtypes import Byte
 from autosparse.errors import PackError
-from autosparse.scalar import GENERATED
+from autosparse.scalar import REAL
 
 if TYPE_CHECKING:
     from autosparse.core.formats import Format
@@ -24,7 +24,7 @@ Array = NDArray[Any]  # float32 or float64; numbers: uint8
 
 TABLE: Final = 16
 """Number of entries of the table, of which zero takes one."""
-DTYPES: Final = GENERATED
+DTYPES: Final = REAL
 N_LOOKED_AT: Final = 1024
 """Sample size of the test that rejects most matrices with too many distinct values."""
 

@@ -62,7 +62,12 @@ class NativeRows:
 
 
 def magnitudes(values: AnyArray) -> AnyArray:
-    """Return absolute values; no copy if none is negative, since allocating pages takes longer than reading them."""
+    """Return absolute values in the dtype of `values`.
+
+    No copy is made if none is negative, since allocating pages takes longer than reading them.
+    """
+    if values.dtype.kind == "c":
+        return np.abs(values).astype(values.dtype)
     return values if values.size and values.min() >= 0 else np.abs(values)  # NaN is not >= 0
 
 

@@ -63,6 +63,8 @@ class ScalarType:
     """C type of the address of an element, as cffi parses it."""
     array: str
     """C type of an array whose length cffi takes from its initializer."""
+    part: str
+    """Name of the type of the real and imaginary parts; its own name if it is not complex."""
     __slots__ = tuple(__annotations__)
 
     def __init__(self, name: str, kind: Kind, itemsize: int, c: str, **others: Any) -> None:  # Any: the other fields
@@ -70,7 +72,7 @@ class ScalarType:
             "name": name, "kind": kind, "itemsize": itemsize, "c": c, "suffix": "", "short": "", "triton": "",
             "code": -1, "stored_code": -1, "index_code": -1, "blas": "", "compute": name, "sums": name,
             "rounding": 0.0, "tolerance": 0.0, "has_tf32": False, "has_numpy": True, "is_widened": False,
-            "pointer": f"{c} *", "array": f"{c}[]", **others,
+            "pointer": f"{c} *", "array": f"{c}[]", "part": name, **others,
         }  # fmt: skip
         for field, value in given.items():
             object.__setattr__(self, field, value)
@@ -106,6 +108,11 @@ class ScalarType:
 
         return getattr(ctypes, f"c_{self.c if self.kind == 'real' else self.name}")
 
+    @property
+    def n_parts(self) -> int:
+        """Number of real numbers in an element: 2 of a complex type, else 1."""
+        return 2 if self.kind == "complex" else 1
+
     def lanes(self, vector_bytes: int) -> int:
         """Return the number of elements in a vector of `vector_bytes`."""
         return vector_bytes // self.itemsize
@@ -138,9 +145,13 @@ SCALARS: Final[Mapping[str, ScalarType]] = {
             "float64", "real", 8, "double", short="f64", triton="fp64", code=1, stored_code=1, blas="d", tolerance=1e-9
         ),
         ScalarType(
-            "complex64", "complex", 8, "float _Complex", code=2, stored_code=2, blas="c", sums="complex128"
+            "complex64", "complex", 8, "float _Complex", short="c64", code=2, stored_code=2, blas="c",
+            sums="complex128", part="float32",
         ),
-        ScalarType("complex128", "complex", 16, "double _Complex", code=3, stored_code=3, blas="z"),
+        ScalarType(
+            "complex128", "complex", 16, "double _Complex", short="c128", code=3, stored_code=3, blas="z",
+            part="float64",
+        ),
     )
 }  # fmt: skip
 """Scalar types by name, each kind in ascending order of size."""

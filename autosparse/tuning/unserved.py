@@ -23,12 +23,12 @@ def unserved_plan(operand: AnyOperand, operation: str) -> Plan:
     is_plain = operand.dtype.name in row.default_dtypes and (operand.rows or operand.validate()).dtype is not None
     if is_plain:
         return planner.default_plan(
-            f"the default kernel computes {operand.dtype}: others are generated for real values"
+            f"the default kernel computes {operand.dtype}: others of {row.name} are generated for real values"
         )
     if row.name == names.MATMUL and (operand.rows or operand.validate()).dtype_code >= 0:
         return planner.default_plan(
             f"the default kernel of dtype pairs computes {operand.dtype}, large products on all threads: others are "
-            "generated for real values"
+            "generated for one floating-point or complex dtype"
         )
     why = _why_unfit(operand, row.dtypes)
     return planner.default_plan(f"{reference} computes this product: {why}", served_by=reference)

@@ -83,6 +83,14 @@ class Sample:
         return sp.csr_array((self.data, self.pattern.indices, self.pattern.indptr), shape=self.pattern.shape)
 
 
+def integers(rng: np.random.Generator, shape: int | tuple[int, ...], dtype: str, most: int = 3) -> NDArray[Any]:
+    """Return integers from -most to most, or complex numbers with such parts."""
+    found = rng.integers(-most, most + 1, shape).astype(dtype)
+    if found.dtype.kind == "c":
+        found.imag = rng.integers(-most, most + 1, shape)
+    return found
+
+
 def sample(
     n_rows: int, n_cols: int, lengths: Sequence[int], *, seed: int, dtype: str = "float32", index_dtype: str = "int32"
 ) -> Sample:
@@ -92,7 +100,7 @@ def sample(
     indptr = np.concatenate([[0], np.cumsum(wanted)]).astype(index_dtype)
     nnz = int(indptr[-1])
     indices = rng.integers(0, max(n_cols, 1), nnz).astype(index_dtype)
-    data = rng.integers(-3, 4, nnz).astype(dtype)
+    data = integers(rng, nnz, dtype)
     return Sample(Pattern(n_rows, n_cols, indptr, indices), data)
 
 

@@ -118,8 +118,8 @@ def n_columns(made: SuperSchedule) -> tuple[int, ...]:
 
 
 def integers(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Array:
-    """Return random integers from -2 to 2."""
-    return rng.integers(-2, 3, shape).astype(dtype)
+    """Return random integers from -2 to 2, or complex numbers with such parts."""
+    return cases.integers(rng, shape, dtype, 2)
 
 
 def run_sddmm(of: _native.KernelSpec, taken: cases.Sample, X: Array, Y: Array, n_threads: int) -> Array:

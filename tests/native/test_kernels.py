@@ -37,7 +37,7 @@ def check(made: SuperSchedule, taken: cases.Sample, *, transposed: bool, seed: i
     operand = taken.matrix.T if transposed else taken.matrix
     rng = np.random.default_rng(seed)
     for n in cases.n_columns(made):
-        B = rng.integers(-3, 4, (operand.shape[1], n)).astype(dtype)
+        B = cases.integers(rng, (operand.shape[1], n), dtype)
         expected = operand @ B
         for n_threads in (1, 2):
             C, exact = cases.run(of, packed, B, n_threads)

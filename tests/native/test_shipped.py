@@ -21,6 +21,7 @@ from autosparse._native.storage.packing import reason_unfit
 from autosparse import _native, config
 from autosparse.core.pattern import Pattern
 from tests.house.sources import IN_CHECKOUT
+from tests.native import cases
 from tests.native.runtime_cases import isas, needs_runtime
 
 pytestmark = needs_runtime
@@ -53,7 +54,8 @@ def test_shipped_kernels_compute_their_specs():
     for spec in SPECS:
         tile = spec.schedule.dense_split("j")
         n = tile + 3 if tile else 1  # a tile and a remainder
-        m, x = A.astype(spec.dtype), rng.integers(-3, 4, (61, n)).astype(spec.dtype)
+        m, x = A.astype(spec.dtype), cases.integers(rng, (61, n), spec.dtype)
+        m.data *= 1 if np.isrealobj(x) else 1 - 2j
         pattern = Pattern(*m.shape, m.indptr.astype(spec.index_dtype), m.indices.astype(spec.index_dtype))
         assert reason_unfit(pattern, spec.schedule.format, transposed=False) is None
         packed, got = (

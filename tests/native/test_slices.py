@@ -62,7 +62,7 @@ def matrices(draw: st.DrawFn, *, dtype: str, index_dtype: str) -> cases.Sample:
         rows += [row] * len(found)
         columns += found
     indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=n_rows))]).astype(index_dtype)
-    data = rng.integers(-3, 4, len(columns)).astype(dtype)
+    data = cases.integers(rng, len(columns), dtype)
     return cases.Sample(Pattern(n_rows, n_cols, indptr, np.array(columns, dtype=index_dtype)), data)
 
 

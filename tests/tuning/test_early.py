@@ -21,6 +21,7 @@ from autosparse.dispatch import first_look, state
 from autosparse.dispatch.expectations import Expected, tell
 from autosparse.dispatch.state import DispatchState
 from autosparse.isa import ISAS
+from autosparse.scalar import GENERATED
 from autosparse.tuning.memory import early, row_padding
 from autosparse.tuning.setup import context_of, live_tuner_of
 from autosparse.tuning.solvers import candidates
@@ -312,7 +313,7 @@ def best_isa() -> Iterator[None]:
 
 @needs_shipped
 @pytest.mark.usefixtures("best_isa")
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("dtype", GENERATED)
 @pytest.mark.parametrize("is_faster", [True, False])
 def test_products_are_right_during_the_race_and_after_it(dtype, is_faster, monkeypatch):
     monkeypatch.setattr(first_look, "early_look_ns", lambda found, operand: 0 if found.early is None else 1e18)
@@ -322,6 +323,8 @@ def test_products_are_right_during_the_race_and_after_it(dtype, is_faster, monke
     rng = np.random.default_rng(2)
     m = sps.diags_array(rng.standard_normal((5, 9000)), offsets=(-90, -1, 0, 1, 90), shape=(9000, 9000))
     m, x = sps.csr_array(m, dtype=dtype), rng.standard_normal(9000).astype(dtype)
+    if np.iscomplexobj(x):
+        m.data, x = m.data * (1 - 2j), x * (2 + 1j)
     A, wanted = asp.csr(m, copy=True), m @ x
     found = state_of(A)
     found.next_look_ns = 0

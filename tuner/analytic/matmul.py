@@ -153,7 +153,7 @@ class TrafficModel:
         n_passes = -(-setting.n_columns // tile)
         stored_bytes = n_passes * self._stored_bytes(setting, traits, shape)
         stored_s = stored_bytes / self._rate(setting, self._footprint(setting))
-        n_flops = 2.0 * shape.n_blocks * traits.r * traits.c * setting.n_columns
+        n_flops = 2.0 * setting.n_products * shape.n_blocks * traits.r * traits.c * setting.n_columns
         arithmetic_s = n_flops / self.rates.flops + n_passes * shape.n_blocks * self.rates.block_s
         rows_s = n_passes * shape.n_panels * self.facts.n_rows / traits.r * self.rates.row_s
         busy_s = np.maximum(stored_s, arithmetic_s)
@@ -295,6 +295,7 @@ class _Setting:
     """Properties of a problem that the model reads."""
 
     item: int  # bytes of a value
+    n_products: int  # real products of a product: 4 of complex values
     lanes: int
     wide: int  # bytes of an index of the user's arrays
     n_columns: int
@@ -306,8 +307,8 @@ class _Setting:
     def of(cls, problem: Problem) -> _Setting:
         item, target = np.dtype(problem.dtype).itemsize, problem.target
         return cls(
-            item, max(1, target.vector_bytes // item), SCALARS[problem.pattern.index_dtype].itemsize,
-            problem.n_dense_cols, problem.threads, problem.operand_bytes,
+            item, SCALARS[problem.dtype].n_parts ** 2, max(1, target.vector_bytes // item),
+            SCALARS[problem.pattern.index_dtype].itemsize, problem.n_dense_cols, problem.threads, problem.operand_bytes,
             # The last level is counted at 16 L2 sizes at most: servers share it with cores that this process may not
             # use.
             (target.l1_bytes, target.l2_bytes, min(target.l3_bytes, 16 * target.l2_bytes)),

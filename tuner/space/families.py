@@ -20,7 +20,7 @@ from autosparse.core.problem import Problem
 from autosparse.core.schedule import L2_AHEAD, RUNTIME, SCHEDULE_VERSION, SuperSchedule
 from autosparse.core.values import dataclass
 from autosparse.isa import ISAS
-from autosparse.scalar import NARROW_INDEX
+from autosparse.scalar import NARROW_INDEX, SCALARS
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +116,7 @@ class Outline:
     is_ready: bool = False
     """The runtime has kernels that prefetch and reorder for this problem: B is large, indices have 32 bits."""
     has_many_registers: bool = False  # 32 registers instead of 16
+    n_parts: int = 1  # accumulators of a vector of sums: 2 of complex values
     ahead: int = 4  # rows of B prefetched in first candidates; more where B stays in no cache
 
     @classmethod
@@ -132,7 +133,7 @@ class Outline:
         is_ready = is_streaming and problem.pattern.index_dtype == NARROW_INDEX.name
         return cls(
             problem.operation, lanes, tiles(problem), most, is_streaming, is_ready,
-            has_many_registers=ISAS[problem.target.isa].n_registers >= 32,
+            has_many_registers=ISAS[problem.target.isa].n_registers >= 32, n_parts=SCALARS[problem.dtype].n_parts,
             ahead=L2_AHEAD if B_bytes > FAR_CACHES * problem.target.l2_bytes else 4,
         )  # fmt: skip
 
@@ -143,7 +144,9 @@ def tiles(problem: Problem) -> tuple[int, ...]:
         return ()
     lanes = max(1, problem.target.vector_bytes // np.dtype(problem.dtype).itemsize)
     # A tile wider than the result is all remainder; one above the next power of two never runs at all.
-    limit = min(MAX_TILE_VECTORS * lanes, 1 << max(0, problem.n_dense_cols - 1).bit_length())
+    limit = min(
+        MAX_TILE_VECTORS * lanes // SCALARS[problem.dtype].n_parts, 1 << max(0, problem.n_dense_cols - 1).bit_length()
+    )
     fitting = [tile for tile in TILES if tile <= limit and tile % min(lanes, limit) == 0]
     return tuple(sorted(fitting, reverse=True)) or (max(1, limit),)
 
@@ -224,7 +227,7 @@ def _makes_sense(row: FormatFamily, size: Mapping[str, Any], tile: int, outline:
     """Return whether these sizes and column tile can be fast on the problem; others would run, but slowly."""
     if "sigma" in size:  # rows are lanes: one or two registers of them, and no column tile
         return tile == 0 and size["r"] in (outline.lanes, 2 * outline.lanes if is_whole else 0)
-    n_registers = size.get("r", 1) * max(1, tile // outline.lanes)
+    n_registers = size.get("r", 1) * max(1, tile // outline.lanes) * outline.n_parts
     most = MAX_BLOCK_VECTORS if outline.has_many_registers else MAX_TILE_VECTORS
     return bool(size.get("k", 0) < outline.n_inner and n_registers <= most)
 

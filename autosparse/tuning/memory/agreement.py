@@ -26,10 +26,13 @@ def first_difference(
     number. `rounding`: additional relative error of values stored in lower precision.
     """
     info = np.finfo(wanted.dtype)
+    real = info.dtype.type
+    # Either part of a complex product sums two real products.
+    n_products = real(2.0**1.5 if wanted.dtype.kind == "c" else 1.0)
     # Limits need two digits, so the result's own precision suffices; it loses 1 % at most.
-    terms = np.asarray(n_terms).astype(wanted.dtype) + wanted.dtype.type(4)
-    each = (terms * info.eps + wanted.dtype.type(rounding)) * wanted.dtype.type(1.01)
-    limits = (each * sums.astype(wanted.dtype, copy=False) + terms * info.tiny).reshape(-1, 1)
+    terms = np.asarray(n_terms).astype(info.dtype) * n_products + real(4)
+    each = (terms * info.eps + real(rounding)) * real(1.01)
+    limits = (each * sums.real.astype(info.dtype, copy=False) + terms * info.tiny).reshape(-1, 1)
     # Where magnitudes overflow, the order of summation decides the result.
     is_known = limits < info.max / 4
     step = max(1, BLOCK // max(1, wanted.shape[1]))

@@ -21,6 +21,7 @@ from autosparse.core.pattern import Pattern
 from autosparse.core.problem import Problem
 from autosparse.core.schedule import RUNTIME, SuperSchedule
 from autosparse.ops import OPS
+from autosparse.scalar import REAL
 from autosparse.tuner.hybrid.partitions import MIN_COLUMNS, MIN_NNZ, MIN_SHARE
 from autosparse.tuner.hybrid.schedules import runtime
 from autosparse.tuning.trials.context import TuningContext
@@ -42,7 +43,7 @@ MIN_ORDERED: Final = 10_000
 def of_the_runtime(context: TuningContext, *, effort: Effort, known: object) -> list[Schedule]:
     """Return the schedules of loops of the runtime to race for the problem; `known` is a remembered plan's schedule."""
     problem = context.problem
-    if not OPS[problem.operation].tuning.panel_loops or problem.storage:
+    if not OPS[problem.operation].tuning.panel_loops or problem.storage or problem.dtype not in REAL:
         return []
     composed = composites(context, effort=effort, known=known)
     if problem.pattern.nnz < MIN_ORDERED:

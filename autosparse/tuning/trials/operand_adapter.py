@@ -22,6 +22,7 @@ from autosparse.core.problem import Problem
 from autosparse.core.values import dataclass
 from autosparse.operands.csr import Operand
 from autosparse.ops import OPS
+from autosparse.scalar import SCALARS
 from autosparse.targets.priors import number
 
 if TYPE_CHECKING:
@@ -136,8 +137,12 @@ def placed(problem: Problem, shape: Sequence[int], seed: int | None = None) -> l
 
 @lru_cache(maxsize=16)
 def _period(dtype: str, seed: int) -> AnyArray:
+    """Return one period of a synthetic operand; a complex one has parts of either sign and the same magnitudes."""
     rng = np.random.default_rng(seed)
-    period: AnyArray = (rng.uniform(MIN_ENTRY, MAX_ENTRY, PERIOD) * rng.choice((-1.0, 1.0), PERIOD)).astype(dtype)
+    real = rng.uniform(MIN_ENTRY, MAX_ENTRY, PERIOD) * rng.choice((-1.0, 1.0), PERIOD)
+    if SCALARS[dtype].kind == "complex":
+        real = real * np.exp(0.25j * np.pi * rng.choice((-1.0, 1.0), PERIOD))
+    period: AnyArray = real.astype(dtype)
     return period
 
 

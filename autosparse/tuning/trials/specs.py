@@ -10,6 +10,7 @@ from autosparse import _native
 from autosparse._native import runtime_api
 from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
+from autosparse.scalar import REAL
 
 if TYPE_CHECKING:
     from autosparse.core.composite import Schedule
@@ -42,6 +43,10 @@ def spec_of(problem: Problem, schedule: Schedule) -> _native.KernelSpec | _nativ
 @functools.cache
 def supports_of(dtype: str) -> Callable[[str, Schedule], str | None]:
     """Return a function (operation, schedule) -> reason why it has no kernel for `dtype`, or None."""
-    if dtype in _native.VALUE_BYTES:
+    if dtype in REAL:
         return _native.supports
-    return lambda operation, schedule: f"kernels are not generated for {dtype}"
+
+    def reason(operation: str, schedule: Schedule) -> str | None:
+        return _native.reason_not_of_type(schedule, dtype) or _native.supports(operation, schedule)
+
+    return reason
