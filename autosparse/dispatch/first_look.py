@@ -129,6 +129,13 @@ def _is_racing(state: DispatchState, operand: AnyOperand, trial: object, took_s:
     """Begin or continue the race with a shipped kernel where it is due; return whether the next product is part."""
     if state.early is None and state.product_ns >= early_look_ns(state, operand):
         state.next_look_ns, start_s = states.FOREVER_NS, time.perf_counter()  # blocks other threads
+        if isinstance(operand, Operand) and not (state.is_looked_at and operand.is_untouched):
+            if state.is_looked_at:  # written, or handed out, since the product before
+                state.early = NoRace()
+                return False
+            operand.refresh()
+            state.is_looked_at = True
+            return False  # the race may begin after the next product
         if (shape := _shape(state, operand)) is None:
             state.early = NoRace()
             return False
@@ -155,7 +162,10 @@ def _shape(state: DispatchState, operand: AnyOperand) -> tuple[int, int] | None:
 
 
 class NoRace:
-    """Substitute for an early race where no shipped kernel is a candidate; see `dispatch.protocols.FirstRace`."""
+    """Substitute for an early race where no shipped kernel is a candidate, or a program writes values between products.
+
+    See `dispatch.protocols.FirstRace`. A search decides later whether repacking pays.
+    """
 
     spent_s = default_s = 0.0
     ratio = 1.0

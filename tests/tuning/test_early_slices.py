@@ -16,6 +16,7 @@ from autosparse._native.storage.packing import pack
 
 import autosparse as asp
 from autosparse.core.target import Target
+from autosparse.dispatch import first_look, state
 from autosparse.dispatch.state import DispatchState
 from autosparse.isa import ISAS
 from autosparse.tuning.memory import early, slice_trial
@@ -125,3 +126,17 @@ def test_a_candidate_that_cannot_serve_holds_no_memory(fault: str, monkeypatch: 
     assert trial.failed
     assert not trial.ready
     assert A._cell.dispatcher.packed_copies.n_bytes == 0
+
+
+def test_a_matrix_that_is_written_between_products_does_not_race(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(first_look, "early_look_ns", lambda found, operand: 0 if found.early is None else 1e18)
+    monkeypatch.setattr(state, "tuning_look_ns", lambda *_: 1e18)
+    monkeypatch.setattr(early.EarlyRace, "begin", lambda *_: pytest.fail("a race began"))
+    m = sps.diags_array(np.ones((3, 900)), offsets=(-1, 0, 1), shape=(900, 900), format="csr")
+    A, x = asp.csr(m, copy=True), np.arange(900.0)
+    found = state_of(A)
+    found.next_look_ns = 0
+    for factor in range(1, 6):
+        A.data[:] = factor
+        np.testing.assert_allclose(A @ x, factor * (m @ x))
+    assert isinstance(found.early, first_look.NoRace)
