@@ -97,7 +97,7 @@ class DispatchState:
         self.is_known = False  # whether the account across processes was read
         self.account: ProblemAccount | None = None  # None: not read, or the cache is off
         self.is_looked_at = (
-            False  # whether the arrays were checked for writes, so that the next check tells of new ones
+            False  # whether the arrays were checked for writes, so that the next check finds new ones
         )
         self.early: FirstRace | None = None  # race with a shipped kernel before tuning is loaded; None: not begun
         self.fast_path: FastCall | None = None  # fast path, once one was opened
