@@ -19,7 +19,6 @@ from autosparse.dispatch.calls import MatmulCall
 from autosparse.dispatch.state import DispatchState, dispatcher_of
 from autosparse.errors import PackError
 from autosparse.operands.csr import Operand
-from autosparse.operands.native_rows import magnitudes
 from autosparse.tuning.memory import agreement
 
 if TYPE_CHECKING:
@@ -138,17 +137,15 @@ def _difference(operand: Operand, bound: BoundSlices, n_threads: int) -> str | N
     period = (0.5 + steps / PERIOD) * np.where(steps % 2, 1.0, -1.0)
     if dtype.kind == "c":  # either part, with the same absolute values
         period = period * np.where(steps % 3, 0.6 + 0.8j, 0.8 - 0.6j)
-    x, ones = np.resize(period.astype(dtype), rows.n_minor), np.ones(rows.n_minor, dtype)
-    wanted, sums, found = (np.full(rows.n_major, np.nan, dtype) for _ in range(3))
-    values = magnitudes(operand.data[: operand.nnz])
-    absolute = rows.with_values(values)
-    for its, source, result in ((rows, x, wanted), (absolute, ones, sums)):
-        call = MatmulCall(its, address(source), 1, address(result), 1, 1, False, (source, result))
-        runtime_api.raise_for(call.by_default(n_threads, 0))
+    x, wanted = np.resize(period.astype(dtype), rows.n_minor), np.empty(rows.n_major, dtype)
+    found = np.full(rows.n_major, np.nan, dtype)
+    call = MatmulCall(rows, address(x), 1, address(wanted), 1, 1, False, (x, wanted))
+    runtime_api.raise_for(call.by_default(n_threads, 0))
     if not bound.run(address(x), 1, address(found), 1, 1, n_threads):
         return "it reports a result that is not finite"
+    sums = agreement.row_magnitudes(operand.indptr, operand.data[: operand.nnz])
     n_terms = np.diff(operand.indptr)
-    return agreement.first_difference(found[:, None], wanted[:, None], sums * dtype.type(1.5), n_terms)
+    return agreement.first_difference(found[:, None], wanted[:, None], sums * sums.dtype.type(1.5), n_terms)
 
 
 def expanded(light: SliceTrial, state: DispatchState, operand: Operand, gain_s: float) -> KernelTrial | None:
