@@ -96,9 +96,7 @@ class DispatchState:
         self.expected: Expected | None = None  # products that a running solver expects
         self.is_known = False  # whether the account across processes was read
         self.account: ProblemAccount | None = None  # None: not read, or the cache is off
-        self.is_looked_at = (
-            False  # whether the arrays were checked for writes, so that the next check finds new ones
-        )
+        self.is_looked_at = False  # whether the arrays were checked for writes, so that the next check finds new ones
         self.early: FirstRace | None = None  # race with a shipped kernel before tuning is loaded; None: not begun
         self.fast_path: FastCall | None = None  # fast path, once one was opened
         self.fast_path_due = FIRST_FAST_PATH  # n_calls from which the next fast path may be opened

@@ -119,6 +119,12 @@ def test_a_winner_races_once_more(later: float, monkeypatch: pytest.MonkeyPatch)
     assert race.check_ns == np.inf, "one check is enough"
 
 
+def test_a_candidate_that_is_still_warming_up_stays_in_the_race() -> None:
+    falling = [(693.0, 1229.0), (591.0, 1025.0)]
+    assert early.verdict(falling) is None
+    assert early.verdict([*falling, (600.0, 1025.0)]) is False
+
+
 @given(st.lists(st.floats(0.97, 1.03), min_size=early.MAX_ROUNDS, max_size=early.MAX_ROUNDS))
 def test_noise_of_three_percent_never_wins(ratios: list[float]) -> None:
     assert early.verdict([(1.0, one) for one in ratios]) is False

@@ -40,9 +40,8 @@ def first_difference(
     for at in range(0, wanted.shape[0], step):
         part = slice(at, at + step)
         # Limits need two digits, so the result's own precision suffices; it loses 1 % at most.
-        terms = np.asarray(n_terms if np.ndim(n_terms) == 0 else n_terms[part]).astype(info.dtype) * n_products + real(
-            4
-        )  # type: ignore[index]
+        own_terms = n_terms[part] if isinstance(n_terms, np.ndarray) else np.asarray(n_terms)
+        terms = own_terms.astype(info.dtype) * n_products + real(4)
         each = (terms * info.eps + real(rounding)) * real(1.01)
         limits = (each * sums[part].real.astype(info.dtype, copy=False) + terms * info.tiny).reshape(-1, 1)
         # Where magnitudes overflow, the order of summation decides the result.

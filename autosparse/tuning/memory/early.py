@@ -36,6 +36,8 @@ MARGIN: Final = number("early race", "margin")
 """Minimum gain by which the candidate wins, as a fraction of the default kernel's time."""
 HOPELESS: Final = number("early race", "hopeless")
 """Ratio of the shortest times above which the candidate loses after LOST_ROUNDS."""
+SETTLED: Final = number("early race", "settled")
+"""Fraction of its time in the round before below which a candidate is still warming up, and does not lose yet."""
 LOST_ROUNDS: Final = 2
 """Minimum number of rounds after which the candidate may lose."""
 WON_ROUNDS: Final = 5
@@ -54,7 +56,8 @@ def verdict(pairs: Sequence[tuple[float, float]]) -> bool | None:
     """Return whether the candidate won the rounds `pairs` (seconds of default kernel, candidate); None: undecided."""
     if len(pairs) < LOST_ROUNDS:
         return None
-    if min(mine for _, mine in pairs) > HOPELESS * min(default for default, _ in pairs):
+    is_settled = pairs[-1][1] >= SETTLED * pairs[-2][1]
+    if is_settled and min(mine for _, mine in pairs) > HOPELESS * min(default for default, _ in pairs):
         return False
     ratio, n_won = median(mine / default for default, mine in pairs), sum(mine < default for default, mine in pairs)
     is_ahead = ratio <= 1.0 - MARGIN and 4 * n_won >= 3 * len(pairs)
