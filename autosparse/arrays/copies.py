@@ -54,6 +54,25 @@ class Copies:
             return made
         return super().copy()  # type: ignore[misc]
 
+    def tocoo(self, *copy: bool, **how: bool) -> Any:
+        """Return the entries by coordinates, as SciPy's method does, without spare room behind the last entry."""
+        return super(Copies, self._without_room()).tocoo(*copy, **how)  # type: ignore[misc]
+
+    def nonzero(self) -> Any:
+        """Return the rows and columns of entries that are not zero, as SciPy's method does, without spare room."""
+        return super(Copies, self._without_room()).nonzero()  # type: ignore[misc]
+
+    def _without_room(self) -> Any:
+        """Return this object, or another one without spare room behind the last entry.
+
+        SciPy's conversions to coordinates leave the rows of such elements uninitialised.
+        """
+        if len(self._cell.peek(INDICES)) == len(self._cell.peek(DATA)) == self._cell.nnz:
+            return self
+        whole = self._same()
+        whole.prune()
+        return whole
+
     def _same(self) -> Any:
         """Return another object over the same operand. The two separate when either is given new arrays."""
         cell = self._cell

@@ -106,3 +106,20 @@ def test_without_files_conversions_give_scipys_classes(monkeypatch: pytest.Monke
     monkeypatch.delattr("autosparse.arrays.formats")
     assert type(A.todia()) is sps.dia_array
     assert type(A.tolil()) is sps.lil_array
+
+
+@pytest.mark.parametrize("kind", [asp.csr_array, asp.csc_array, asp.csr_matrix])
+@pytest.mark.parametrize("convert", ["tocoo", "todok", "todia", "tolil", "tobsr", "nonzero"])
+def test_conversions_leave_out_spare_room(kind: Any, convert: str) -> None:
+    """SciPy's method leaves the rows of elements behind the last entry uninitialised, so any error may follow."""
+    whole = kind(VALUES)
+    spare = kind(VALUES.shape)
+    spare.data, spare.indptr = np.append(whole.data, np.full(900, 9.0)), whole.indptr
+    spare.indices = np.append(whole.indices, np.full(900, 3, whole.indices.dtype))
+    found, wanted = getattr(spare, convert)(), getattr(whole, convert)()
+    if convert == "nonzero":
+        np.testing.assert_array_equal(found, wanted)
+    else:
+        np.testing.assert_array_equal(found.toarray(), VALUES)
+        assert found.nnz == wanted.nnz
+    assert len(spare.data) == whole.nnz + 900, "a conversion leaves A as it was"
