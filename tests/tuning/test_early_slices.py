@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,13 @@ from tests.tuning.forcing import state_of
 pytestmark = pytest.mark.skipif(
     not runtime_api.available or not ISAS[Target.host().isa].is_shipped, reason="no avx2 here"
 )
+
+
+@pytest.fixture(autouse=True)
+def best_isa() -> Iterator[None]:
+    """Use the processor's instruction set, whatever the environment names: the baseline has no shipped kernels."""
+    with asp.options(isa=Target.host().isa):
+        yield
 
 
 def found_with(found: DispatchState, **options: Any) -> DispatchState:
@@ -59,7 +67,7 @@ def test_the_name_of_a_kernel_is_that_of_its_spec(isa: str, dtype: str, index_dt
 @pytest.mark.parametrize("index_dtype", ["int32", "int64"])
 @pytest.mark.parametrize("kind", ["plain", "sorted", "wide window", "few values"])
 def test_slices_hold_what_a_packed_operand_of_their_format_holds(kind, dtype, index_dtype):
-    rng, isa = np.random.default_rng(4), slice_kernel.isa_of(None)
+    rng, isa = np.random.default_rng(4), slice_kernel.isa_of(Target.host().isa)
     if kind == "few values" and not isa.has_table_permutation:
         pytest.skip("no avx512 here: only its permutations read a table of 16 values")
     lanes = isa.vector_bytes // np.dtype(dtype).itemsize
@@ -109,7 +117,7 @@ def test_a_candidate_that_cannot_serve_holds_no_memory(fault: str, monkeypatch: 
     m = sps.random_array((2000, 2000), density=0.01, format="csr", rng=np.random.default_rng(5))
     if fault == "nan":
         m.data[:] = np.nan
-    A, isa = asp.csr(m, copy=True), slice_kernel.isa_of(None)
+    A, isa = asp.csr(m, copy=True), slice_kernel.isa_of(Target.host().isa)
     lanes = isa.vector_bytes // 8
     found = found_with(state_of(A), extra_memory=0.1 if fault == "no memory" else 20.0)
     trial = slice_trial.SliceTrial(Slices(lanes), found, A._cell)
