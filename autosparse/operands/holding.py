@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from autosparse.operands.csr import Operand
-from autosparse.targets.priors import number
 
 if TYPE_CHECKING:
     from autosparse.operands.unfolding import AnyOperand
-
-LOOK_BYTES_PER_S: Final = number("first look", "hashing bytes per s")
-"""Assumed speed of hashing arrays, in bytes per second, until a check of arrays has been timed."""
 
 
 def late_look_s(operand: Operand) -> float:
@@ -26,8 +22,14 @@ def expected_look_s(operand: AnyOperand | None) -> float:
     """Return the expected seconds per product of detecting writes to the arrays; 0 if no other code can write them."""
     if not isinstance(operand, Operand) or not operand.is_exposed:
         return 0.0
-    n_bytes = operand.structure_bytes + operand.data.nbytes
-    return late_look_s(operand) or n_bytes / LOOK_BYTES_PER_S
+    return late_look_s(operand) or (operand.structure_bytes + operand.data.nbytes) / _hashing_bytes_per_s()
+
+
+def _hashing_bytes_per_s() -> float:
+    """Return the assumed speed of hashing arrays, until a look has been timed. Few matrices need it, so it is late."""
+    from autosparse.targets.priors import number
+
+    return number("first look", "hashing bytes per s")
 
 
 class Holding(NamedTuple):
