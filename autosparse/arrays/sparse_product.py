@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from scipy.sparse._sputils import upcast
@@ -13,11 +13,13 @@ from autosparse._native import runtime_api
 from autosparse._native.kernels import spgemm
 from autosparse._native.kernels.spgemm import CompressedRows
 from autosparse.config import Effort, get_options
-from autosparse.core.problem import Problem
+from autosparse.dispatch import number
 from autosparse.operands.csr import DATA, INDICES, INDPTR, Operand
 from autosparse.operands.native_rows import check_bounds, plain_codes
 from autosparse.ops import names
-from autosparse.targets.priors import number
+
+if TYPE_CHECKING:
+    from autosparse.core.problem import Problem
 
 LONG_S: Final = number("first look", "long sparse product s")
 """Minimum seconds of a product after which solvers of other packages are loaded; the look takes milliseconds."""

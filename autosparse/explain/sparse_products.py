@@ -6,7 +6,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from autosparse._native.kernels.spgemm import BY_CLASS, ROW_SOLVERS
+from autosparse._native.kernels.spgemm import BY_CLASS
+from autosparse._native.kernels.spgemm_solvers import ROW_SOLVERS
 from autosparse.arrays import sparse_product
 from autosparse.arrays.planning import sparse_products
 from autosparse.config import get_options

@@ -12,6 +12,7 @@ import scipy.sparse as sps
 from autosparse._native import runtime_api
 from autosparse._native.kernels import spgemm
 from autosparse._native.kernels.spgemm import SOLVERS, CompressedRows
+from autosparse._native.kernels.spgemm_solvers import costs
 from hypothesis import given, settings
 
 import autosparse
@@ -287,7 +288,7 @@ def test_few_rows_of_a_wide_matrix_and_hashed_columns_of_equal_low_bits() -> Non
 def test_costs_count_every_row_and_multiplication_once() -> None:
     rng = np.random.default_rng(8)
     A, B = (sps.random_array((200, 200), density=0.02, rng=rng, format="csr") for _ in range(2))
-    by_class, *alone = spgemm.costs(rows_of(A), rows_of(B), n_cols=200)
+    by_class, *alone = costs(rows_of(A), rows_of(B), n_cols=200)
     lengths = np.diff(B.indptr)
     work = np.array([lengths[A.indices[start:stop]].sum() for start, stop in itertools.pairwise(A.indptr)])
     assert (by_class.n_rows, by_class.n_products) == ((work > 0).sum(), work.sum())
@@ -296,7 +297,7 @@ def test_costs_count_every_row_and_multiplication_once() -> None:
     assert by_class.alone_s <= min(one.alone_s for one in alone) * (1 + 1e-12)
     D = sps.csr_array(sps.diags_array(np.ones(200)))
     full = sps.csr_array(np.ones((200, 200)))
-    copied = spgemm.costs(rows_of(D), rows_of(full), n_cols=200)[SOLVERS.index("heap")]
+    copied = costs(rows_of(D), rows_of(full), n_cols=200)[SOLVERS.index("heap")]
     assert copied.n_rows == 200  # multiples of sorted rows of B
 
 

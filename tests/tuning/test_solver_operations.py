@@ -306,7 +306,8 @@ def test_invalid_rows_of_a_sparse_product_are_no_result(toy: Toy, monkeypatch: p
 
 
 def test_row_solvers_are_solvers_and_agree_to_the_last_bit() -> None:
-    from autosparse._native.kernels.spgemm import ROW_SOLVERS, SOLVERS, CompressedRows
+    from autosparse._native.kernels.spgemm import SOLVERS, CompressedRows
+    from autosparse._native.kernels.spgemm_solvers import ROW_SOLVERS
 
     from autosparse.arrays import sparse_product
 

@@ -18,8 +18,9 @@ import numpy as np
 from autosparse import cache, forking
 from autosparse._native import runtime_api
 from autosparse._native.kernels import identity
-from autosparse._native.kernels.spgemm import BY_CLASS, ROW_SOLVERS, CompressedRows, rows_of
+from autosparse._native.kernels.spgemm import BY_CLASS, CompressedRows
 from autosparse._native.kernels.spgemm import multiply as by_runtime
+from autosparse._native.kernels.spgemm_solvers import ROW_SOLVERS, rows_of
 from autosparse.config import Effort, Options
 from autosparse.containment import contained
 from autosparse.core.pattern import Pattern
