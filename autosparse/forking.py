@@ -21,9 +21,7 @@ import time
 import weakref
 from collections.abc import Callable
 from importlib import _bootstrap  # holds the locks of modules
-from typing import Any, Final, Generic, TypeVar, overload
-
-T = TypeVar("T")
+from typing import Any, Final
 
 PATIENCE_S: Final = 5.0
 """Longest time in seconds that a fork waits for imports of other threads, which may themselves wait for this thread."""
@@ -83,33 +81,6 @@ class loading:  # noqa: N801  # used in `with` statements
             gc.freeze()
             gc.unfreeze()
         gc.enable()
-
-
-class computed_once(Generic[T]):  # noqa: N801  # used as a decorator, like functools.cached_property
-    """`functools.cached_property` without its lock (Python < 3.12): several threads may compute the value.
-
-    That lock belongs to the class: a thread that hashes a large pattern would block all others, and a forked child for
-    ever.
-    """
-
-    def __init__(self, compute: Callable[[Any], T]) -> None:
-        self._compute = compute
-        self._name = compute.__name__
-        self.__doc__ = compute.__doc__
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._name = name
-
-    @overload
-    def __get__(self, instance: None, owner: type) -> computed_once[T]: ...
-    @overload
-    def __get__(self, instance: object, owner: type) -> T: ...
-    def __get__(self, instance: object | None, owner: type) -> computed_once[T] | T:
-        if instance is None:
-            return self
-        value = self._compute(instance)
-        found: T = instance.__dict__.setdefault(self._name, value)
-        return found
 
 
 def _others_import() -> list[str]:

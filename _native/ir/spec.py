@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Final
 from autosparse.core.expression import IndexExpression
 from autosparse.core.formats import DICTIONARY, STORED_VALUES, LevelKind
 from autosparse.core.schedule import RUN_TIME, SuperSchedule
-from autosparse.core.values import dataclass
+from autosparse.core.values import computed_once, dataclass
 from autosparse.errors import ScheduleError
-from autosparse.forking import computed_once
 from autosparse.isa import ISAS
 from autosparse.ops import OPS
 from autosparse.scalar import BYTE, GENERATED, INDICES, SCALARS

@@ -24,8 +24,7 @@ from autosparse._native.storage.composite import PackedComposite, is_sampled, pa
 from autosparse.core.composite import COMPOSITE_VERSION, Composite
 from autosparse.core.dtypes import NarrowIndex
 from autosparse.core.formats import CSR
-from autosparse.core.values import dataclass, field
-from autosparse.forking import computed_once
+from autosparse.core.values import computed_once, dataclass, field
 from autosparse.scalar import NARROW_INDEX
 
 

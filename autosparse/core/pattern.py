@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from autosparse.core.dtypes import WideIndex, Word
-from autosparse.forking import computed_once
+from autosparse.core.values import computed_once
 from autosparse.scalar import INDEX_TEXT, INDICES
 
 IndexArray = NDArray[Any]  # int32 or int64

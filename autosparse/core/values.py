@@ -5,6 +5,8 @@ of tuning define more than a hundred such classes, and most processes use the me
 the same meaning for the parameters that it takes. `fields`, `replace` and `asdict` of the standard library work on its
 classes; they collect a class's fields when they are first used. Not supported: ``InitVar``, ``KW_ONLY``, ``order``, and
 a frozen base class made by the standard decorator.
+
+`computed_once` is `functools.cached_property` without its lock.
 """
 
 from __future__ import annotations
@@ -14,14 +16,43 @@ import functools
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, overload
 
-__all__ = ["dataclass", "field"]
+__all__ = ["computed_once", "dataclass", "field"]
+
+T = TypeVar("T")
 
 FIRST_INSTANCES: Final = 8
 """Number of instances of a class that are made without compiling its `__init__`, which takes as long as 50 of them."""
 _UNSET: Final = object()
 """Default of arguments whose field has a factory."""
+
+
+class computed_once(Generic[T]):  # noqa: N801  # used as a decorator, like functools.cached_property
+    """`functools.cached_property` without its lock (Python < 3.12): several threads may compute the value.
+
+    That lock belongs to the class: a thread that hashes a large pattern would block all others, and a forked child for
+    ever.
+    """
+
+    def __init__(self, compute: Callable[[Any], T]) -> None:
+        self._compute = compute
+        self._name = compute.__name__
+        self.__doc__ = compute.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> computed_once[T]: ...
+    @overload
+    def __get__(self, instance: object, owner: type) -> T: ...
+    def __get__(self, instance: object | None, owner: type) -> computed_once[T] | T:
+        if instance is None:
+            return self
+        value = self._compute(instance)
+        found: T = instance.__dict__.setdefault(self._name, value)
+        return found
 
 
 class _Late:
@@ -218,13 +249,18 @@ def _fields(cls: type) -> tuple[dataclasses.Field[Any], ...]:
     return held.fields if type(held) is _Reflected else dataclasses.fields(cls)
 
 
+def _is_unhashable(cls: type) -> bool:
+    """Return whether ``cls.__hash__`` is None, without looking it up, which would write the method of a class here."""
+    return next(base.__dict__["__hash__"] for base in cls.__mro__ if "__hash__" in base.__dict__) is None
+
+
 def _own_fields(cls: type, *, kw_only: bool) -> dict[str, dataclasses.Field[Any]]:
     """Return the fields that the body of `cls` annotates, by name."""
     found = {}
     for name, annotation in cls.__annotations__.items():
         if not str(annotation).startswith(("ClassVar", "typing.ClassVar")):
             default = cls.__dict__.get(name, dataclasses.MISSING)
-            if default.__class__.__hash__ is None:
+            if _is_unhashable(default.__class__):
                 raise ValueError(f"mutable default {default!r} of the field {name}: use a factory")
             one: Any = default if isinstance(default, dataclasses.Field) else field(default=default)
             one.name, one.type = name, annotation

@@ -22,8 +22,7 @@ from autosparse.dispatch import number
 from autosparse.dispatch import state as states
 from autosparse.dispatch.accounts import ADVANCE, MAX_ADVANCE, PENDING, ProblemAccount, key_of, place_of
 from autosparse.isa import ISAS
-from autosparse.operands.csr import Operand
-from autosparse.operands.holding import expected_look_s
+from autosparse.operands.csr import Operand, expected_look_s
 from autosparse.ops import names
 
 if TYPE_CHECKING:

@@ -12,7 +12,6 @@ from autosparse import forking
 from autosparse._native import runtime_api
 from autosparse.config import Effort, Options, decisive_options, get_options
 from autosparse.dispatch import number
-from autosparse.dispatch.turned import Turning
 from autosparse.log import event  # imported now, because a fallback must not import (no descriptors, another root)
 from autosparse.notices import FallbackWarning, warn_once
 from autosparse.operands.csr import Operand
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from autosparse.dispatch.accounts import ProblemAccount
     from autosparse.dispatch.expectations import Expected
     from autosparse.dispatch.protocols import FastCall, FirstRace, HasDtype, Serving, Tuning
+    from autosparse.dispatch.turned import Turning
     from autosparse.operands.unfolding import Unfolding
 
 FOREVER_NS: Final = 1 << 62
@@ -227,6 +227,10 @@ def _turning_of(operand: Any, n_vecs: int, options: Options, dispatcher: Dispatc
     if options.overhead <= 0 or is_small:
         return None
     if dispatcher.turning is None:
+        try:
+            from autosparse.dispatch.turned import Turning  # many programs have no transposed product
+        except (ImportError, OSError):  # no file descriptor left, or another root directory
+            return None
         dispatcher.turning = Turning()
     return dispatcher.turning
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import cmath
 import functools
 import importlib
 import math
@@ -166,7 +165,7 @@ def divided(dividend: Scalar, divisor: Scalar) -> Scalar:
         quotient: Scalar = dividend / divisor
     except ZeroDivisionError:
         quotient = math.nan
-    if cmath.isnan(quotient):
+    if math.isnan(quotient.real) or math.isnan(quotient.imag):
         quotient = (np.asarray(dividend)[()] / np.asarray(divisor)[()]).item()
     return quotient
 

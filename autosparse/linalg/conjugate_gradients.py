@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import cmath
 import math
 import operator
 from typing import Any
@@ -187,7 +186,7 @@ def _cg(system: System, solve: Solve, limit: float, maxiter: int, callback: Call
         if end == _BETWEEN:
             vectors.turn(None if before is None else divided(rz, before))
         alpha = divided(rz, 0.0 if end == _CURVED else vectors.curvature())
-        if not cmath.isfinite(alpha):
+        if not (math.isfinite(alpha.real) and math.isfinite(alpha.imag)):
             _ = alpha * vectors.p, alpha * vectors.q  # emits the RuntimeWarnings of SciPy's steps
         squares = vectors.descend(alpha)
         before, done = rz, done + 1

@@ -32,7 +32,9 @@ from autosparse.operands.watched import DATA, INDICES, INDPTR, NEVER, NONE_YET, 
 if TYPE_CHECKING:
     from autosparse.core.pattern import Pattern
 
-__all__ = ["DATA", "INDICES", "INDPTR", "NOT_SMALL_NS", "Operand", "UnfinishedOperand"]
+__all__ = [
+    "DATA", "INDICES", "INDPTR", "NOT_SMALL_NS", "Operand", "UnfinishedOperand", "expected_look_s", "late_look_s",
+]  # fmt: skip
 
 NOT_SMALL_NS: Final = 1_000_000
 """Product time in ns from which on dispatch keeps a state for the problem; before, `executor.few` computes."""
@@ -239,6 +241,28 @@ class Operand(WatchedArrays):
         found, is_live = pointer_to(self._arrays[field])
         self._known_rows = self._known_rows if is_live else None
         return found
+
+
+def late_look_s(operand: Operand) -> float:
+    """Return the seconds that a look, a pass over the arrays to detect writes, took lately; 0 before the first.
+
+    It is the lesser of the last look's time and the average: the first looks of a process also load code.
+    """
+    return min(operand.look_ns, operand.smoothed_look_ns) * 1e-9
+
+
+def expected_look_s(operand: object) -> float:
+    """Return the expected seconds per product of detecting writes to the arrays; 0 if no other code can write them."""
+    if not isinstance(operand, Operand) or not operand.is_exposed:
+        return 0.0
+    return late_look_s(operand) or (operand.structure_bytes + operand.data.nbytes) / _hashing_bytes_per_s()
+
+
+def _hashing_bytes_per_s() -> float:
+    """Return the assumed speed of hashing arrays, until a look has been timed. Few matrices need it, so it is late."""
+    from autosparse.targets.priors import number
+
+    return number("first look", "hashing bytes per s")
 
 
 _N_MAJOR: Final[Any] = WatchedArrays.__dict__["n_major"]

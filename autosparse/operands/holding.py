@@ -1,35 +1,11 @@
-"""Ownership and memory of the arrays of a matrix or tensor, for `explain` and for estimates of guard checks."""
+"""Ownership and memory of the arrays of a matrix or tensor, for `explain`."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from autosparse.operands.csr import Operand
-
 if TYPE_CHECKING:
     from autosparse.operands.unfolding import AnyOperand
-
-
-def late_look_s(operand: Operand) -> float:
-    """Return the seconds that a look, a pass over the arrays to detect writes, took lately; 0 before the first.
-
-    It is the lesser of the last look's time and the average: the first looks of a process also load code.
-    """
-    return min(operand.look_ns, operand.smoothed_look_ns) * 1e-9
-
-
-def expected_look_s(operand: AnyOperand | None) -> float:
-    """Return the expected seconds per product of detecting writes to the arrays; 0 if no other code can write them."""
-    if not isinstance(operand, Operand) or not operand.is_exposed:
-        return 0.0
-    return late_look_s(operand) or (operand.structure_bytes + operand.data.nbytes) / _hashing_bytes_per_s()
-
-
-def _hashing_bytes_per_s() -> float:
-    """Return the assumed speed of hashing arrays, until a look has been timed. Few matrices need it, so it is late."""
-    from autosparse.targets.priors import number
-
-    return number("first look", "hashing bytes per s")
 
 
 class Holding(NamedTuple):

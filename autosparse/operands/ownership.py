@@ -8,7 +8,7 @@ NumPy is shared under None as well: a read-only map stays a map, and `bytes` nev
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,19 @@ from autosparse.operands import room
 from autosparse.operands.mutation_guard import is_immutable
 
 if TYPE_CHECKING:
+    from typing import Protocol
+
     from autosparse.operands.csr import Operand
+
+    class Holder(Protocol):
+        """Protocol of an operand, or of the entries of a tensor."""
+
+        copied_bytes: int | None
+
+        @property
+        def is_alone(self) -> bool:
+            """Return whether no other object can reach the arrays now."""
+
 
 AnyArray = NDArray[Any]  # Any: any dtype that SciPy takes
 
@@ -81,16 +93,6 @@ def _is_read_only(owner: Any) -> bool:  # Any: an object that lends memory to an
     except (TypeError, ValueError, BufferError):  # a tensor, or an object with __array_interface__
         return False
     return beneath is owner or _is_read_only(beneath)
-
-
-class Holder(Protocol):
-    """Protocol of an operand, or of the entries of a tensor."""
-
-    copied_bytes: int | None
-
-    @property
-    def is_alone(self) -> bool:
-        """Return whether no other object can reach the arrays now."""
 
 
 def owns_arrays(holder: Holder) -> bool:

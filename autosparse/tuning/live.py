@@ -20,7 +20,7 @@ from autosparse.dispatch.protocols import Serving
 from autosparse.dispatch.state import FOREVER_NS, DispatchState
 from autosparse.log import event
 from autosparse.notices import FallbackWarning, warn_once
-from autosparse.operands.holding import expected_look_s
+from autosparse.operands.csr import expected_look_s
 from autosparse.operands.unfolding import AnyOperand
 from autosparse.targets.priors import number
 from autosparse.tuner.search.loop import StepLoop, done

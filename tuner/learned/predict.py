@@ -33,9 +33,8 @@ from numpy.typing import NDArray
 from autosparse.core.dtypes import NarrowIndex, NarrowReal, ProgramCode
 from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
-from autosparse.core.values import dataclass, field
+from autosparse.core.values import computed_once, dataclass, field
 from autosparse.errors import RecordError, ScheduleError
-from autosparse.forking import computed_once
 from autosparse.ops import OPS
 from autosparse.scalar import NARROW_INDEX
 

@@ -13,7 +13,7 @@ from autosparse.core.formats import DICTIONARY
 from autosparse.core.plan import Plan
 from autosparse.core.schedule import SuperSchedule
 from autosparse.isa import ISAS
-from autosparse.operands.holding import expected_look_s
+from autosparse.operands.csr import expected_look_s
 from autosparse.tuner import Search
 from autosparse.tuner.analytic.models import statistics_model
 from autosparse.tuner.search.earlier import Earlier

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from autosparse.core.values import dataclass, field
-from autosparse.operands.csr import Operand
-from autosparse.operands.holding import expected_look_s, late_look_s
+from autosparse.operands.csr import Operand, expected_look_s, late_look_s
 from autosparse.targets.priors import number
 from autosparse.tuning.trials.copy_policy import CopyPolicy
 

@@ -17,8 +17,8 @@ from typing import Any, Final
 
 from autosparse.tuner.research.targets.base import Category
 
+from autosparse.core.values import computed_once
 from autosparse.errors import RecordError, ScheduleError
-from autosparse.forking import computed_once
 
 PARAMETERS: Final = ("p_row", "p_col", "split", "barrier", "bypass", "reorder")
 TILINGS: Final = ("p_row", "p_col", "split")

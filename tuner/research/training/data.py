@@ -27,8 +27,8 @@ from numpy.typing import NDArray
 from autosparse.core.dtypes import Flag, NarrowReal, ProgramCode
 from autosparse.core.schedule import SuperSchedule
 from autosparse.core.target import Target, processor_of
+from autosparse.core.values import computed_once
 from autosparse.errors import InputError, ScheduleError
-from autosparse.forking import computed_once
 from autosparse.scalar import SINGLE
 
 VALIDATION_OF: Final = 5
