@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from autosparse import forking
 from autosparse._native.kernels import slice_kernel
-from autosparse._native.kernels.slice_names import Slices
+from autosparse._native.kernels.slice_kernel import SliceKernel
+from autosparse._native.kernels.slice_names import MAX_EXTENT, Slices
 from autosparse._native.storage.dictionary import has_few_kinds
 from autosparse.core.numbers import median
 from autosparse.errors import TUNING_FAILURES
@@ -113,7 +114,7 @@ class EarlyRace:
         if not isinstance(operand, Operand) or dtype not in GENERATED or not isa.is_shipped:
             return None
         shape = self._shape or slices(operand.indptr, isa.vector_bytes // state.dtype.itemsize)
-        is_large = max(operand.n_major, operand.n_minor) > slice_trial.MAX_EXTENT
+        is_large = max(operand.n_major, operand.n_minor) > MAX_EXTENT
         if shape is None or is_large or not slice_kernel.may_serve(state.options.compiler):
             return None
         trial = SliceTrial(candidate(shape, operand.data[: operand.nnz], isa.name), state, operand)
@@ -121,7 +122,7 @@ class EarlyRace:
         if not address:
             return None
         self.has_candidate = True
-        trial.pack(operand, address)  # compares its result with the default kernel's
+        trial.pack(operand, SliceKernel.shipped(trial.slices, address))  # compares its result with the default kernel's
         return trial if trial.ready else None
 
     def look(self, state: DispatchState, operand: AnyOperand, served_by: object, took_s: float) -> None:
