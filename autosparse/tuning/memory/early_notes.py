@@ -73,12 +73,9 @@ def write(state: DispatchState, operand: AnyOperand, slices: Slices, times_s: tu
 
 def forget(state: DispatchState) -> None:
     """Remove the note of a winner that has lost, if the account names it."""
-    from autosparse.cache.accounts import ledger
-
     account = state.account
     if account is not None and account.plan is not None and account.plan.is_early:
-        account.plan = None
-        ledger.append(account.folder, [plan_row(account.key, None, process=ledger.token(), now=time.time())])
+        account.forget_plan()
 
 
 def recalled(state: DispatchState, operand: AnyOperand, note: PlanNote) -> SliceTrial | None:

@@ -10,21 +10,17 @@ normally. Kernels on slices, which most plans of products with a vector are, ser
 from __future__ import annotations
 
 import ctypes
-import hashlib
 import json
 import sys
-import time
 import weakref
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from autosparse import forking
 from autosparse._native import runtime_api
-from autosparse._native.c.build import FLAGS, ISA_FLAGS
 from autosparse._native.ir import key_of
 from autosparse._native.kernels.slice_names import MAX_EXTENT, Slices
-from autosparse.cache.accounts.rows import NEEDS_SORTED, NOTHING_FASTER, PlanNote, plan_row
+from autosparse.cache.accounts.rows import NEEDS_SORTED, NOTHING_FASTER, PlanNote
 from autosparse.cache.folder import Folder
 from autosparse.config import Effort
 from autosparse.core.problem import Problem, columns_bucket
@@ -40,6 +36,8 @@ from autosparse.tuning.memory import stamps
 from autosparse.tuning.problems import problem_of
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from autosparse.operands.unfolding import AnyOperand
     from autosparse.tuning.memory.slice_trial import SliceTrial
     from autosparse.tuning.trials.kernel_trial import KernelTrial
@@ -152,7 +150,7 @@ def _light_trial(
     is_shipped = slice_kernel.may_serve(state.options.compiler)
     address = int(runtime_api.lib.asp_shipped_kernel(key.encode())) if is_shipped else 0
     if not address:
-        trial.library = compiled(folder, key, record["key"], problem.target.isa)
+        trial.library = stamps.compiled(folder, key, record["key"], problem.target.isa)
         address = _loaded(trial.library) if trial.library is not None else 0
     if not address:
         return None
@@ -160,21 +158,12 @@ def _light_trial(
     chunk = int(schedule["chunk"]) if schedule["partition"] == "dynamic" else 0
     trial.pack(operand, slice_kernel.SliceKernel(address, chunk=chunk, max_threads=int(schedule["threads"])))
     if trial.is_wrong:
-        note_wrong(account, str(trial.failed))
+        account.forget_plan()
+        warn_once(FallbackWarning, "wrong kernel", FallbackWarning.wrong_kernel("remembered", str(trial.failed)))
     if not trial.ready:
         return None
     trial.expand = _Expansion(state, operand, note)
     return trial
-
-
-def compiled(folder: Folder, key: str, plan_key: Mapping[str, Any], isa: str) -> Path | None:
-    """Return the shared object of the kernel `key` that an earlier process compiled; None if there is none."""
-    from autosparse.cache import artefacts
-
-    facts = [key, str(plan_key["emitter"]), str(plan_key["compiler"]), " ".join((*FLAGS, *ISA_FLAGS[isa])), ""]
-    name = hashlib.blake2b("\n".join(facts).encode(), digest_size=16).hexdigest()
-    place = artefacts.find(folder, name)
-    return None if place is None else place / "kernel.so"
 
 
 def _loaded(path: Path) -> int:
@@ -183,15 +172,6 @@ def _loaded(path: Path) -> int:
         return ctypes.cast(ctypes.CDLL(str(path)).asp_kernel, ctypes.c_void_p).value or 0
     except AttributeError as err:
         raise OSError(f"a compiled kernel cannot be loaded: {err}") from err
-
-
-def note_wrong(account: ProblemAccount, difference: str) -> None:
-    """Warn that the kernel of the plan computes a wrong result, and remove the plan from the account."""
-    from autosparse.cache.accounts import ledger
-
-    account.plan = None
-    ledger.append(account.folder, [plan_row(account.key, None, process=ledger.token(), now=time.time())])
-    warn_once(FallbackWarning, "wrong kernel", FallbackWarning.wrong_kernel("remembered", difference))
 
 
 class _Expansion:

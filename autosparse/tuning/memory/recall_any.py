@@ -13,7 +13,8 @@ from autosparse.core.schedule import SuperSchedule
 from autosparse.core.solver import choice_of
 from autosparse.dispatch.accounts import ProblemAccount
 from autosparse.dispatch.state import DispatchState
-from autosparse.tuning.memory import recall
+from autosparse.notices import FallbackWarning, warn_once
+from autosparse.tuning.memory import stamps
 from autosparse.tuning.memory.light_bench import LightBench
 from autosparse.tuning.trials.kernel_trial import KernelTrial
 from autosparse.tuning.trials.service import Service
@@ -33,7 +34,8 @@ class RecallBench(LightBench):
     def note_wrong(self, trial: KernelTrial, difference: str) -> None:
         """Set `failed` because the kernel's result is wrong, and remove the plan from the account."""
         trial.failed = f"the kernel computes something else than the default kernel: {difference}"
-        recall.note_wrong(self._account, difference)
+        self._account.forget_plan()
+        warn_once(FallbackWarning, "wrong kernel", FallbackWarning.wrong_kernel("remembered", difference))
 
 
 def ready(
@@ -76,5 +78,5 @@ def _kernel(
 
     if (shipped := shipped_kernel(spec, bench.options.compiler)) is not None:
         return shipped
-    path = recall.compiled(folder, spec.key(), key, spec.isa)
+    path = stamps.compiled(folder, spec.key(), key, spec.isa)
     return None if path is None else CompiledKernel.load(spec, path, needs_sorted=bool(note.flags & NEEDS_SORTED))
