@@ -29,7 +29,6 @@ from autosparse.tuning import planner
 from autosparse.tuning.amortization import Tier
 from autosparse.tuning.live import LiveTuner
 from autosparse.tuning.memory import misses, notes, plan_lookup
-from autosparse.tuning.memory.slice_trial import SliceTrial
 from autosparse.tuning.problems import target_of
 from autosparse.tuning.report import Report, ServingCosts, verdict_of
 from autosparse.tuning.setup import context_of, session_of
@@ -77,8 +76,6 @@ def tune(
     state = state_for(operand, rows, columns, transposed, operation=operation)
     if state.early is not None:
         state.early.retire(state)  # its packed copy would take memory of the search
-    if isinstance(state.recalled, SliceTrial):
-        state.recalled.expand()  # the search shares the packed copy of a remembered plan
     state.n_dense_cols = columns
     context = context_of(operand, state)
     context.patience_s, context.ends_at = budget_s, time.monotonic() + budget_s

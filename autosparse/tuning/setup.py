@@ -97,8 +97,13 @@ def _alive(reference: Callable[[], AnyOperand | None]) -> AnyOperand:
 
 
 def context_of(operand: AnyOperand, state: DispatchState) -> TuningContext:
-    """Return the context in which the state's problem is tuned; hashes the structure."""
+    """Return the context in which the state's problem is tuned; hashes the structure.
+
+    A search shares the packed copy of a remembered plan, for which the trial of its schedule must serve.
+    """
     options = state.options
+    if state.early is None and isinstance(light := state.recalled, SliceTrial):
+        light.expand()
     store = cache.open_store(options)
     dispatcher, problem = dispatcher_of(operand), problem_of(operand, state)
     return TuningContext(
