@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -154,8 +158,6 @@ def test_a_remembered_plan_of_slices_serves_without_its_schedule(text: str) -> N
 
 
 def test_a_matrix_that_dies_takes_its_light_plan_along() -> None:
-    import weakref
-
     _, A, found = served(shipped())
     operand = weakref.ref(A._cell)
     copy = weakref.ref(found.serving.packed_copy) if hasattr(type(found.serving.packed_copy), "__weakref__") else None
@@ -258,10 +260,6 @@ MAX_MODULES = 36
 
 
 def test_serving_a_plan_of_slices_loads_few_modules(tmp_path: Path) -> None:
-    import os
-    import subprocess
-    import sys
-
     m = sps.random_array((3000, 3000), density=0.01, rng=np.random.default_rng(2), format="csr")
     remembered(asp.csr(m, copy=True), shipped())
     sps.save_npz(tmp_path / "m.npz", m)
