@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from autosparse.core.formats import Format, LevelKind
+if TYPE_CHECKING:
+    from autosparse.core.formats import Format
 
 ENTRY_NS: Final = 0.6
 CELL_NS: Final = 0.2
@@ -21,9 +22,13 @@ The pool's own threshold is lower (`pool.c`).
 """
 
 
+SLICED: Final = "S"
+"""Value of `LevelKind.SLICED`; the module is loaded without formats."""
+
+
 def is_gathered(fmt: Format) -> bool:
     """Return whether the format has slices with one column index per cell."""
-    return any(level.kind is LevelKind.SLICED for level in fmt.levels)
+    return any(level.kind.value == SLICED for level in fmt.levels)
 
 
 def entry_ns(fmt: Format) -> float:
@@ -40,7 +45,12 @@ def mixes_rows(fmt: Format, *, n_rows: int, n_cells: int) -> bool:
     Slices take the rows of a window by their lengths. If all rows are in one or two windows, neighbouring rows of C,
     which share cache lines, are computed by different threads.
     """
-    if fmt.sigma <= 1 or not is_gathered(fmt):
+    return is_gathered(fmt) and mixes_sorted_rows(fmt.sigma, n_rows=n_rows, n_cells=n_cells)
+
+
+def mixes_sorted_rows(sigma: int, *, n_rows: int, n_cells: int) -> bool:
+    """Return `mixes_rows` of a format with one column index per cell and windows of `sigma` rows."""
+    if sigma <= 1:
         return False
-    mixed_ns = MIXED_ROW_NS * min(fmt.sigma, n_rows)
+    mixed_ns = MIXED_ROW_NS * min(sigma, n_rows)
     return (GATHERED_CELL_NS + COLUMN_NS) * n_cells - mixed_ns < SHARED_MIN_NS

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import json
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Final
+
+from autosparse._native.ir import key_of
 
 from autosparse.core.expression import IndexExpression
 from autosparse.core.formats import DICTIONARY, STORED_VALUES, LevelKind
@@ -26,12 +26,6 @@ VALUE_BYTES: Final[Mapping[str, int]] = {name: SCALARS[name].itemsize for name i
 
 INDEX_BYTES: Final[Mapping[str, int]] = {name: SCALARS[name].itemsize for name in INDICES}
 """Integer types of the user's index arrays, with their size in bytes."""
-
-SPEC_VERSION: Final = 1
-"""Version of the meaning of a KernelSpec; increase it when that changes.
-
-The generated source is part of the artefact's key in any case.
-"""
 
 
 def is_private(schedule: SuperSchedule) -> bool:
@@ -158,7 +152,7 @@ class KernelSpec:
         if not self.schedule.is_precompiled:
             del schedule["implementation"]
         schedule["format"] = str(self.schedule.format.as_compiled())
-        facts = [SPEC_VERSION, self.operation, schedule, self.dtype, self.index_dtype, self.isa]
+        facts: list[object] = []
         if is_private(self.schedule):  # otherwise the order of sums is always the same
             facts.append(self.deterministic)
         if not self.gathers:
@@ -167,5 +161,4 @@ class KernelSpec:
             facts.append("adds")
         if self.scatters:
             facts.append("scatters")
-        text = json.dumps(facts, sort_keys=True, separators=(",", ":"))
-        return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+        return key_of(self.operation, schedule, (self.dtype, self.index_dtype, self.isa), *facts)

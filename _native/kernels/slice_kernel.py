@@ -1,5 +1,5 @@
-"""Shipped kernels on slices with diagonals, made without formats, schedules and specs: the first race of a process
-costs as little as the products of a short program allow.
+"""Kernels on slices, made without formats, schedules and specs: the first race of a process, and a remembered plan,
+cost as little as the products of a short program allow.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]  # indices of any supported dtype, or values
 
-INDEX_BITS: Final = 16
-"""Bits of the columns in slices, which are relative to a base of the slice or are wider where these do not suffice."""
+COLUMNS: Final = {16: HalfBits, 32: NarrowIndex}
+"""Types of the columns in slices, by `Slices.bits`."""
 ENCODED_CHUNK: Final = 32
 """Slices of one task of a kernel for dictionary-encoded values, whose tasks are taken in turn (`HIGH_SLICES`)."""
 _MAX_THREADS: Final = 1 << 30
@@ -75,7 +75,7 @@ class PackedSlices:
         made = cls(slices, shape, pos, crd)
         head, threads = made._head(indptr, indices), _threads()
         n_listed = runtime_api.lib.asp_slices_lay_out(
-            *head, slices.rows, slices.sigma, True, INDEX_BITS, *made._layout(), threads
+            *head, slices.rows, slices.sigma, slices.has_diagonals, slices.bits, *made._layout(), threads
         )
         _check(n_listed)
         if slices.sigma > 1:
@@ -93,15 +93,15 @@ class PackedSlices:
         n_bytes = cells + TABLE * dtype.itemsize if self.slices.is_encoded else cells * dtype.itemsize
         layout = (*self.pos.values(), *(self.crd[name] for name in ("what", "first", "rows") if name in self.crd))
         sides = sum(array.nbytes for array in layout)
-        return sides + n_bytes + int(self.pos["begin"][-1]) * INDEX_BITS // 8
+        return sides + n_bytes + int(self.pos["begin"][-1]) * self.slices.bits // 8
 
     def fill(self, indptr: Array, indices: Array, values: Array) -> bool:
         """Write columns and values; return False if there are too many different values to encode."""
-        columns = memory.empty_scratch((int(self.pos["begin"][-1]),), np.dtype(HalfBits))
+        columns = memory.empty_scratch((int(self.pos["begin"][-1]),), np.dtype(COLUMNS[self.slices.bits]))
         exact = memory.empty_scratch((self.n_slots * self.slices.rows,), values.dtype)
         code = runtime_api.lib.asp_slices_fill(
             runtime_api.DTYPE_CODES[values.dtype.name], *self._head(indptr, indices), runtime_api.pointer(values),
-            *(self.slices.rows, INDEX_BITS, *self._layout(), False),
+            *(self.slices.rows, self.slices.bits, *self._layout(), False),
             *(runtime_api.pointer(columns), runtime_api.pointer(exact), _threads()),
         )  # fmt: skip
         _check(code)
@@ -126,16 +126,37 @@ class PackedSlices:
         return [runtime_api.ffi.NULL if array is None else runtime_api.pointer(array) for array in found]
 
 
-class BoundSlices:
-    """Shipped kernel with the slices that it reads; it has the interface of `kernel.BoundKernel`."""
+class SliceKernel:
+    """Kernel for slices, by its address, with the arguments of its schedule at run time."""
 
-    __slots__ = ("__weakref__", "_address", "_chunk", "_operand", "_value_bytes", "packed")
+    __slots__ = ("address", "chunk", "max_threads")
+
+    def __init__(self, address: int, *, chunk: int = 0, max_threads: int = 0) -> None:
+        self.address = address
+        self.chunk = chunk  # slices of a task, if tasks are taken in turn; 0: equal shares of the threads
+        self.max_threads = max_threads or _MAX_THREADS  # 0: as many as the caller allows
+
+    @classmethod
+    def shipped(cls, slices: Slices, address: int) -> SliceKernel:
+        """Return the kernel at `address_of` these slices."""
+        return cls(address, chunk=ENCODED_CHUNK if slices.is_encoded else 0)
+
+
+class BoundSlices:
+    """Kernel with the slices that it reads; it has the interface of `kernel.BoundKernel`."""
+
+    __slots__ = ("__weakref__", "_address", "_chunk", "_max_threads", "_operand", "_value_bytes", "packed")
     has_fast_call: ClassVar[bool] = True  # by `enter`
 
-    def __init__(self, address: int, packed: PackedSlices, value_bytes: int) -> None:
+    def __init__(self, kernel: SliceKernel, packed: PackedSlices, value_bytes: int) -> None:
         pointer, lib, slices = runtime_api.pointer, runtime_api.lib, packed.slices
-        self.packed, self._address, self._value_bytes = packed, address, value_bytes
-        self._chunk = ENCODED_CHUNK if slices.is_encoded else 0
+        self.packed, self._address, self._value_bytes = packed, kernel.address, value_bytes
+        self._chunk, self._max_threads = kernel.chunk, kernel.max_threads
+        if not slices.has_diagonals and slices.sigma > 1:
+            from autosparse._native.ir.rough_times import mixes_sorted_rows
+
+            if mixes_sorted_rows(slices.sigma, n_rows=packed.shape[0], n_cells=packed.values.size):
+                self._max_threads = 1
         struct = self._operand = runtime_api.ffi.new("asp_operand *")
         struct.size[0], struct.size[1] = packed.shape
         n_slices = packed.crd["what"].size
@@ -152,8 +173,10 @@ class BoundSlices:
 
     def run(self, *product: int) -> bool:
         """Compute a product with a vector; arguments and result are those of `kernel.BoundKernel.run`."""
+        *operands, n_threads = product
         status = runtime_api.lib.asp_run_kernel(
-            self._address, self._operand, *product, self._chunk, self._value_bytes, self.packed.n_slots
+            *(self._address, self._operand, *operands, min(n_threads, self._max_threads)),
+            *(self._chunk, self._value_bytes, self.packed.n_slots),
         )
         return not status
 
@@ -161,7 +184,7 @@ class BoundSlices:
         """Write the arguments of `run` into a fast call (`dispatch.fast_path`)."""
         state.kernel = self._address
         state.kernel_operand = int(runtime_api.ffi.cast("uintptr_t", self._operand))
-        state.chunk, state.most_threads = self._chunk, _MAX_THREADS
+        state.chunk, state.most_threads = self._chunk, self._max_threads
         state.value_bytes, state.n_reads = self._value_bytes, self.packed.n_slots
 
 

@@ -6,23 +6,64 @@ The module needs no NumPy: builds write these names beside the keys of the specs
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+from autosparse.scalar import DICTIONARY
 
 if TYPE_CHECKING:
     from autosparse._native.ir.spec import KernelSpec
 
 
+LEVELS: Final = {True: "i1:U,k1:D,i0:U", False: "i1:U,k1:S,i0:U"}
+"""Levels of the formats of slices, by whether slices may store diagonals (`ir.slice_layout.LEVELS`)."""
+WIDE_BITS: Final = 32
+"""Bits of the columns of a format whose text does not name them."""
+INDEX_BITS: Final = (16, WIDE_BITS)
+MAX_EXTENT: Final = (1 << 31) - 1
+"""Maximum number of rows and of columns of slices."""
+MAX_SIGMA: Final = 1 << 20
+"""Maximum number of rows of a window (`formats.MAX_SIGMA`)."""
+
+
 class Slices:
-    """Slices of a matrix: rows of a slice, window of sorted rows (1: not sorted), and storage of the values.
+    """Slices of a matrix: rows of a slice, window of sorted rows (1: not sorted), storage of columns and values.
 
     A plain class: the methods of a named tuple or dataclass would be compiled at each import.
     """
 
-    __slots__ = ("is_encoded", "rows", "sigma")
+    __slots__ = ("bits", "has_diagonals", "is_encoded", "rows", "sigma")
 
-    def __init__(self, rows: int, sigma: int = 1, *, is_encoded: bool = False) -> None:
+    def __init__(
+        self, rows: int, sigma: int = 1, *, is_encoded: bool = False, has_diagonals: bool = True, bits: int = 16
+    ) -> None:
         self.rows, self.sigma = rows, sigma
         self.is_encoded = is_encoded  # values are one-byte indices of a table
+        self.has_diagonals = has_diagonals
+        self.bits = bits  # of the columns, which are relative to a base of the slice or are wider if these are too few
+
+    @classmethod
+    def of(cls, text: object) -> Slices | None:
+        """Return the slices of the format `text`; None if it is the text of another format."""
+        levels, *settings = text.split(" | ") if isinstance(text, str) else [""]
+        found = dict(one.split("=", 1) for one in settings if "=" in one)
+        numbers = [found.get(name, default) for name, default in (("i", "1"), ("sigma", "1"), ("bits", "32"))]
+        if levels not in LEVELS.values() or not all(one.isdecimal() for one in numbers):
+            return None
+        rows, sigma, bits = map(int, numbers)
+        made = cls(rows, sigma, is_encoded="values" in found, has_diagonals=levels == LEVELS[True], bits=bits)
+        return made if made.text() == text and bits in INDEX_BITS and rows > 1 and sigma <= MAX_SIGMA else None
+
+    def text(self, *, is_compiled: bool = False) -> str:
+        """Return the text of the format; `is_compiled`: of the one that kernels name, which is equal for all windows.
+
+        See `Format.as_compiled`.
+        """
+        sigma = self.rows if is_compiled and self.sigma != 1 else self.sigma
+        parts = [LEVELS[self.has_diagonals], f"i={self.rows}"]
+        parts += [f"sigma={sigma}"] if sigma != 1 else []
+        parts += [f"values={DICTIONARY}"] if self.is_encoded else []
+        parts += [f"bits={self.bits}"] if self.bits != WIDE_BITS else []
+        return " | ".join(parts)
 
     def __repr__(self) -> str:
         return f"Slices({self.rows}, {self.sigma}, is_encoded={self.is_encoded})"
@@ -36,6 +77,6 @@ class Slices:
 def names_of(spec: KernelSpec) -> Iterator[str]:
     """Yield the name of a shipped kernel's spec, if it is one of slices with diagonals."""
     fmt = spec.schedule.format
-    if ",".join(map(str, fmt.levels)) == "i1:U,k1:D,i0:U":
+    if ",".join(map(str, fmt.levels)) == LEVELS[True]:
         slices = Slices(fmt.split("i"), fmt.sigma, is_encoded=bool(fmt.values))
         yield slices.name(spec.dtype, spec.index_dtype, spec.isa, gathers=spec.gathers)

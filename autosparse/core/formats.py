@@ -27,6 +27,7 @@ from typing import Final
 
 from autosparse.core.values import dataclass, field
 from autosparse.errors import ScheduleError
+from autosparse.scalar import DICTIONARY as ENCODED
 from autosparse.scalar import HALF
 
 
@@ -53,10 +54,10 @@ ROW_ORDERS: Final = ("first", "rcm", "degree", "listed")
 
 "listed" is for parts of a matrix, whose rows are not contiguous in C.
 """
+DICTIONARY: Final = ENCODED
+"""Value of `Format.values` for dictionary-encoded values (CSR-VI): exact, see `_native.storage.numbered`."""
 STORED_VALUES: Final = HALF
 """16-bit types that values can be rounded to for storage, only if the user asks for it (see `_native.halves`)."""
-DICTIONARY: Final = "numbered"
-"""Value of `Format.values` for dictionary-encoded values (CSR-VI): exact, see `_native.storage.numbered`."""
 
 
 @dataclass(frozen=True, slots=True)

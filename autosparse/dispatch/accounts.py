@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from autosparse._native import runtime_api
 from autosparse.cache import stores, trust
-from autosparse.cache.accounts.rows import MAX_BYTES, PlanNote, Spent
+from autosparse.cache.accounts.rows import MAX_BYTES, PlanNote, Spent, plan_row
 from autosparse.dispatch import number
 
 if TYPE_CHECKING:
@@ -71,6 +71,13 @@ class ProblemAccount:
         self.is_finished = False  # whether a plan of the requested effort serves, or says that none is faster
         self._told_calls = self._told_ns = 0
         self._told_tuning_s = self._told_saved_s = 0.0
+
+    def forget_plan(self) -> None:
+        """Remove the plan from the account and its file, so that later processes do not try it."""
+        from autosparse.cache.accounts import ledger
+
+        self.plan = None
+        ledger.append(self.folder, [plan_row(self.key, None, process=ledger.token(), now=ledger.now())])
 
     def limit_s(self) -> float:
         """Return the seconds of tuning that this process may charge to earlier ones, a share of their mean lifetime."""

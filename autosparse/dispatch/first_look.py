@@ -106,7 +106,8 @@ def early_look_ns(state: DispatchState, operand: AnyOperand) -> float:
     """
     options, account = state.options, state.account
     is_served = state.early is not None or state.live_tuner is not None or state.recalled is not None
-    is_planned = account is not None and (account.plan is not None or account.is_finished)
+    plan = None if account is None else account.plan
+    is_planned = account is not None and ((plan is not None and not plan.is_early) or account.is_finished)
     if is_served or is_planned or options.overhead <= 0 or options.runs is not None or options.vendor:
         return states.FOREVER_NS
     is_vector = state.operation == names.MATMUL and state.n_dense_cols == 1 and not state.transposed
@@ -221,11 +222,18 @@ def _recall(state: DispatchState, operand: AnyOperand, account: ProblemAccount, 
     """Load the plan of earlier processes and let it serve, if it is expected to save more than loading it costs."""
     if not _pays(state, operand, account, plan):
         return
-    with forking.loading():
-        from autosparse.tuning.memory import recall
+    if plan.is_early:
+        with forking.loading():
+            from autosparse.tuning.memory import early
 
-    start_s = time.perf_counter()
-    recall.serve(state, operand, account)
+        start_s = time.perf_counter()
+        state.early = early.resumed(state, operand, plan)
+    else:
+        with forking.loading():
+            from autosparse.tuning.memory import recall
+
+        start_s = time.perf_counter()
+        recall.serve(state, operand, account)
     account.recall_s += time.perf_counter() - start_s
 
 

@@ -176,6 +176,8 @@ COMPLEX: Final = tuple(name for name in VALUE_CODES if SCALARS[name].kind == "co
 """Complex types that kernels compute in."""
 HALF: Final = tuple(row.name for row in SCALARS.values() if row.rounding)
 """16-bit real types, which are stored; sums of them are computed in `ScalarType.compute`."""
+DICTIONARY: Final = "numbered"
+"""Name of dictionary-encoded values (CSR-VI) among the types of stored values. It is exact."""
 INDICES: Final = tuple(INDEX_CODES)
 """Types of index arrays, the narrower one first."""
 INDEX_TEXT: Final = " or ".join(INDICES)

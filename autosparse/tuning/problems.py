@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING
 
 from autosparse._native import runtime_api
 from autosparse.config import Options
-from autosparse.core.formats import DICTIONARY
 from autosparse.core.problem import Problem
 from autosparse.core.target import Target
 from autosparse.dispatch.state import DispatchState
 from autosparse.isa import ISAS
 from autosparse.operands.csr import Operand
-from autosparse.ops import OPS
-from autosparse.scalar import SCALARS
+from autosparse.ops import names
+from autosparse.scalar import DICTIONARY, SCALARS
 
 if TYPE_CHECKING:
     from autosparse.operands.unfolding import AnyOperand
@@ -26,8 +25,12 @@ def problem_of(operand: AnyOperand, state: DispatchState) -> Problem:
     allows rounding, for operations with float32. Dictionary encoding is for products with one vector, which are bound
     by reading values, where one permutation of registers reads a small table.
     """
-    options, target, abilities = state.options, target_of(state.options), OPS[state.operation].abilities
-    storage = ""
+    options, target, storage = state.options, target_of(state.options), ""
+    abilities: frozenset[str] = frozenset({"slices"})  # of products; a remembered plan loads no table of operations
+    if options.storage or state.operation != names.MATMUL:
+        from autosparse.ops import OPS
+
+        abilities = OPS[state.operation].abilities
     if options.storage and "storage" in abilities and state.dtype.name == SCALARS[options.storage].compute:
         storage = options.storage
     elif state.n_dense_cols == 1 and "slices" in abilities and ISAS[target.isa].has_table_permutation:

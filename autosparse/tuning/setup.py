@@ -14,6 +14,7 @@ from autosparse.ops import OPS
 from autosparse.tuning.live import LiveTuner
 from autosparse.tuning.memory.history import before_flush, tuning_stats_of
 from autosparse.tuning.memory.plan_lookup import history_key
+from autosparse.tuning.memory.slice_trial import SliceTrial
 from autosparse.tuning.problems import problem_of
 from autosparse.tuning.session import TuningSession
 from autosparse.tuning.trials.context import TuningContext
@@ -26,6 +27,8 @@ def live_tuner_of(state: DispatchState, operand: AnyOperand) -> LiveTuner:
     if not isinstance(live_tuner, LiveTuner):
         if state.early is not None:
             state.early.expand(state, operand)
+        if isinstance(light := state.recalled, SliceTrial):
+            light.expand()  # a search shares its packed copy
         live_tuner = LiveTuner(state, operand=weakref.ref(operand))
         live_tuner.begin(session_of(live_tuner, operand))
         state.live_tuner = live_tuner
@@ -94,8 +97,13 @@ def _alive(reference: Callable[[], AnyOperand | None]) -> AnyOperand:
 
 
 def context_of(operand: AnyOperand, state: DispatchState) -> TuningContext:
-    """Return the context in which the state's problem is tuned; hashes the structure."""
+    """Return the context in which the state's problem is tuned; hashes the structure.
+
+    A search shares the packed copy of a remembered plan, for which the trial of its schedule must serve.
+    """
     options = state.options
+    if state.early is None and isinstance(light := state.recalled, SliceTrial):
+        light.expand()
     store = cache.open_store(options)
     dispatcher, problem = dispatcher_of(operand), problem_of(operand, state)
     return TuningContext(

@@ -30,6 +30,8 @@ ASKED: Final = 2
 """Flag of a plan: a call of `tune` found it."""
 NOTHING_FASTER: Final = 4
 """Flag of a plan: the default kernel is fastest."""
+EARLY: Final = 8
+"""Flag of a note that states the winner of an early race (`tuning.memory.early_notes`) and has no record."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +84,11 @@ class PlanNote:
     def is_asked(self) -> bool:
         """Return whether the plan was found by an explicit call of `tune`."""
         return bool(self.flags & ASKED)
+
+    @property
+    def is_early(self) -> bool:
+        """Return whether an early race found the kernel, so that the note itself states it."""
+        return bool(self.flags & EARLY)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

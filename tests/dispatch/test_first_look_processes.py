@@ -105,18 +105,22 @@ ALLOWED = {
     "autosparse.operands": {"holding"},
     "autosparse.ops": {"base", "matmul", "names", "table", "tuned", "tuned.matmul"},
     "autosparse.targets": {"", "priors"},
-    "autosparse.tuning": {"", "memory", "memory.light_bench", "memory.agreement", "memory.recall", "memory.stamps",
-                          "problems", "trials", "trials.copy_policy", "trials.comparison", "trials.operand_adapter",
-                          "trials.iterations", "trials.kernel_trial", "trials.matmul", "trials.served",
-                          "trials.service", "trials.specs"},
+    "autosparse.tuning": {"", "memory", "memory.light_bench", "memory.agreement", "memory.recall", "memory.recall_any",
+                          "memory.stamps", "problems", "trials", "trials.copy_policy", "trials.comparison",
+                          "trials.operand_adapter", "trials.iterations", "trials.kernel_trial", "trials.matmul",
+                          "trials.served", "trials.service", "trials.specs"},
     "autosparse._native": {"c", "c.build", "ir", "ir.rough_times", "ir.slice_layout", "ir.spec", "kernels",
                            "kernels.kernel",
-                           "kernels.precompiled", "kernels.shipped", "storage", "storage.levels", "storage.dictionary",
+                           "kernels.precompiled", "kernels.shipped", "kernels.slice_names",
+                           "storage", "storage.levels", "storage.dictionary",
                            "storage.packers", "storage.packing", "storage.row_orders", "storage.rows",
                            "storage.slices", "storage.stored"},
     "autosparse": {"_version", "log"},
 }  # fmt: skip
-"""Modules that loading a remembered plan may import. Who adds one must say why it is needed.
+"""Modules that loading a remembered plan of any format may import. Who adds one must say why it is needed.
+
+`tests/dispatch/test_recalled_slices.py` bounds those of a plan on slices. `memory.recall_any` was part
+of `memory.recall`, and `kernels.slice_names` says which plans are on slices.
 
 Records name the version that wrote them (`_version`). `memory.light_bench` was part of `memory.recall`.
 

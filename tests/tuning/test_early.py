@@ -72,7 +72,7 @@ def products(found: DispatchState, race: Any, trial: Candidate, *, n: int, defau
         is_mine = found.serving is trial
         took_s = mine_s if is_mine else default_s
         found.count(round(took_s * 1e9), is_tuned=is_mine)
-        race.look(found, None, found.serving, took_s)
+        race.look(found, trial, found.serving, took_s)  # the script needs no operand
     return n
 
 

@@ -84,7 +84,7 @@ def test_slices_hold_what_a_packed_operand_of_their_format_holds(kind, dtype, in
         )
     assert trial.slices.is_encoded == (kind == "few values")
     address = slice_kernel.address_of(trial.slices, dtype, str(operand.indptr.dtype), isa.name)
-    trial.pack(operand, address)
+    trial.pack(operand, slice_kernel.SliceKernel.shipped(trial.slices, address))
     assert trial.failed is None
     light = trial.bound.packed
     schedule = slice_trial.schedule_of(trial.slices, found)
@@ -130,7 +130,8 @@ def test_a_candidate_that_cannot_serve_holds_no_memory(fault: str, monkeypatch: 
 
     if fault == "wrong values":
         monkeypatch.setattr(slice_kernel.PackedSlices, "fill", wrong)
-    trial.pack(A._cell, slice_kernel.address_of(trial.slices, "float64", "int32", isa.name))
+    address = slice_kernel.address_of(trial.slices, "float64", "int32", isa.name)
+    trial.pack(A._cell, slice_kernel.SliceKernel.shipped(trial.slices, address))
     assert trial.failed
     assert not trial.ready
     assert A._cell.dispatcher.packed_copies.n_bytes == 0

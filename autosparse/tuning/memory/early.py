@@ -7,14 +7,15 @@ products. The candidate follows from the lengths of the rows alone; a later sear
 from __future__ import annotations
 
 import time
+import weakref
 from collections.abc import Callable, Sequence
-from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 from autosparse import forking
 from autosparse._native.kernels import slice_kernel
-from autosparse._native.kernels.slice_names import Slices
+from autosparse._native.kernels.slice_kernel import SliceKernel
+from autosparse._native.kernels.slice_names import MAX_EXTENT, Slices
 from autosparse._native.storage.dictionary import has_few_kinds
 from autosparse.core.numbers import median
 from autosparse.errors import TUNING_FAILURES
@@ -28,6 +29,7 @@ from autosparse.tuning.memory.row_padding import slices
 from autosparse.tuning.memory.slice_trial import SliceTrial
 
 if TYPE_CHECKING:
+    from autosparse.cache.accounts.rows import PlanNote
     from autosparse.core.plan import Plan
     from autosparse.dispatch.state import DispatchState
     from autosparse.operands.unfolding import AnyOperand
@@ -113,7 +115,7 @@ class EarlyRace:
         if not isinstance(operand, Operand) or dtype not in GENERATED or not isa.is_shipped:
             return None
         shape = self._shape or slices(operand.indptr, isa.vector_bytes // state.dtype.itemsize)
-        is_large = max(operand.n_major, operand.n_minor) > slice_trial.MAX_EXTENT
+        is_large = max(operand.n_major, operand.n_minor) > MAX_EXTENT
         if shape is None or is_large or not slice_kernel.may_serve(state.options.compiler):
             return None
         trial = SliceTrial(candidate(shape, operand.data[: operand.nnz], isa.name), state, operand)
@@ -121,7 +123,7 @@ class EarlyRace:
         if not address:
             return None
         self.has_candidate = True
-        trial.pack(operand, address)  # compares its result with the default kernel's
+        trial.pack(operand, SliceKernel.shipped(trial.slices, address))  # compares its result with the default kernel's
         return trial if trial.ready else None
 
     def look(self, state: DispatchState, operand: AnyOperand, served_by: object, took_s: float) -> None:
@@ -172,13 +174,46 @@ class EarlyRace:
             self.ratio = median(default / mine for default, mine in self._pairs)
             self.default_s = median(default for default, _ in self._pairs)
             self.check_ns = state.product_ns + CHECK_AFTER * 1e9 * self.default_s / self.ratio if is_first else inf
-            trial.expand = partial(self.expand, state, operand)
-            state.serving = state.recalled = trial
+            self._serve(state, operand, trial)
             event("plan", "early", slices=trial.slices, ratio=self.ratio)
         else:
             state.serving = state.recalled = None
             self.check_ns = inf
             trial.drop()
+        if not is_first:
+            start_s = self._clock()
+            self._note(state, operand, trial)
+            self.spent_s += self._clock() - start_s
+
+    def _serve(self, state: DispatchState, operand: AnyOperand, trial: SliceTrial) -> None:
+        reference = weakref.ref(operand)
+
+        def expand() -> Any:  # Any: a KernelTrial, or None
+            found = reference()
+            return None if found is None else self.expand(state, found)
+
+        trial.expand = expand
+        state.serving = state.recalled = trial
+
+    def _note(self, state: DispatchState, operand: AnyOperand, trial: SliceTrial) -> None:
+        """Write the winner into the account of the problem, or remove it after a lost race."""
+        if state.account is None:
+            return
+        with forking.loading():
+            from autosparse.tuning.memory import early_notes
+
+        if self.is_won:
+            early_notes.write(state, operand, trial.slices, (self.default_s, self.default_s / self.ratio))
+        else:
+            early_notes.forget(state)
+
+    def resume(self, state: DispatchState, operand: AnyOperand, trial: SliceTrial, note: PlanNote) -> None:
+        """Let the winner of an earlier process serve; it races once more after CHECK_AFTER products."""
+        self.has_candidate = self.is_won = True
+        self.default_s, self.ratio = note.default_s, note.default_s / note.measured_s
+        self.check_ns = state.product_ns + CHECK_AFTER * 1e9 * note.measured_s
+        self._serve(state, operand, trial)
+        event("plan", "remembered", slices=trial.slices, ratio=self.ratio)
 
     def check(self, state: DispatchState) -> None:
         """Let the winner race once more, if products are due for it and it has not been replaced."""
@@ -231,3 +266,19 @@ class EarlyRace:
     def forget_threads(self) -> None:
         """Reset the lock in a forked child."""
         self._lock = forking.lock()
+
+
+def resumed(state: DispatchState, operand: AnyOperand, note: PlanNote) -> EarlyRace | None:
+    """Return a race that an earlier process won, whose winner serves now; None if the winner may not serve."""
+    from autosparse.tuning.memory import early_notes
+
+    is_measured = note.default_s > 0.0 and note.measured_s > 0.0
+    trial = early_notes.recalled(state, operand, note) if is_measured else None
+    if trial is None:
+        return None
+    race = EarlyRace()
+    race.resume(state, operand, trial, note)
+    account = state.account
+    if account is not None:
+        account.is_served = True
+    return race

@@ -3,53 +3,54 @@
 The account of the problem states where the plan's record lies (`notes`). The checks are those of a normal look-up: the
 record's checksum and owner, every field of its key (some replaced by a stamp), digests of the compiled kernel's files,
 remembered failures, and the kernel's result beside the default kernel's. If any check fails, the problem is tuned
-normally.
+normally. Kernels on slices, which most plans of products with a vector are, serve without formats and schedules
+(`slice_trial`), and other kernels by `recall_any`.
 """
 
 from __future__ import annotations
 
-import hashlib
+import ctypes
 import json
 import sys
-import time
+import weakref
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from autosparse._native.c.build import FLAGS, ISA_FLAGS
-from autosparse._native.kernels.kernel import CompiledKernel
-from autosparse.cache.accounts.rows import NEEDS_SORTED, NOTHING_FASTER, PlanNote, plan_row
+from autosparse import forking
+from autosparse._native import runtime_api
+from autosparse._native.ir import key_of
+from autosparse._native.kernels.slice_names import MAX_EXTENT, Slices
+from autosparse.cache.accounts.rows import NEEDS_SORTED, NOTHING_FASTER, PlanNote
 from autosparse.cache.folder import Folder
 from autosparse.config import Effort
 from autosparse.core.problem import Problem, columns_bucket
-from autosparse.core.schedule import SuperSchedule
-from autosparse.core.solver import choice_of
 from autosparse.dispatch.accounts import ProblemAccount
 from autosparse.dispatch.state import DispatchState
 from autosparse.errors import TUNING_FAILURES, RecordError
 from autosparse.log import event
 from autosparse.notices import FallbackWarning, warn_once
+from autosparse.operands.csr import Operand
+from autosparse.operands.holding import expected_look_s
+from autosparse.scalar import DICTIONARY
 from autosparse.tuning.memory import stamps
-from autosparse.tuning.memory.light_bench import LightBench
-from autosparse.tuning.trials.kernel_trial import KernelTrial
-from autosparse.tuning.trials.service import Service
-from autosparse.tuning.trials.specs import spec_of
+from autosparse.tuning.problems import problem_of
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from autosparse.operands.unfolding import AnyOperand
+    from autosparse.tuning.memory.slice_trial import SliceTrial
+    from autosparse.tuning.trials.kernel_trial import KernelTrial
 
-
-class RecallBench(LightBench):
-    """Context of the trial of a remembered plan."""
-
-    def __init__(self, state: DispatchState, operand: AnyOperand, account: ProblemAccount) -> None:
-        super().__init__(state, operand)
-        self._account = account
-
-    def note_wrong(self, trial: KernelTrial, difference: str) -> None:
-        """Set `failed` because the kernel's result is wrong, and remove the plan from the account."""
-        trial.failed = f"the kernel computes something else than the default kernel: {difference}"
-        _forget(self._account)
-        warn_once(FallbackWarning, "wrong kernel", FallbackWarning.wrong_kernel("remembered", difference))
+FIELDS: Final = {
+    "operation", "format", "loop_order", "dense_splits", "parallel", "partition", "chunk", "threads", "unroll",
+    "prefetch", "version",
+}  # fmt: skip
+"""Fields of the record of a generated kernel's schedule."""
+AT_RUN_TIME: Final = ("partition", "chunk", "threads", "version")
+"""Fields on which generated code does not depend (`schedule.RUN_TIME`), and the version of the record's text."""
+SCHEDULE_VERSION: Final = 1
+"""Version of the schedule's text that this module reads (`schedule.SCHEDULE_VERSION`)."""
 
 
 def serve(state: DispatchState, operand: AnyOperand, account: ProblemAccount) -> None:
@@ -57,14 +58,14 @@ def serve(state: DispatchState, operand: AnyOperand, account: ProblemAccount) ->
     note = account.plan
     assert note is not None
     try:
-        trial = _ready(state, operand, account, note)
+        found = _ready(state, operand, account, note)
     except (RecordError, *TUNING_FAILURES) as err:
         event("fallback", f"a remembered plan is not used: {type(err).__name__}: {err}")
         return
-    if trial is not None:
-        state.serving = state.recalled = trial
+    if found is not None:
+        state.serving = state.recalled = found[0]
         account.is_served = True
-        event("plan", "remembered", schedule=trial.schedule.to_json())
+        event("plan", "remembered", schedule=found[1])
 
 
 def _has_registered_solvers() -> bool:
@@ -73,32 +74,30 @@ def _has_registered_solvers() -> bool:
     return registry is not None and bool(registry.registered_solvers(load=False))
 
 
-def _ready(state: DispatchState, operand: AnyOperand, account: ProblemAccount, note: PlanNote) -> KernelTrial | None:
+def _ready(
+    state: DispatchState, operand: AnyOperand, account: ProblemAccount, note: PlanNote
+) -> tuple[SliceTrial | KernelTrial, str] | None:
+    """Return the ready trial of the plan and the JSON of its schedule; None if a check fails."""
     if state.options.vendor or _has_registered_solvers():
         return None  # its key names solvers that are loaded with the rest of tuning
-    bench = RecallBench(state, operand, account)
-    if stamps.stamp_of(bench.problem, state.options) != note.stamp:
+    problem = problem_of(operand, state)
+    if stamps.stamp_of(problem, state.options) != note.stamp:
         return None
     folder = Folder(account.root)
     found = folder.read_record("plan", note.plan.hex())
-    if found is None or not _is_same_problem(bench.problem, found.record.get("key")):
+    if found is None or not _is_same_problem(problem, found.record.get("key")):
         return None
     account.is_finished = Effort(found.record.get("effort", "off")).rank >= state.options.effort.rank
     if note.flags & NOTHING_FASTER or found.record.get("schedule") is None:
         return None
-    schedule = SuperSchedule.from_json(json.dumps(found.record["schedule"]))
-    trial = KernelTrial(choice_of(schedule), bench)
-    if schedule.format.values not in ("", bench.problem.storage) or not trial.fits():
-        return None
-    trial.kernel = _kernel(bench, folder, schedule, note, found.record["key"])
-    if trial.kernel is None:
-        return None
-    trial.pack()  # compares its result with the default kernel's
-    if not trial.ready:
-        return None
-    if not trial.reads_live:
-        Service.of(trial, None, state, operand, note.default_s - note.measured_s if note.measured_s else None)
-    return trial
+    if (slices := _slices(problem, operand, note, found.record["schedule"])) is not None:
+        assert isinstance(operand, Operand)
+        light = _light_trial(state, operand, account, (folder, found.record, problem, slices))
+        return None if light is None else (light, light.schedule_text)
+    from autosparse.tuning.memory import recall_any
+
+    trial = recall_any.ready(state, operand, account, (folder, found.record))
+    return None if trial is None else (trial, trial.schedule.to_json())
 
 
 def _is_same_problem(problem: Problem, key: object) -> bool:
@@ -112,33 +111,88 @@ def _is_same_problem(problem: Problem, key: object) -> bool:
     return isinstance(key, dict) and all(key.get(name) == value for name, value in wanted.items())
 
 
-def _kernel(
-    bench: RecallBench, folder: Folder, schedule: SuperSchedule, note: PlanNote, key: Mapping[str, Any]
-) -> CompiledKernel | None:
-    """Return the kernel of `schedule` if it exists (in the runtime, shipped, or compiled earlier), else None."""
-    spec: Any = spec_of(bench.problem, schedule)  # Any: a KernelSpec, since the schedule is no composite
-    if folder.read_record("failure", spec.key()) is not None:
+def _slices(problem: Problem, operand: AnyOperand, note: PlanNote, schedule: object) -> Slices | None:
+    """Return the slices of a plan that `_light_trial` can use, None for other plans.
+
+    A matrix whose arrays other code can write is checked for writes, which such a trial cannot do.
+    """
+    if not isinstance(schedule, dict) or set(schedule) != FIELDS or schedule["version"] != SCHEDULE_VERSION:
         return None
-    if schedule.is_precompiled:
-        from autosparse._native.kernels.precompiled import ready_kernel
-
-        return ready_kernel(spec)
-    from autosparse._native.kernels.shipped import shipped_kernel
-
-    if (shipped := shipped_kernel(spec, bench.options.compiler)) is not None:
-        return shipped
-    from autosparse.cache import artefacts
-
-    facts = [spec.key(), str(key["emitter"]), str(key["compiler"]), " ".join((*FLAGS, *ISA_FLAGS[spec.isa])), ""]
-    name = hashlib.blake2b("\n".join(facts).encode(), digest_size=16).hexdigest()
-    place = artefacts.find(folder, name)
-    if place is None:
+    numbers = schedule["chunk"], schedule["threads"]
+    slices = Slices.of(schedule["format"]) if all(isinstance(one, int) and one >= 0 for one in numbers) else None
+    if slices is None:
         return None
-    return CompiledKernel.load(spec, place / "kernel.so", needs_sorted=bool(note.flags & NEEDS_SORTED))
+    is_product = schedule["operation"] == problem.operation and problem.n_dense_cols == 1 and not problem.transposed
+    is_simple = schedule["parallel"] == "i1" and not schedule["dense_splits"] and not note.flags & NEEDS_SORTED
+    is_encoded_here = not slices.is_encoded or problem.storage == DICTIONARY
+    is_own = isinstance(operand, Operand) and operand.dtype == problem.dtype and expected_look_s(operand) == 0.0
+    is_held = is_own and max(problem.pattern.shape) <= MAX_EXTENT
+    return slices if is_product and is_simple and is_encoded_here and is_held else None
 
 
-def _forget(account: ProblemAccount) -> None:
-    from autosparse.cache.accounts import ledger
+def _light_trial(
+    state: DispatchState, operand: Operand, account: ProblemAccount,
+    known: tuple[Folder, Mapping[str, Any], Problem, Slices],
+) -> SliceTrial | None:  # fmt: skip
+    """Return the trial of a plan whose kernel reads slices; `known`: cache, the plan's record, problem and slices."""
+    from autosparse._native.kernels import slice_kernel
+    from autosparse.tuning.memory.slice_trial import SliceTrial
 
-    account.plan = None
-    ledger.append(account.folder, [plan_row(account.key, None, process=ledger.token(), now=time.time())])
+    note, (folder, record, problem, slices) = account.plan, known
+    assert note is not None
+    trial, schedule = SliceTrial(slices, state, operand), record["schedule"]
+    code = {name: value for name, value in schedule.items() if name not in AT_RUN_TIME}
+    more = () if runtime_api.gathers() else ("loads",)
+    types = problem.dtype, problem.pattern.index_dtype, problem.target.isa
+    key = key_of(problem.operation, code | {"format": slices.text(is_compiled=True)}, types, *more)
+    if folder.read_record("failure", key) is not None:
+        return None
+    is_shipped = slice_kernel.may_serve(state.options.compiler)
+    address = int(runtime_api.lib.asp_shipped_kernel(key.encode())) if is_shipped else 0
+    if not address:
+        trial.library = stamps.compiled(folder, key, record["key"], problem.target.isa)
+        address = _loaded(trial.library) if trial.library is not None else 0
+    if not address:
+        return None
+    trial.schedule_text = json.dumps(schedule, sort_keys=True, separators=(",", ":"))
+    chunk = int(schedule["chunk"]) if schedule["partition"] == "dynamic" else 0
+    trial.pack(operand, slice_kernel.SliceKernel(address, chunk=chunk, max_threads=int(schedule["threads"])))
+    if trial.is_wrong:
+        account.forget_plan()
+        warn_once(FallbackWarning, "wrong kernel", FallbackWarning.wrong_kernel("remembered", str(trial.failed)))
+    if not trial.ready:
+        return None
+    trial.expand = _Expansion(state, operand, note)
+    return trial
+
+
+def _loaded(path: Path) -> int:
+    """Return the address of the kernel in a shared object, which is never unloaded. Raises OSError."""
+    try:
+        return ctypes.cast(ctypes.CDLL(str(path)).asp_kernel, ctypes.c_void_p).value or 0
+    except AttributeError as err:
+        raise OSError(f"a compiled kernel cannot be loaded: {err}") from err
+
+
+class _Expansion:
+    """Function that lets a `KernelTrial` serve in place of a light trial, before a search or where values change.
+
+    `Dispatcher.__del__` ends the cycle of state, trial and function; the function does not keep the operand alive.
+    """
+
+    def __init__(self, state: DispatchState, operand: Operand, note: PlanNote) -> None:
+        self._gain_s = note.default_s - note.measured_s if note.measured_s else None
+        self._state, self._operand, self._lock = state, weakref.ref(operand), forking.lock()
+
+    def __call__(self) -> Any:  # Any: a KernelTrial, or None
+        from autosparse.tuning.memory.slice_trial import SliceTrial, expanded
+
+        state, operand = self._state, self._operand()
+        with self._lock:
+            light = state.recalled
+            if operand is None or not isinstance(light, SliceTrial):
+                return light  # another thread has expanded it
+            with forking.loading():
+                full = expanded(light, state, operand, self._gain_s)
+            state.serving, state.recalled = full if state.serving is light else state.serving, full
+            return full

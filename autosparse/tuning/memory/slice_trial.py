@@ -1,4 +1,4 @@
-"""Trial of a shipped kernel on slices that loads neither formats nor schedules: candidate and winner of the early race.
+"""Trial of a kernel on slices that loads neither formats nor schedules: the early race's candidate, a remembered plan.
 
 It serves products as long as the matrix is neither written nor checked for writes. Before either, and before a search,
 `expanded` makes the `KernelTrial` of the same kernel on the same packed copy.
@@ -6,13 +6,13 @@ It serves products as long as the matrix is neither written nor checked for writ
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 
 from autosparse._native import runtime_api
 from autosparse._native.kernels import slice_kernel
-from autosparse._native.kernels.slice_kernel import BoundSlices, PackedSlices
+from autosparse._native.kernels.slice_kernel import BoundSlices, PackedSlices, SliceKernel
 from autosparse._native.kernels.slice_names import Slices
 from autosparse.containment import contained
 from autosparse.dispatch.calls import MatmulCall
@@ -23,7 +23,9 @@ from autosparse.tuning.memory import agreement
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
+    from autosparse._native.ir.spec import KernelSpec
     from autosparse.core.schedule import SuperSchedule
     from autosparse.dispatch.protocols import Bound, Call
     from autosparse.operands.packed_copies import PackedCopy
@@ -34,8 +36,9 @@ VIEW: Final = "slices before tuning"
 """Name of the packed copy of the early race, beside the names of operand adapters."""
 PERIOD: Final = 4099
 """Period in entries of the vector with which results are compared; a prime, so that confused rows differ."""
-MAX_EXTENT: Final = (1 << 31) - 1
-"""Maximum number of rows and of columns of slices."""
+NOT_FINITE: Final = "it reports a result that is not finite"
+INCOMPARABLE: Final = (NOT_FINITE, agreement.UNKNOWABLE)
+"""Reasons that depend on the values of the matrix, not on the kernel."""
 
 
 class SliceTrial:
@@ -45,6 +48,9 @@ class SliceTrial:
     service: Any = None  # Any: of `protocols.Serving`; the `KernelTrial` has one
     bound_to: tuple[Any, ...] | None = None
     looked_ns: int = 0
+    is_wrong = False  # whether the kernel's result differs from the default kernel's
+    schedule_text = ""  # JSON of a remembered schedule; "": the schedule is that of the shipped kernel
+    library: Path | None = None  # shared object of a kernel that is not shipped
 
     def __init__(self, slices: Slices, state: DispatchState, operand: Operand) -> None:
         operand.refresh()
@@ -73,8 +79,8 @@ class SliceTrial:
         """Number of threads that the kernel may use now."""
         return self._threads or runtime_api.max_threads()
 
-    def pack(self, operand: Operand, address: int) -> None:
-        """Pack the operand for the kernel at `address` and compare its result; a failure sets `failed`."""
+    def pack(self, operand: Operand, kernel: SliceKernel) -> None:
+        """Pack the operand for `kernel` and compare its result; a failure sets `failed`."""
         rows = operand.rows or operand.validate()
         indptr, indices = operand.indptr, np.ascontiguousarray(operand.indices[: operand.nnz])
         packed = PackedSlices.laid_out((rows.n_major, rows.n_minor), indptr, indices, self.slices)
@@ -92,10 +98,11 @@ class SliceTrial:
         except PackError as err:
             self.failed = str(err)
             return
-        self.bound = bound = BoundSlices(address, packed, operand.dtype.itemsize)
+        self.bound = bound = BoundSlices(kernel, packed, operand.dtype.itemsize)
         with np.errstate(all="ignore"):  # values may be inf or NaN
             self.failed = _difference(operand, bound, self.n_threads)
         if self.failed is not None:
+            self.is_wrong = self.failed not in INCOMPARABLE
             self.drop()
 
     def run(self, operand: AnyOperand, call: Call) -> bool:
@@ -142,19 +149,21 @@ def _difference(operand: Operand, bound: BoundSlices, n_threads: int) -> str | N
     call = MatmulCall(rows, address(x), 1, address(wanted), 1, 1, False, (x, wanted))
     runtime_api.raise_for(call.by_default(n_threads, 0))
     if not bound.run(address(x), 1, address(found), 1, 1, n_threads):
-        return "it reports a result that is not finite"
+        return NOT_FINITE
     sums = agreement.row_magnitudes(operand.indptr, operand.data[: operand.nnz])
     n_terms = np.diff(operand.indptr)
     return agreement.first_difference(found[:, None], wanted[:, None], sums * sums.dtype.type(1.5), n_terms)
 
 
-def expanded(light: SliceTrial, state: DispatchState, operand: Operand, gain_s: float) -> KernelTrial | None:
+def expanded(light: SliceTrial, state: DispatchState, operand: Operand, gain_s: float | None) -> KernelTrial | None:
     """Return the `KernelTrial` of the kernel and packed copy of `light`, which then serves no more; None if none.
 
-    `gain_s`: seconds that the kernel saves per product.
+    `gain_s`: seconds that the kernel saves per product; None: unknown.
     """
+    from autosparse._native.kernels.kernel import CompiledKernel
     from autosparse._native.kernels.shipped import shipped_kernel
     from autosparse._native.storage.packing import PackedOperand
+    from autosparse.core.schedule import SuperSchedule
     from autosparse.core.solver import choice_of
     from autosparse.tuning.memory.light_bench import LightBench
     from autosparse.tuning.trials.kernel_trial import KernelTrial
@@ -165,9 +174,13 @@ def expanded(light: SliceTrial, state: DispatchState, operand: Operand, gain_s: 
         light.drop()
         return None
     try:
-        bench, schedule, packed = LightBench(state, operand), schedule_of(light.slices, state), light.bound.packed
-        trial, spec = KernelTrial(choice_of(schedule), bench), spec_of(bench.problem, schedule)
-        kernel: Any = shipped_kernel(spec, state.options.compiler)  # type: ignore[arg-type]  # of no composite
+        text, bench, packed = light.schedule_text, LightBench(state, operand), light.bound.packed
+        schedule = SuperSchedule.from_json(text) if text else schedule_of(light.slices, state)
+        trial, spec = KernelTrial(choice_of(schedule), bench), cast("KernelSpec", spec_of(bench.problem, schedule))
+        kernel: Any = (
+            shipped_kernel(spec, state.options.compiler) if light.library is None
+            else CompiledKernel.load(spec, light.library, needs_sorted=False)
+        )  # fmt: skip
         whole = PackedOperand(schedule.format, False, bench.problem.matrix, packed.pos, packed.crd, packed.values)
         copy = light.released()
         assert copy is not None
@@ -190,9 +203,8 @@ def schedule_of(slices: Slices, state: DispatchState) -> SuperSchedule:
 
     if slices.is_encoded:
         return HIGH_SLICES
-    order = f" | sigma={slices.sigma}" if slices.sigma > 1 else ""
     return SuperSchedule(
-        operation=names.MATMUL, format=Format.parse(f"i1:U,k1:D,i0:U | i={slices.rows}{order} | bits=16"),
+        operation=names.MATMUL, format=Format.parse(slices.text()),
         loop_order=("i1", "k1", "i0"), prefetch=SLICE_PREFETCH,
         unroll=SLICE_UNROLL if slices.rows == lanes_of(state) else 1,
     )  # fmt: skip

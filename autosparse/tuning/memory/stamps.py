@@ -10,8 +10,9 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 from autosparse import _native, core, ops
 from autosparse._native import runtime_api
@@ -19,6 +20,9 @@ from autosparse._native.c import build as c_build
 from autosparse._version import __version__
 from autosparse.config import Options
 from autosparse.core.problem import Problem
+
+if TYPE_CHECKING:
+    from autosparse.cache.folder import Folder
 
 VERSION: Final = 1
 """Version of the notes about plans in accounts; increase it if their meaning changes."""
@@ -55,3 +59,14 @@ def _sources() -> str:
                     known = one.stat()
                     facts.append((folder.name, one.name, known.st_size, known.st_mtime_ns))
     return hashlib.blake2b(repr(sorted(facts)).encode(), digest_size=16).hexdigest()
+
+
+def compiled(folder: Folder, key: str, plan_key: Mapping[str, Any], isa: str) -> Path | None:
+    """Return the shared object of the kernel `key` that an earlier process compiled; None if there is none."""
+    from autosparse.cache import artefacts
+
+    flags = " ".join((*c_build.FLAGS, *c_build.ISA_FLAGS[isa]))
+    facts = [key, str(plan_key["emitter"]), str(plan_key["compiler"]), flags, ""]
+    name = hashlib.blake2b("\n".join(facts).encode(), digest_size=16).hexdigest()
+    place = artefacts.find(folder, name)
+    return None if place is None else place / "kernel.so"
