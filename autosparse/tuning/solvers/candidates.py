@@ -12,6 +12,7 @@ from autosparse.core.composite import Schedule
 from autosparse.core.formats import DICTIONARY
 from autosparse.core.plan import Plan
 from autosparse.core.schedule import SuperSchedule
+from autosparse.core.solver import DEFAULT
 from autosparse.isa import ISAS
 from autosparse.operands.holding import expected_look_s
 from autosparse.tuner import Search
@@ -41,7 +42,7 @@ def search_for(
 
     It continues the search that left the plan `unfinished`.
     """
-    style = live_style(context.problem) if live else BLOCKING
+    style, default = live_style(context.problem) if live else BLOCKING, context(DEFAULT)
     offer, earlier = offer_of(context.problem, context.options), Earlier()
     if unfinished is not None:
         earlier = Earlier.of(unfinished)
@@ -57,6 +58,8 @@ def search_for(
         problem=context.problem,
         effort=effort,
         make_trial=context,
+        default=default,
+        incumbent=default,
         model=lambda: statistics_model(context.problem, model_rates(context.problem, context.rates)),
         supports=context.supports,
         cost_estimates=context.stats.cost_estimates,
