@@ -43,10 +43,8 @@ def search_for(
     It continues the search that left the plan `unfinished`.
     """
     style, default = live_style(context.problem) if live else BLOCKING, context(DEFAULT)
-    offer, earlier = offer_of(context.problem, context.options), Earlier()
-    if unfinished is not None:
-        earlier = Earlier.of(unfinished)
-        start = best.schedule if (best := earlier.best(style.rule)) is not None else start
+    offer, earlier = offer_of(context.problem, context.options), Earlier.of(unfinished)
+    start = best.schedule if (best := earlier.best(style.rule)) is not None else start
     dense, refused = dense_rows.offered(context.problem, context.options)
     without_compiler = _shared_rows(context) if context.compiler_id() == "none" else []
     always: list[Schedule] = [*dense, *without_compiler, *_in_place(context, live=live)]
