@@ -57,12 +57,11 @@ def emit_whole_row(emitter: CEmitter, node: ir.ForStored, scope: CScope) -> bool
     emitter.used.rows.add(node.unroll)
     row = "slice_rows[i1]" if fmt.rows else "i1"
     out.line(f"if (n_j == {tile}) {{")
-    shift = "0" if fmt.is_csr or spec.scatters else "origin && p_k1 < end_k1 ? origin[p_k1] - p_k1 : 0"
+    shift = "0" if fmt.is_csr else "origin && p_k1 < end_k1 ? origin[p_k1] - p_k1 : 0"
     out.line(f"    const {C_SIZE} shift = {shift};")
     if fmt.rows and fmt.levels[0].kind.value == "U":
         _fetch_row(out, spec, tile)
     arguments = f"X_ + {row} * ldX, Y_, ldY, k1_crd, vals + shift, O_ + shift, p_k1, end_k1, last_k1"
-    arguments += ", origin" if spec.scatters else ""
     if n_vectors >= MIN_LINED:
         out.line(f"    const {C_SIZE} lead = asp_lead(Y_, ldY);")
         out.line("    if (lead)")
@@ -111,16 +110,13 @@ static inline {C_SIZE} asp_lead(const {{value}} *Y, {C_SIZE} ldY)
 
 def _row_function(spec: KernelSpec, jam: int, n_vectors: int, *, lined: bool) -> str:
     value, name = C_VALUES[spec.dtype], vector_type(spec, spec.max_lanes)
-    places = f" const {C_INDICES[spec.positions_bits]} *places," if spec.scatters else ""
     out = Writer(depth=0)
     out.line(f"/* Results of one row of A, {jam} at a time. */")
     out.line(f"static inline void sampled_row{'_lined' if lined else ''}(")
     out.line(
         f"    const {value} *x, const {value} *restrict Y, {C_SIZE} ldY, const {C_INDICES[spec.coordinate_bits]} *crd,"
     )
-    out.line(
-        f"    const {value} *vals, {value} *restrict O, {C_SIZE} p, {C_SIZE} end, {C_SIZE} last,{places} {C_SIZE} lead)"
-    )
+    out.line(f"    const {value} *vals, {value} *restrict O, {C_SIZE} p, {C_SIZE} end, {C_SIZE} last, {C_SIZE} lead)")
     with out.block(""):
         out.line("(void)last;")
         if lined:
@@ -174,19 +170,17 @@ def _group(out: Writer, spec: KernelSpec, n: int, n_vectors: int, *, lined: bool
         for e in range(n):
             product = f"x_{v} * {_part(spec, f'y_{e}', v, n_vectors, lined=lined)}"
             out.line(f"{name} s_{e} = {product};" if v == 0 else f"s_{e} += {product};")
-    place = "places[p + {e}]" if spec.scatters else "p + {e}"
     if n == 1:
-        at = place.format(e=0) if spec.scatters else "p"
-        out.line(f"O[{at}] = vals[{at}] * sum_{name}(s_0);")
+        out.line(f"O[p] = vals[p] * sum_{name}(s_0);")
         return
     small = vector_type(spec, width)
     sums = [f"s_{e}" for e in range(n)] + [f"({name}){{0}}"] * (width - n)
-    if n == width and not spec.scatters:
+    if n == width:
         out.line(f"store_{small}(O + p, load_{small}(vals + p) * fold_{n}_{name}({', '.join(sums)}));")
         return
     out.line(f"const {small} dots = fold_{width}_{name}({', '.join(sums)});")
     for e in range(n):
-        out.line(f"O[{place.format(e=e)}] = vals[{place.format(e=e)}] * dots[{e}];")
+        out.line(f"O[p + {e}] = vals[p + {e}] * dots[{e}];")
 
 
 def folds_of(jam: int) -> tuple[int, ...]:

@@ -55,7 +55,7 @@ def _emit_group(
         positions = [one.position(cell) for one, cell in cells]
         padded = shape.spec.schedule.format.has_padding
         fmt = shape.spec.schedule.format
-        adjacent = n > 1 and n == shape.n_entries and not padded and not shape.spec.scatters
+        adjacent = n > 1 and n == shape.n_entries and not padded
         first = first_test(shape, node)
         if adjacent and _keeps_rows(fmt):
             out.line(f"const {C_SIZE} e = origin ? origin[{positions[0]}] : {positions[0]};")

@@ -91,8 +91,7 @@ class KernelSpec:
     ``schedule.format.index_bits``. `deterministic` requests one summation order for any number of threads. `gathers`
     says whether gather instructions are faster on this CPU than one load per element; results are identical.
 
-    `adds` adds to the output's previous content, as the kernel of a part that shares rows with others does. `scatters`
-    says that entries of a row are not contiguous in a sampled result, as in such a part.
+    `adds` adds to the output's previous content.
     """
 
     operation: str
@@ -103,7 +102,6 @@ class KernelSpec:
     deterministic: bool = False
     gathers: bool = True
     adds: bool = False
-    scatters: bool = False
 
     @property
     def types(self) -> KernelType:
@@ -159,6 +157,4 @@ class KernelSpec:
             facts.append("loads")
         if self.adds:
             facts.append("adds")
-        if self.scatters:
-            facts.append("scatters")
         return key_of(self.operation, schedule, (self.dtype, self.index_dtype, self.isa), *facts)

@@ -1,36 +1,32 @@
-"""Kernels of composites: one kernel per part, bound together and called like one kernel.
+"""Kernels of composites: one of the runtime's loops per part, bound together and called like one kernel.
 
-Parts run one after the other, each on all threads. Of parts that share rows, the first writes and the others add.
+Parts run one after the other, each on all threads, or all in one sweep over B.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import functools
 import hashlib
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 from autosparse._native import runtime_api
-from autosparse._native.ir.lower import lower, supports
-from autosparse._native.ir.nodes import Zero
-from autosparse._native.ir.spec import KernelSpec, expression_of, is_private, reason_cannot_add
+from autosparse._native.ir.spec import KernelSpec
 from autosparse._native.kernels.kernel import BoundKernel, CompiledKernel
-from autosparse._native.kernels.precompiled import DTYPES, panel_shape
-from autosparse._native.kernels.precompiled import reason_unsupported as reason_not_precompiled
-from autosparse._native.storage.composite import PackedComposite, is_sampled, part_schedules
+from autosparse._native.kernels.precompiled import DTYPES, panel_shape, reason_unsupported
+from autosparse._native.storage.composite import PackedComposite, part_schedules
 
 from autosparse.core.composite import COMPOSITE_VERSION, Composite
 from autosparse.core.dtypes import NarrowIndex
 from autosparse.core.formats import CSR
 from autosparse.core.values import computed_once, dataclass, field
+from autosparse.ops.names import MATMUL
 from autosparse.scalar import NARROW_INDEX
 
 
 def composite_unsupported(operation: str, composite: Composite) -> str | None:
     """Return why there are no kernels for `composite`, or None if there are."""
-    if composite.operation != operation or len(expression_of(composite.schedules[0]).sparse.indices) != 2:
+    if operation != MATMUL or composite.operation != operation:
         return f"{operation} has no kernels for parts"
     for at in range(len(composite.parts)):
         if (reason := part_unsupported(composite, at)) is not None:
@@ -40,8 +36,7 @@ def composite_unsupported(operation: str, composite: Composite) -> str | None:
 
 def is_swept(composite: Composite) -> bool:
     """Return whether one sweep over B computes all parts: panels of whole rows, and rows sorted by first column."""
-    ready = all(one.is_precompiled for one in composite.schedules) and not composite.is_split
-    if not ready or is_sampled(composite):
+    if not all(one.is_precompiled for one in composite.schedules):
         return False
     *panels, last = (panel_shape(one.format) for one in composite.schedules)
     widths = {None if shape is None else shape[1] for shape in panels}
@@ -53,22 +48,12 @@ def is_swept(composite: Composite) -> bool:
 
 def part_unsupported(composite: Composite, at: int) -> str | None:
     """Return why there is no kernel for the part at index `at`, or None."""
-    operation, first_shared, schedule = composite.operation, composite.n_row_parts, part_schedules(composite)[at]
-    reason = reason_not_precompiled if schedule.is_precompiled else supports
-    if (found := reason(operation, schedule)) is not None:
-        return found
-    if is_private(schedule):
-        return "schedules with private outputs per thread are not supported in composites"
-    if schedule.format.values or schedule.format.symmetric:
-        return "parts support neither encoded values nor symmetric storage"
-    if schedule.format.is_sliced and (first_shared or at > first_shared):
-        return "sliced formats permute and overwrite rows: only a first part that shares no rows may have one"
-    if is_sampled(composite):
-        if composite.is_split and at >= first_shared and schedule.is_precompiled:
-            return "precompiled SDDMM kernels require a row's entries to be contiguous in the result"
-    elif at > first_shared and (found := reason_cannot_add(schedule)) is not None:
-        return found
-    return None
+    schedule = part_schedules(composite)[at]
+    if not schedule.is_precompiled:
+        return "the runtime's loops compute parts, no generated kernels do"
+    if schedule.format.is_sliced:
+        return "sliced formats permute rows"
+    return reason_unsupported(composite.operation, schedule)
 
 
 @dataclass(frozen=True)
@@ -86,31 +71,14 @@ class CompositeSpec:
     @computed_once
     def parts(self) -> tuple[KernelSpec, ...]:
         """Specification of each part's kernel."""
-        composite, found = self.schedule, []
-        for at, schedule in enumerate(part_schedules(composite)):
-            spec = KernelSpec(
-                self.operation, schedule, self.dtype, self.index_dtype, self.isa, self.deterministic, self.gathers
-            )
-            if is_sampled(composite):
-                spec = dataclasses.replace(spec, scatters=composite.is_split and at >= composite.n_row_parts)
-            elif at > composite.n_row_parts or zeroes(spec):
-                spec = dataclasses.replace(spec, adds=True)
-            found.append(spec)
-        return tuple(found)
+        facts = (self.dtype, self.index_dtype, self.isa, self.deterministic, self.gathers)
+        return tuple(KernelSpec(self.operation, one, *facts) for one in part_schedules(self.schedule))
 
     def key(self) -> str:
         """Return 32 hex digits over the parts' keys and their selections."""
         facts = [str(COMPOSITE_VERSION), *(part.key() for part in self.parts)]
         facts += [str(part.select) for part in self.schedule.parts]
         return hashlib.blake2b("\n".join(facts).encode(), digest_size=16).hexdigest()
-
-
-@functools.lru_cache(maxsize=256)
-def zeroes(spec: KernelSpec) -> bool:
-    """Return whether a kernel clears the whole output first. In a part it adds to rows that are cleared for it."""
-    if spec.schedule.is_precompiled or expression_of(spec.schedule).sampled:
-        return False
-    return any(isinstance(node, Zero) for node in lower(spec).body)
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,43 +93,15 @@ class CompositeKernel:
         """Identity of the code within this process."""
         return hash(tuple(kernel.address for kernel in self.kernels))
 
-    def bind(self, packed: PackedComposite) -> BoundComposite | BoundSampledComposite | BoundSwept:
+    def bind(self, packed: PackedComposite) -> BoundComposite | BoundSwept:
         """Bind these kernels to the parts of `packed`."""
         if packed.composite != self.composite:
             raise TypeError(f"kernels for {self.composite} got {packed.composite}")
         pairs = zip(self.kernels, packed.parts, strict=True)
         bounds: list[Any] = [kernel.bind(part.as_bound) for kernel, part in pairs]  # all of the same class
-        if is_sampled(self.composite):
-            return BoundSampledComposite(packed, tuple(bounds))
         if is_swept(self.composite):
             return BoundSwept.of(packed, bounds)
         return BoundComposite.of(packed, bounds)
-
-
-@dataclass(frozen=True, eq=False)
-class BoundSampledComposite:
-    """SDDMM ``O = A ∘ (X @ Yᵀ)``, part by part.
-
-    Every entry belongs to one part, so nothing is summed.
-    """
-
-    has_fast_call: ClassVar[bool] = False
-
-    packed: PackedComposite
-    bounds: tuple[Any, ...]  # BoundSddmm of each part
-
-    # Positional, like BoundSddmm.run.
-    def run(  # noqa: PLR0917
-        self, X: int, ldx: int, Y: int, ldy: int, values: int, out: int, n_cols: int, n_threads: int
-    ) -> bool:
-        """Compute SDDMM; see `BoundSddmm.run`."""
-        for bound in self.bounds:
-            bound.run(X, ldx, Y, ldy, values, out, n_cols, n_threads)
-        return True
-
-    def enter(self, state: Any) -> None:  # Any: a FastCall
-        """Raise NotImplementedError: the fast call does not support composites."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,13 +120,10 @@ class BoundComposite:
     def of(cls, packed: PackedComposite, bounds: Sequence[BoundKernel]) -> BoundComposite:
         """Combine parts that were bound one by one."""
         structures, kept = runtime_api.ffi.new("asp_part[]", len(bounds)), list[Any]()
-        for at, (structure, bound) in enumerate(zip(structures, bounds, strict=True)):
+        for structure, bound in zip(structures, bounds, strict=True):
             structure.kernel, structure.A = bound.kernel.address, bound._operand
             structure.chunk, structure.most_threads = bound._chunk, bound._most_threads
-            if (zeroed := _zeroed(packed, at, bound)) is not None:
-                structure.zeroed = runtime_api.ffi.cast(NARROW_INDEX.pointer, runtime_api.pointer(zeroed))
-                structure.n_zeroed = zeroed.size
-            kept += [bound._operand, zeroed]
+            kept.append(bound._operand)
         size, n_reads = bounds[0].kernel.spec.value_bytes, sum(bound._n_reads for bound in bounds)
         return cls(packed, tuple(bounds), (structures, len(bounds)), (size, n_reads), kept)
 
@@ -255,11 +192,3 @@ def _starts(packed: Any, panel: int) -> Any:
     starts = np.searchsorted(first, np.arange(0, packed.sizes["k"] + panel, panel)).astype(NarrowIndex)
     starts[-1] = pos.size - 1
     return starts
-
-
-def _zeroed(packed: PackedComposite, at: int, bound: BoundKernel) -> Any:
-    """Return the rows of C (int32) to clear before a kernel that only adds, or None if an earlier part writes them."""
-    if not bound.kernel.spec.adds or at > packed.composite.n_row_parts:
-        return None
-    rows = packed.parts[at].subset.rows
-    return np.arange(packed.n_rows, dtype=NarrowIndex) if rows is None else rows

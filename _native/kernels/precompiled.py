@@ -25,9 +25,6 @@ DTYPES: Final = {name: VALUE_CODES[name] for name in REAL}
 PREFETCH: Final = (0, 4, 8, 16, 64)
 LOOPS: Final = ("i1", "k1")
 """Loop order of these kernels: rows, and their entries; dense columns are tiled as the registers allow."""
-BLOCK_LOOPS: Final = ("i1", "k1", "i0", "k0")
-BLOCK_SIDES: Final = (2, 4, 8)
-"""Numbers of rows and of columns of the blocks that the runtime supports."""
 PANEL_LOOPS: Final = ("k1", "i1", "k0", "i0")
 PANEL_SHAPES: Final = ((1, 256), (4, 256), (8, 256))
 """Rows per block row, and columns, of the panels that the runtime supports."""
@@ -40,8 +37,8 @@ def reason_unsupported(operation: str, schedule: SuperSchedule) -> str | None:
     fmt = schedule.format
     if operation != schedule.operation or operation not in OPS or not OPS[operation].tuning.runtime_loops:
         return f"the runtime has no loops for schedules of {operation}"
-    if OPS[operation].tuning.block_loops and (fmt.has_padding or panel_shape(fmt) is not None):
-        return (_reason_no_panels if fmt.levels[0].coordinate == "k1" else _reason_no_blocks)(schedule)
+    if OPS[operation].tuning.panel_loops and (fmt.has_padding or panel_shape(fmt) is not None):
+        return _reason_no_panels(schedule)
     if fmt.levels != CSR.levels or fmt.symmetric or fmt.values or fmt.index_bits != 32:
         return f"the runtime's loops read CSR with 32-bit indices, not {fmt}"
     if schedule.loop_order != LOOPS or schedule.dense_splits or schedule.parallel != "i1" or schedule.unroll != 1:
@@ -49,12 +46,6 @@ def reason_unsupported(operation: str, schedule: SuperSchedule) -> str | None:
     if schedule.prefetch not in PREFETCH:
         return f"the runtime's loops fetch {', '.join(map(str, PREFETCH))} entries ahead, not {schedule.prefetch}"
     return None
-
-
-def block_shape(fmt: Format) -> tuple[int, int] | None:
-    """Return (r, c) of a BCSR format, or None for any other format."""
-    r, c = fmt.split("i"), fmt.split("k")
-    return (r, c) if r > 1 and c > 1 and fmt == Format.parse(f"i1:U,k1:C,i0:U,k0:U | i={r},k={c}") else None
 
 
 def panel_shape(fmt: Format) -> tuple[int, int] | None:
@@ -71,23 +62,10 @@ def _reason_no_panels(schedule: SuperSchedule) -> str | None:
     if panel_shape(schedule.format) not in PANEL_SHAPES:
         return f"the runtime's loops read panels of {PANEL_SHAPES} rows and columns, not {schedule.format}"
     loops = PANEL_LOOPS if schedule.format.has_padding else PANEL_LOOPS[:-1]
-    return _reason_other_loops(schedule, loops, "panels, groups of rows in parallel, and their columns")
-
-
-def _reason_no_blocks(schedule: SuperSchedule) -> str | None:
-    """Return why the runtime has no kernel for the blocks of `schedule`, or None."""
-    shape = block_shape(schedule.format)
-    if shape is None or not set(shape) <= set(BLOCK_SIDES):
-        return f"the runtime's loops read blocks of {BLOCK_SIDES} rows and columns, by rows, not {schedule.format}"
-    return _reason_other_loops(schedule, BLOCK_LOOPS, "rows of blocks, in parallel, and their blocks")
-
-
-def _reason_other_loops(schedule: SuperSchedule, loops: tuple[str, ...], over: str) -> str | None:
-    """Return why the loops of `schedule` differ from those of the runtime, or None."""
     if schedule.loop_order != loops or schedule.dense_splits or schedule.parallel != "i1":
-        return f"the runtime's loops are over {over}"
+        return "the runtime's loops are over panels, groups of rows in parallel, and their columns"
     if schedule.unroll != 1 or schedule.prefetch:
-        return f"the runtime's loops over {over} have fixed prefetching and unrolling"
+        return "the runtime's loops over panels have fixed prefetching and unrolling"
     return None
 
 
@@ -104,9 +82,7 @@ def ready_kernel(spec: KernelSpec) -> CompiledKernel | None:
     if not is_ready(spec):
         return None
     lib, code, row, fmt = runtime_api.lib, DTYPES[spec.dtype], OPS[spec.operation], spec.schedule.format
-    if (shape := block_shape(fmt)) is not None:
-        address = int(getattr(lib, row.tuning.block_loops)(code, *shape))
-    elif (shape := panel_shape(fmt)) is not None:
+    if (shape := panel_shape(fmt)) is not None:
         address = int(getattr(lib, row.tuning.panel_loops)(code, *shape))
     else:
         address = int(getattr(lib, OPS[spec.operation].tuning.runtime_loops)(code, spec.schedule.prefetch))

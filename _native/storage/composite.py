@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
-from autosparse._native.ir.spec import expression_of
 from autosparse._native.storage.packers import ValuePositions
 from autosparse._native.storage.packing import PackedOperand, Ranges, pack, packed_bytes, reason_unfit
 from autosparse._native.storage.parts import Subset, subsets
-from autosparse._native.storage.structure import PackedStructure, pack_structure, structure_bytes
 from numpy.typing import NDArray
 
 from autosparse.core.composite import Composite
@@ -26,23 +23,10 @@ LISTED: Final = "listed"
 """Row permutation of a format whose rows are not consecutive rows of C."""
 
 
-def is_sampled(composite: Composite) -> bool:
-    """Return whether the result has one value per entry of the sparse operand (a sampled operation)."""
-    return expression_of(composite.schedules[0]).sampled
-
-
 def part_schedules(composite: Composite) -> tuple[SuperSchedule, ...]:
-    """Return the schedules of the parts as they are compiled: rows of a part that is not a whole matrix are listed.
-
-    Entries of parts of sampled operations are numbered individually, which plain CSR does not support, so their rows
-    are listed too.
-    """
-    lists = composite.n_row_parts > 0 or is_sampled(composite)
+    """Return the schedules of the parts as they are compiled: rows of a part that is not a whole matrix are listed."""
     return tuple(
-        dataclasses.replace(one, format=dataclasses.replace(one.format, rows=LISTED))
-        if lists and not one.format.rows and not one.format.is_sliced
-        else one
-        for one in composite.schedules
+        one if one.format.rows else replace(one, format=replace(one.format, rows=LISTED)) for one in composite.schedules
     )
 
 
@@ -50,45 +34,30 @@ def part_schedules(composite: Composite) -> tuple[SuperSchedule, ...]:
 class PackedPart:
     """Packed copy of one part, with rows numbered within the part, and the numbers of its values in A."""
 
-    packed: PackedOperand | PackedStructure
+    packed: PackedOperand
     subset: Subset = field(repr=False)
     _places: list[ValuePositions | None] = field(
         default_factory=list, repr=False
     )  # of its values; filled at the first refresh
 
     @property
-    def as_bound(self) -> PackedOperand | PackedStructure:
-        """The packed arrays with rows of C and entry numbers of A, as kernels read them."""
+    def as_bound(self) -> PackedOperand:
+        """The packed arrays with rows of C, as kernels read them."""
         packed, rows = self.packed, self.subset.rows
-        crd = packed.crd
-        if rows is not None and packed.fmt.rows:
-            crd = {**crd, "rows": np.ascontiguousarray(rows[crd["rows"]])}
-        if isinstance(packed, PackedOperand):
-            return dataclasses.replace(packed, crd=crd)
-        origin, repeats, entries = packed.origin, packed.repeats, self.subset.entries
-        numbers = entries if origin is None else np.where(origin >= 0, entries[origin], -1).astype(entries.dtype)
-        if repeats is not None:
-            whole = np.full(int(entries.max(initial=-1)) + 1, -1, dtype=entries.dtype)
-            whole[entries] = np.where(repeats >= 0, entries[repeats], -1)
-            repeats = whole
-        return dataclasses.replace(packed, crd=crd, origin=numbers, repeats=repeats)
+        if rows is None or not packed.fmt.rows:
+            return packed
+        return replace(packed, crd={**packed.crd, "rows": np.ascontiguousarray(rows[packed.crd["rows"]])})
 
     @property
     def nbytes(self) -> int:
         """Bytes that the part takes, including its map of entries."""
-        packed, rows = self.packed, self.subset.rows
-        if isinstance(packed, PackedOperand):
-            origins = (one.origin for one in self._places if one is not None)
-            kept = sum(array.nbytes for array in origins if array is not None)
-            own = sum(array.nbytes for array in packed.arrays) if packed.live else packed.nbytes
-            return own + self.subset.nbytes + kept
-        own = sum(array.nbytes for array in (*packed.pos.values(), *packed.crd.values()))
-        own += self.subset.entries.nbytes if packed.origin is None else packed.origin.nbytes
-        return own + (0 if rows is None else rows.nbytes)
+        origins = (one.origin for one in self._places if one is not None)
+        kept = sum(array.nbytes for array in origins if array is not None)
+        own = sum(array.nbytes for array in self.packed.arrays) if self.packed.live else self.packed.nbytes
+        return own + self.subset.nbytes + kept
 
     def refresh(self, values: Array, room_bytes: int | None) -> None:
         """Take the part's values from `values` of A."""
-        assert isinstance(self.packed, PackedOperand)
         places = self._positions_of_A(room_bytes)
         if places is not None:
             places.fill(values, self.packed.values)
@@ -100,7 +69,6 @@ class PackedPart:
     def _positions_of_A(self, room_bytes: int | None) -> ValuePositions | None:
         """Return the positions of A's values in the part, or None if entries share one or memory is insufficient."""
         packed = self.packed
-        assert isinstance(packed, PackedOperand)
         if not self._places:
             needed = (8 if self.subset.pattern.indptr.itemsize == 8 else 4) * self.subset.pattern.nnz
             if room_bytes is not None and 2 * needed > room_bytes:
@@ -144,8 +112,6 @@ def composite_reason_unfit(pattern: Pattern, composite: Composite, *, transposed
         return "a matrix without entries has no parts"
     schedules = part_schedules(composite)
     for schedule, subset in zip(schedules, subsets_of(pattern, composite, transposed=transposed), strict=True):
-        if schedule.format.values or schedule.format.symmetric:
-            return f"parts hold their values as they are: {schedule.format}"
         if (reason := reason_unfit(subset.pattern, schedule.format, transposed=False)) is not None:
             return reason
     return None
@@ -163,9 +129,7 @@ def subsets_of(pattern: Pattern, composite: Composite, *, transposed: bool) -> t
     return found
 
 
-def _bytes(subset: Subset, fmt: Format, value_bytes: int, sampled: bool) -> int:
-    if sampled:
-        return structure_bytes(subset.pattern, fmt) + (0 if subset.rows is None else subset.rows.nbytes)
+def _bytes(subset: Subset, fmt: Format, value_bytes: int) -> int:
     own = packed_bytes(subset.pattern, fmt, value_bytes, transposed=False)
     if fmt.is_csr:  # a copy in this case
         own = subset.pattern.csr_bytes(value_bytes)
@@ -175,20 +139,16 @@ def _bytes(subset: Subset, fmt: Format, value_bytes: int, sampled: bool) -> int:
 def composite_bytes(pattern: Pattern, composite: Composite, value_bytes: int, *, transposed: bool) -> int:
     """Return an upper bound of the bytes of `pack_composite`'s result. Takes O(nnz)."""
     found = zip(subsets_of(pattern, composite, transposed=transposed), part_schedules(composite), strict=True)
-    return sum(_bytes(subset, one.format, value_bytes, is_sampled(composite)) for subset, one in found)
+    return sum(_bytes(subset, one.format, value_bytes) for subset, one in found)
 
 
 def pack_composite(pattern: Pattern, values: Array, composite: Composite, *, transposed: bool) -> PackedComposite:
     """Pack op(A) in parts. Raises PackError if a part does not fit its format; the caller checks memory limits."""
     if (reason := composite_reason_unfit(pattern, composite, transposed=transposed)) is not None:
         raise PackError.unfit(composite, reason)
-    parts = []
-    for schedule, subset in zip(
-        part_schedules(composite), subsets_of(pattern, composite, transposed=transposed), strict=True
-    ):
-        if is_sampled(composite):
-            packed: PackedOperand | PackedStructure = pack_structure(subset.pattern, schedule.format)
-        else:
-            packed = pack(subset.pattern, values[subset.entries], schedule.format, transposed=False)
-        parts.append(PackedPart(packed, subset))
+    found = zip(part_schedules(composite), subsets_of(pattern, composite, transposed=transposed), strict=True)
+    parts = [
+        PackedPart(pack(subset.pattern, values[subset.entries], schedule.format, transposed=False), subset)
+        for schedule, subset in found
+    ]
     return PackedComposite(composite, pattern, tuple(parts), pattern.shape[1 if transposed else 0])

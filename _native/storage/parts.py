@@ -1,35 +1,23 @@
 """Parts of a sparse operand: the entries of op(A) that each `Selection` takes, as patterns of their own.
 
-Parts take their entries in order, each by its rule from those that earlier parts left. A part of whole rows is a
-pattern of these rows only. Parts that share rows are patterns of all remaining rows.
+Parts take whole rows in order, each by its rule from those that earlier parts left; a part is a pattern of its rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from autosparse._native import runtime_api
 from numpy.typing import NDArray
 
-from autosparse.core.composite import (
-    ROW_SELECTIONS,
-    Blocks,
-    ColumnList,
-    Diagonals,
-    Rest,
-    RowList,
-    Rows,
-    Selection,
-)
-from autosparse.core.dtypes import HalfBits, NarrowIndex, WideIndex
+from autosparse.core.composite import Rest, RowList, Rows, Selection
+from autosparse.core.dtypes import HalfBits, NarrowIndex
 from autosparse.core.pattern import Pattern
 from autosparse.core.values import dataclass
 
 Array = NDArray[Any]  # indices of any supported dtype, or booleans
-FULL: Final = 1e-9
-"""Rounding tolerance when a fill is compared with the required fill."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,21 +72,14 @@ class Subset:
 
 
 def subsets(pattern: Pattern, selections: Sequence[Selection], *, transposed: bool = False) -> tuple[Subset, ...]:
-    """Return the entries that each selection takes from those that earlier ones left, whole rows first.
-
-    Takes O(nnz) each.
-    """
+    """Return the rows that each selection takes from those that earlier ones left; takes O(nnz) each."""
     view = View.of(pattern, transposed=transposed)
     found, left = [], np.arange(view.pattern.n_rows)
-    n_row_parts = sum(isinstance(one, ROW_SELECTIONS) for one in selections)
-    for selection in selections[:n_row_parts]:
+    for selection in selections:
         taken = _takes_rows(selection, view.pattern, left)
         found.append(_of_rows(view, left[taken]))
         left = left[~taken]
-    remaining = _of_rows(view, left) if n_row_parts else _whole(view)
-    if n_row_parts == len(selections) - 1:
-        return (*found, remaining)
-    return (*found, *_shared(remaining, selections[n_row_parts:]))
+    return tuple(found)
 
 
 def _takes_rows(selection: Selection, pattern: Pattern, left: Array) -> Array:
@@ -106,15 +87,10 @@ def _takes_rows(selection: Selection, pattern: Pattern, left: Array) -> Array:
     if isinstance(selection, Rows):
         lengths = pattern.row_lengths[left]
         return (lengths >= selection.least) & (lengths <= (selection.most if selection.most is not None else np.inf))
+    if isinstance(selection, Rest):
+        return np.ones(left.size, dtype=bool)
     assert isinstance(selection, RowList)
     return np.isin(left, selection.numbers.below(pattern.n_rows))
-
-
-def _whole(view: View) -> Subset:
-    """Return op(A) as a subset of all its rows, with the entry numbers of `view`."""
-    if view.origin is not None:
-        return Subset(view.pattern, None, view.origin)
-    return Subset(view.pattern, None, begin=view.pattern.indptr[:-1])
 
 
 def _of_rows(view: View, rows: Array) -> Subset:
@@ -132,30 +108,6 @@ def _of_rows(view: View, rows: Array) -> Subset:
     return Subset(pattern, rows.astype(NarrowIndex), view.origin[entries])
 
 
-def _shared(whole: Subset, selections: Sequence[Selection]) -> list[Subset]:
-    """Return what each selection takes from the entries of `whole` that earlier ones left, as subsets of its rows."""
-    found, left = [], np.ones(whole.pattern.nnz, dtype=bool)
-    for selection in selections:
-        taken = left & TAKERS[type(selection)](selection, whole.pattern, left)
-        left &= ~taken
-        found.append(_of_entries(whole, taken))
-    return found
-
-
-def _of_entries(whole: Subset, taken: Array) -> Subset:
-    pattern = whole.pattern
-    before = np.zeros(pattern.nnz + 1, dtype=pattern.indptr.dtype)
-    np.cumsum(taken, out=before[1:])
-    indices = np.ascontiguousarray(pattern.indices[: pattern.nnz][taken])
-    made = Pattern(pattern.n_rows, pattern.n_cols, before[pattern.indptr], indices)
-    return Subset(made, whole.rows, whole.entries[taken])
-
-
-def _remaining(pattern: Pattern, left: Array) -> Pattern:
-    """Return the pattern restricted to the entries for which the mask `left` is true."""
-    return pattern if left.all() else _of_entries(Subset(pattern, None, np.arange(pattern.nnz)), left).pattern
-
-
 def block_fill(pattern: Pattern, r: int, c: int) -> Array:
     """Return the number of entries in the aligned r x c block of each entry, uint16 (nnz,)."""
     fill = np.empty(pattern.nnz, dtype=HalfBits)
@@ -170,38 +122,3 @@ def block_fill(pattern: Pattern, r: int, c: int) -> Array:
     if code < 0:
         raise MemoryError("no memory to count the entries of blocks")
     return fill
-
-
-def _in_blocks(selection: Blocks, pattern: Pattern, left: Array) -> Array:
-    r, c = selection.r, selection.c
-    wanted = selection.fill * r * c - FULL
-    found = np.zeros(pattern.nnz, dtype=bool)
-    found[left] = block_fill(_remaining(pattern, left), r, c) >= wanted
-    return found
-
-
-def _on_diagonals(selection: Diagonals, pattern: Pattern, left: Array) -> Array:
-    """Return the entries on sufficiently filled diagonals, which are numbered by column - row; cells outside the
-    matrix do not count.
-    """
-    n_rows, n_cols = pattern.shape
-    places: Array = pattern.indices[: pattern.nnz].astype(WideIndex) - pattern.rows_of_entries() + n_rows - 1
-    counts = np.bincount(places[left], minlength=n_rows + n_cols - 1)
-    offset = np.arange(n_rows + n_cols - 1) - (n_rows - 1)
-    cells = np.minimum(n_rows, n_cols - offset) - np.maximum(0, -offset)
-    is_full: Array = counts >= selection.fill * cells - FULL
-    return is_full[places]
-
-
-def _in_columns(selection: ColumnList, pattern: Pattern, left: Array) -> Array:
-    return np.isin(pattern.indices[: pattern.nnz], selection.numbers.below(pattern.n_cols))
-
-
-TAKERS: Final[Mapping[type, Callable[[Any, Pattern, Array], Array]]] = {
-    Blocks: _in_blocks,
-    Diagonals: _on_diagonals,
-    ColumnList: _in_columns,
-    Rest: lambda selection, pattern, left: left,
-}
-"""Rules about entries, by type of selection: (rule, pattern, mask of remaining entries) -> mask of the entries taken.
-"""

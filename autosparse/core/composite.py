@@ -198,11 +198,6 @@ class Part:
         """Implementation that computes the part: one of `schedule.IMPLEMENTATIONS`."""
         return self.schedule.implementation
 
-    @property
-    def takes_rows(self) -> bool:
-        """Return whether the part takes whole rows."""
-        return isinstance(self.select, ROW_SELECTIONS)
-
     def __str__(self) -> str:
         return f"{self.select}: {self.schedule.format}"
 
@@ -211,8 +206,7 @@ class Part:
 class Composite:
     """Parts in the order in which they take their entries, the last one the rest; 2 to `MAX_PARTS`.
 
-    Parts of whole rows come first, and each writes its rows of C alone. The other parts share the remaining rows: the
-    first writes, the following ones add. Every sum has one order, whatever the number of threads.
+    Parts take whole rows, and each writes its rows of C alone. Every sum has one order, whatever the number of threads.
     """
 
     parts: tuple[Part, ...]
@@ -228,9 +222,8 @@ class Composite:
         selections = [part.select for part in self.parts]
         if selections[-1] != REST or REST in selections[:-1]:
             return "the last part, and no other, takes the rest"
-        takes_rows = [part.takes_rows for part in self.parts]
-        if takes_rows != sorted(takes_rows, reverse=True):
-            return "parts of whole rows come before the others"
+        if not all(isinstance(one, ROW_SELECTIONS) for one in selections[:-1]):
+            return "all parts take whole rows"
         if len({part.schedule.operation for part in self.parts}) != 1:
             return "all parts compute one operation"
         return None
@@ -239,16 +232,6 @@ class Composite:
     def operation(self) -> str:
         """Operation that the parts compute."""
         return self.parts[0].schedule.operation
-
-    @property
-    def n_row_parts(self) -> int:
-        """Number of parts of whole rows, which come first."""
-        return sum(part.takes_rows for part in self.parts)
-
-    @property
-    def is_split(self) -> bool:
-        """Return whether some rows belong to several parts, whose results are added."""
-        return self.n_row_parts < len(self.parts) - 1
 
     @property
     def schedules(self) -> tuple[SuperSchedule, ...]:

@@ -37,7 +37,7 @@ def parts_section(report: Report, composite: Composite) -> Section:
             letter,
             str(part.select),
             f"{subset.pattern.nnz / nnz:.1%} of the entries",
-            f"{subset.pattern.n_rows:,} rows" if part.takes_rows else "",
+            f"{subset.pattern.n_rows:,} rows",
             rate,
             schedule_name(part.schedule),
         )

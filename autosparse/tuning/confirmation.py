@@ -83,8 +83,10 @@ def confirm(context: TuningContext, search: Search, *, limit_s: float, clock: Ca
     start_s = clock()
     incumbents = _entrants(search, limit_s)
     winner = _winner(context, search, incumbents, limit_s=limit_s, clock=clock)
-    singles = [one for one in search.faster(default_s, SuperSchedule) if one not in incumbents]
-    for other in _close(search, singles)[:MAX_CLOSE]:
+    others = [one for one in search.faster(default_s, SuperSchedule) if one not in incumbents]
+    close_s = CLOSE * min(search.measured_s[one.choice] for one in (incumbent, *others))
+    singles = [one for one in others if search.measured_s[one.choice] <= close_s]
+    for other in singles[:MAX_CLOSE]:
         if winner is not None or clock() - start_s > limit_s:
             break
         other.pack()  # its packed copy had no room before
@@ -120,7 +122,7 @@ def _winner(
         races = last_race(runs, clock=clock, limit_s=limit_s)
     except MemoryError:  # no memory for a second result: what could not be raced is not accepted
         races = []
-    races = races or [LastRace(()) for _ in incumbents]
+    races = races or [LastRace() for _ in incumbents]
     for one, race in zip(incumbents, races, strict=True):
         # Take the worst ratio: allocating a new result costs both kernels the same time.
         search.measured_s[one.choice] = max(race.ratios, default=1.0) * (search.default_s or 0.0)
@@ -150,7 +152,9 @@ def _entrants(search: Search, limit_s: float) -> list[Trial]:
     composites = [one for one in search.faster(CLOSE * title_s, Composite) if one is not incumbent]
     composites = composites[:1] if n_affordable > 0 else []
     n_affordable -= len(composites)
-    n_rivals, incumbents = min(MAX_CLOSE, len(_close(search, singles)), n_affordable), [incumbent]
+    times_s = [search.measured_s[one.choice] for one in singles]  # the fastest comes first
+    n_close = sum(time_s <= CLOSE * min(title_s, times_s[0]) for time_s in times_s)
+    n_rivals, incumbents = min(MAX_CLOSE, n_close, n_affordable), [incumbent]
     for rival in singles[: max(int(is_composite), n_rivals)]:
         rival.pack()
         if rival.ready:
@@ -166,12 +170,6 @@ def _entrants(search: Search, limit_s: float) -> list[Trial]:
     incumbent.drop()
     singles[0].pack()
     return [singles[0] if singles[0].ready else incumbent]
-
-
-def _close(search: Search, singles: Sequence[Trial]) -> list[Trial]:
-    """Return the trials of `singles` that were nearly as fast as the fastest of them and the incumbent."""
-    title_s = min(search.measured_s[one.choice] for one in (search.incumbent, *singles))
-    return [one for one in singles if search.measured_s[one.choice] <= CLOSE * title_s]
 
 
 def watch(context: TuningContext, served: Callable[[], ServedTrial | None], *, excess_s: float) -> Generator[
@@ -215,7 +213,7 @@ def _compared(entrants: Sequence[Trial], *, excess_s: float, warmup_s: float) ->
 
 def _is_lost(race: Race) -> bool:
     """Return whether the tuned kernel was slower than the default kernel, or could not serve."""
-    pairs = list(zip(*race.samples_s, strict=False))
+    pairs = list(zip(race.samples_s[0], race.samples_s[1], strict=False))
     n_slower = sum(mine > reference for reference, mine in pairs)
     return not pairs or (race.ratio(1) > WATCH_MARGIN and n_slower >= WATCH_MAJORITY * len(pairs))
 

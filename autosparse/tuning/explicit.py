@@ -86,7 +86,7 @@ def tune(
     live_tuner = state.live_tuner
     if not isinstance(live_tuner, LiveTuner):
         live_tuner = state.live_tuner = LiveTuner(state, operand=weakref.ref(operand))
-    live_tuner.install(session_of(live_tuner, operand).with_plan(context, decision))
+    live_tuner.install(session_of(live_tuner, operand, (context, decision)))
     notes.note(context, decision.plan, is_asked=True)
     return decision.plan
 

@@ -27,7 +27,7 @@ from autosparse.tuning.confirmation import fastest_in_place, given_up, watch
 from autosparse.tuning.memory import notes
 from autosparse.tuning.memory.history import TuningStats
 from autosparse.tuning.memory.plan_lookup import expected_gain, is_allowed, recall, remember_measured, supported
-from autosparse.tuning.planner import Decision, adoption, conclude, default_plan
+from autosparse.tuning.planner import adoption, conclude, default_plan
 from autosparse.tuning.rates.steps import rates_step
 from autosparse.tuning.solvers.candidates import search_for
 from autosparse.tuning.trials.context import TuningContext
@@ -63,13 +63,6 @@ class TuningSession:
     tuning_s: float = 0.0  # spent so far; the live tuner keeps it up to date
     _known: Plan | None = None
     is_finished: bool = False  # a plan exists, and only watching it is left to do
-
-    def with_plan(self, context: TuningContext, found: Decision) -> TuningSession:
-        """Return this session with a plan that was found elsewhere; it then only watches the plan's kernel."""
-        return dataclasses.replace(
-            self, context=context, search=None, plan=found.plan, incumbent=found.trial, in_place=found.in_place,
-            is_finished=True,
-        )  # fmt: skip
 
     @property
     def is_at_work(self) -> bool:

@@ -15,6 +15,7 @@ from autosparse.tuning.live import LiveTuner
 from autosparse.tuning.memory.history import before_flush, tuning_stats_of
 from autosparse.tuning.memory.plan_lookup import history_key
 from autosparse.tuning.memory.slice_trial import SliceTrial
+from autosparse.tuning.planner import Decision
 from autosparse.tuning.problems import problem_of
 from autosparse.tuning.session import TuningSession
 from autosparse.tuning.trials.context import TuningContext
@@ -35,8 +36,10 @@ def live_tuner_of(state: DispatchState, operand: AnyOperand) -> LiveTuner:
     return live_tuner
 
 
-def session_of(live_tuner: LiveTuner, operand: AnyOperand) -> TuningSession:
-    """Return a new tuning session for the live tuner's problem."""
+def session_of(
+    live_tuner: LiveTuner, operand: AnyOperand, found: tuple[TuningContext, Decision] | None = None
+) -> TuningSession:
+    """Return a new tuning session for the live tuner's problem; with a plan that was `found`, it only watches it."""
     state = live_tuner.state
     options = state.options
     stats = tuning_stats_of(cache.open_store(options), Target.host())
@@ -57,6 +60,10 @@ def session_of(live_tuner: LiveTuner, operand: AnyOperand) -> TuningSession:
         gain=OPS[state.operation].tuning.measured_gain(state.n_dense_cols),
         recalled=state.recalled if isinstance(state.recalled, ServedTrial) else None,
     )
+    if found is not None:
+        session.context, decision = found
+        session.plan, session.incumbent, session.in_place = decision.plan, decision.trial, decision.in_place
+        session.is_finished = True
     if _report_counts not in _reporters:
         _reporters.append(_report_counts)
         before_flush(_report_counts)

@@ -28,6 +28,7 @@ from autosparse.config import Effort
 from autosparse.core.formats import CSR, Format, LevelKind
 from autosparse.core.plan import Plan
 from autosparse.core.schedule import SuperSchedule
+from autosparse.core.solver import DEFAULT
 
 TILE: Final = 16
 """Number of columns that the innermost loop of the base computes together, as compilers do with TACO's loop."""
@@ -124,13 +125,16 @@ class PartSearch:
 
     def run(self, budget_s: float) -> Plan:
         """Search for about `budget_s` seconds and drop all packed copies."""
+        default = self.context.context(DEFAULT)
         search = Search(
             problem=self.context.problem,
             effort=Effort.FULL,
             make_trial=self.context.context,
+            default=default,
+            incumbent=default,
             model=lambda: statistics_model(self.context.problem),
             supports=self.supports,
-            prices=self.context.context.stats.cost_estimates,
+            cost_estimates=self.context.context.stats.cost_estimates,
             style=self.style,
             propose=Given(self.part.first),
             build_all=self.context.build,

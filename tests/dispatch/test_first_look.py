@@ -32,8 +32,10 @@ from autosparse.tuning.setup import context_of, live_tuner_of
 from autosparse.tuning.trials import comparison
 from tests.tuning.forcing import state_of, until
 
-BLOCKS = SuperSchedule(
-    format=Format.parse("i1:U,k1:C,i0:U,k0:U | i=2,k=2"), loop_order=("i1", "k1", "i0", "k0"), implementation="runtime"
+ORDERED = SuperSchedule(
+    format=Format.parse("i1:U,k1:C | rows=degree"),
+    loop_order=("i1", "k1"),
+    implementation="runtime",
 )
 N = 300
 
@@ -54,7 +56,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
 
 def remembered(
     A: Any,
-    schedule: SuperSchedule | None = BLOCKS,
+    schedule: SuperSchedule | None = ORDERED,
     *,
     effort: str = "full",
     is_asked: bool = True,
@@ -219,7 +221,7 @@ def test_untrusted_records_do_not_serve(own_cache, damage, monkeypatch):
     elif damage == "failure":
         context = context_of(B._cell, state_of(B))
         failure = cache.Failure(reason="a test", compiler="none", failed_at=0.0)
-        context.store.save("failure", context.spec(BLOCKS).key(), failure.to_record())
+        context.store.save("failure", context.spec(ORDERED).key(), failure.to_record())
     else:
         monkeypatch.setattr(comparison, "difference", lambda *_: "1 instead of 2")
     A = asp.csr(m, copy=True)
@@ -251,10 +253,10 @@ def test_a_search_that_is_not_finished_leaves_its_plan_without_a_thread(own_cach
     tuner = live_tuner_of(found, A._cell)
     assert tuner.session is not None
     context = tuner.session.context = context_of(A._cell, found)
-    plan = Plan(choice=choice_of(BLOCKS), why="a test", effort="estimate", default_s=2e-4, measured_s=1e-4)
+    plan = Plan(choice=choice_of(ORDERED), why="a test", effort="estimate", default_s=2e-4, measured_s=1e-4)
     monkeypatch.setattr(plan_lookup, "plan_of", lambda *_, **__: plan)
     monkeypatch.setattr(late, "write_soon", lambda _: pytest.fail("a thread would write it"))
-    trial = context(choice_of(BLOCKS))
+    trial = context(choice_of(ORDERED))
     tuner.session.search = SimpleNamespace(trials=[trial], measured_s={trial.choice: 1e-4})  # type: ignore[assignment]
     tuner.session.next_price_s = 0.35
     tuner.session.keep_unfinished()
@@ -280,7 +282,7 @@ def unfinished(times_s: dict[SuperSchedule, float], *, default_s: float, effort:
 def kept(own_cache: Path, context: Any, monkeypatch: pytest.MonkeyPatch, plan: Plan) -> Plan:
     """Return the recorded plan after a process has stored that of its unfinished search."""
     monkeypatch.setattr(plan_lookup, "plan_of", lambda *_, **__: plan)
-    trial = context(choice_of(BLOCKS))
+    trial = context(choice_of(ORDERED))
     search = SimpleNamespace(trials=[trial], measured_s={trial.choice: 1e-4})
     plan_lookup.remember_measured(context, search, None, tune_s=0.1)  # type: ignore[arg-type]
     record = Store(own_cache).load("plan", plan_lookup.key_of(context).stable_hash())
@@ -290,19 +292,19 @@ def kept(own_cache: Path, context: Any, monkeypatch: pytest.MonkeyPatch, plan: P
 
 def test_two_unfinished_searches_merge_their_measurements(own_cache, monkeypatch):
     A = asp.csr(matrix(), copy=True)
-    context, other = context_of(A._cell, state_of(A)), dataclasses.replace(BLOCKS, chunk=8)
-    kept(own_cache, context, monkeypatch, unfinished({BLOCKS: 1e-4}, default_s=2e-4))
+    context, other = context_of(A._cell, state_of(A)), dataclasses.replace(ORDERED, chunk=8)
+    kept(own_cache, context, monkeypatch, unfinished({ORDERED: 1e-4}, default_s=2e-4))
     found = kept(own_cache, context, monkeypatch, unfinished({other: 3e-4}, default_s=4e-4))
     times = {one.schedule: one.measured_s for one in found.candidates}
     # rescaled to one time of the default kernel
-    assert times == {other: pytest.approx(3e-4), BLOCKS: pytest.approx(2e-4)}
+    assert times == {other: pytest.approx(3e-4), ORDERED: pytest.approx(2e-4)}
     assert found.schedule == other
 
 
 def test_an_unfinished_search_replaces_no_plan_of_more_effort(own_cache, monkeypatch):
     A = asp.csr(matrix(), copy=True)
     remembered(A, effort="full")
-    found = kept(own_cache, context_of(A._cell, state_of(A)), monkeypatch, unfinished({BLOCKS: 1e-4}, default_s=2e-4))
+    found = kept(own_cache, context_of(A._cell, state_of(A)), monkeypatch, unfinished({ORDERED: 1e-4}, default_s=2e-4))
     assert found.effort == "full"
 
 

@@ -39,7 +39,7 @@ def test_a_slow_plan_is_given_up(*, transposed: bool) -> None:
             decision = planner.adopt(context, plan)
             assert decision.trial is not None
             live_tuner = live_tuner_of(state, ours)
-            live_tuner.install(session_of(live_tuner, ours).with_plan(context, decision))
+            live_tuner.install(session_of(live_tuner, ours, (context, decision)))
         for _ in range(400):
             left @ B
             if live_tuner.session.incumbent is None:

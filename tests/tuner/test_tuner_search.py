@@ -23,6 +23,7 @@ from autosparse.config import Effort
 from autosparse.core.pattern import Pattern
 from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
+from autosparse.core.solver import DEFAULT
 from autosparse.core.target import Target
 from tests.tuner.fakes import FakeClock, FakeFactory, FakeTrial, Noise, tune
 
@@ -64,8 +65,10 @@ def make_search(
     factory: FakeFactory, problem: Problem, *, effort: Effort = Effort.MEASURE, style: SearchStyle = BLOCKING,
     model: FlatModel | None = None, supports: space.Supports | None = None,
 ) -> Search:  # fmt: skip
+    default = factory(DEFAULT)
     return Search(
-        problem=problem, effort=effort, make_trial=factory, model=lambda: model or FlatModel(),
+        problem=problem, effort=effort, make_trial=factory, default=default, incumbent=default,
+        model=lambda: model or FlatModel(),
         supports=supports or any_schedule, cost_estimates=CostEstimates(), style=style,
     )  # fmt: skip
 

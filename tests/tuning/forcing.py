@@ -53,7 +53,7 @@ def force(A: Any, schedule: SuperSchedule, *, columns: int = 1) -> KernelTrial:
     )
     assert decision.trial is not None, decision.plan.why
     live_tuner = live_tuner_of(state, operand)
-    live_tuner.install(session_of(live_tuner, operand).with_plan(context, decision))
+    live_tuner.install(session_of(live_tuner, operand, (context, decision)))
     return decision.trial
 
 

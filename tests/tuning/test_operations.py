@@ -37,7 +37,7 @@ def force(operand: Any, schedule: SuperSchedule, *, columns: int, operation: str
     decision = planner.adopt(context, plan)
     assert decision.trial is not None, decision.plan.why
     live_tuner = live_tuner_of(state, operand)
-    live_tuner.install(session_of(live_tuner, operand).with_plan(context, decision))
+    live_tuner.install(session_of(live_tuner, operand, (context, decision)))
     return state
 
 

@@ -39,7 +39,7 @@ def install(A: Any, plan: Plan) -> Any:
     context = context_of(operand, state)
     decision = planner.adopt(context, plan)
     live_tuner = live_tuner_of(state, operand)
-    live_tuner.install(session_of(live_tuner, operand).with_plan(context, decision))
+    live_tuner.install(session_of(live_tuner, operand, (context, decision)))
     return decision.trial
 
 

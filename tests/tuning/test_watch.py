@@ -14,6 +14,7 @@ from autosparse.core.solver import choice_of
 from autosparse.dispatch.state import state_for
 from autosparse.tuning import confirmation, planner
 from autosparse.tuning.memory import plan_lookup
+from autosparse.tuning.setup import session_of
 from tests.tuning.forcing import force, make, state_of, until
 
 pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the C runtime was not built")
@@ -119,7 +120,7 @@ def test_a_slow_plan_of_another_operation_is_given_up() -> None:
         context = live_tuner.session.context
         found = planner.adopt(context, Plan(choice=choice_of(space.schedule("sddmm", *BLOCKS, tile=8)), why=""))
         assert found.trial is not None
-        live_tuner.install(live_tuner.session.with_plan(context, found))
+        live_tuner.install(session_of(live_tuner, A._cell, (context, found)))
         for _ in range(400):
             autosparse.sddmm(A, X, X.T)
             if live_tuner.session.incumbent is None:

@@ -2,64 +2,63 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections import Counter
 from typing import Final
 
 from autosparse.tuner.search.search import Search
-from autosparse.tuner.search.trial import Trial
 
 from autosparse.config import Effort
 from autosparse.core.composite import Schedule
 from autosparse.core.plan import Candidate, Plan
-from autosparse.core.solver import Choice, choice_of
+from autosparse.core.solver import choice_of
 
 N_NAMED: Final = 10
 """Minimum number of candidates, measured or predicted, that a plan lists."""
 
 
 def candidates_of(search: Search) -> tuple[Candidate, ...]:
-    """Return all measured candidates, fastest first, then failed ones and the best untried ones by prediction."""
+    """Return all measured candidates, fastest first, then failed ones and the best untried ones by prediction.
+
+    Their times include those by earlier processes.
+    """
     trials = {one.choice: one for one in (search.default, *search.trials)}
-    earlier = [one for one in search.earlier.ratios if search.default_s and one not in trials]
+    default_s, found = search.default_s, list[Candidate]()
+    earlier = [one for one in search.earlier.ratios if default_s and one not in trials]
     n_left = max(len(search.queue.proposed), N_NAMED - len(search.trials))
     untried = (one for one in map(choice_of, search.queue.schedules) if not search.tried(one))
-    choices = (*trials, *earlier, *itertools.islice(untried, n_left))
-    found = [*(_candidate(search, one, trials.get(one)) for one in choices), *search.refused]
+    for choice in (*trials, *earlier, *itertools.islice(untried, n_left)):
+        trial = trials.get(choice)
+        ratio = search.queue.ratios.get(choice.schedule) if isinstance(choice.schedule, Schedule) else None
+        if choice.is_default and search.queue.ratios:
+            ratio = 1.0
+        measured_s, n_samples = search.measured_s.get(choice), search.n_samples.get(choice, 0)
+        if (before := search.earlier.ratios.get(choice)) is not None and default_s:
+            merged = before if measured_s is None else before.merged(measured_s / default_s, n_samples)
+            measured_s, n_samples = merged.value * default_s, merged.n_samples
+        one = Candidate(
+            choice=choice,
+            predicted_s=ratio * default_s if ratio is not None and default_s else None,
+            measured_s=default_s if choice.is_default else measured_s,
+            n_samples=n_samples,
+            predicted_ratio=ratio,
+        )
+        if trial is not None:
+            known = {name: getattr(trial, name) for name in ("build_s", "pack_s", "packed_bytes", "failed")}
+            one = dataclasses.replace(one, **known)
+        found.append(one)
+    found += search.refused
     times_s = [one.measured_s or one.predicted_s or one.predicted_ratio or 0.0 for one in found]
     # Measured candidates come first, by time, then the others by prediction.
     order = sorted(range(len(found)), key=lambda at: (found[at].measured_s is None, times_s[at]))
     return tuple(found[at] for at in order)
 
 
-def _candidate(search: Search, choice: Choice, trial: Trial | None) -> Candidate:
-    """Return what is known about `choice`: its prediction, and its times, those by earlier processes included."""
-    default_s, schedule = search.default_s, choice.schedule
-    ratio = search.queue.ratios.get(schedule) if isinstance(schedule, Schedule) else None
-    if choice.is_default and search.queue.ratios:
-        ratio = 1.0
-    measured_s, n_samples = search.measured_s.get(choice), search.n_samples.get(choice, 0)
-    earlier = search.earlier.ratios.get(choice)
-    if earlier is not None and default_s:
-        merged = earlier if measured_s is None else earlier.merged(measured_s / default_s, n_samples)
-        measured_s, n_samples = merged.value * default_s, merged.n_samples
-    return Candidate(
-        choice=choice,
-        predicted_s=ratio * default_s if ratio is not None and default_s else None,
-        measured_s=default_s if choice.is_default else measured_s,
-        n_samples=n_samples,
-        build_s=trial.build_s if trial is not None else 0.0,
-        pack_s=trial.pack_s if trial is not None else 0.0,
-        packed_bytes=trial.packed_bytes if trial is not None else 0,
-        failed=trial.failed if trial is not None else None,
-        predicted_ratio=ratio,
-    )
-
-
 def plan_of(search: Search, *, tune_s: float) -> Plan:
     """Return the plan from what is known now, whether the search is finished or not."""
-    in_place = search.in_place
-    best, candidates = _candidate(search, search.incumbent.choice, search.incumbent), candidates_of(search)
+    in_place, candidates = search.in_place, candidates_of(search)
+    best = next(one for one in candidates if one.choice == search.incumbent.choice)
     n_raced = sum(one.measured_s is not None and not one.choice.is_default for one in candidates)
     effort = search.effort if search.finished else Effort.OFF
     if search.measured_s or (search.finished and not search.trials):

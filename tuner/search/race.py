@@ -9,6 +9,7 @@ default kernel stays.
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Final
@@ -42,30 +43,39 @@ class Race:
     n_entrants: int
     rule: RaceRule = field(default_factory=RaceRule)
     n_kept: int = 1  # number of first entrants that never leave early: the holder, and an incumbent that won before
-    samples_s: list[list[float]] = field(init=False)
-    alive: list[int] = field(init=False)  # challengers still in the race
+    samples_s: defaultdict[int, list[float]] = field(init=False, default_factory=partial(defaultdict, list))
+    gone: set[int] = field(init=False, default_factory=set)  # challengers that failed or fell behind
     n_rounds: int = field(init=False, default=0)
     is_over: bool = field(init=False, default=False)
-
-    def __post_init__(self) -> None:
-        self.samples_s = [[] for _ in range(self.n_entrants)]
-        self.alive = list(range(1, self.n_entrants))
 
     def __iter__(self) -> Iterator[int]:
         """Yield the entrant to time next; its seconds must be added before the next one is taken.
 
         The order is reversed in odd rounds, to vary who follows whom. Every planner times its candidates in this
-        order: `selection.run_race` in a row, `search.Search` between a user's products.
+        order: `selection.run_race` in a row, `search.Search` between a user's products. After a round, entrants that
+        fell behind leave (successive halving), and the race ends if it is decided.
         """
-        while self.alive and not self.is_over:
-            order = [0, *self.alive]
+        rule = self.rule
+        while self.n_entrants - len(self.gone) > 1 and not self.is_over:
+            order = [at for at in range(self.n_entrants) if at not in self.gone]
             for turn in order if self.n_rounds % 2 == 0 else order[::-1]:
-                if turn == 0 or turn in self.alive:
+                if turn not in self.gone:
                     yield turn
-                if self.is_over or not self.alive:
+                if self.is_over or len(self.gone) == self.n_entrants - 1:
                     return
             self.n_rounds += 1
-            self._cut()
+            share = (self.n_rounds - rule.first_cut) / max(1, rule.min_rounds - rule.first_cut)
+            limit = math.inf if share < 0 else rule.cut + (rule.final_cut - rule.cut) * min(1.0, share)
+            # The minimum of few samples is used, not their median: of two samples an outlier moves the median.
+            fastest = {at: min(self.samples_s[at]) for at in order if at not in self.gone}
+            best_s = min(fastest.values())
+            self.gone |= {at for at, time_s in fastest.items() if at >= self.n_kept and time_s > limit * best_s}
+            # The race ends early only when the last challenger clearly won every round. Testing a weaker criterion
+            # repeatedly would select a lucky challenger (7 of 7 by chance: 1 in 128).
+            left = [at for at in order[1:] if at not in self.gone]
+            is_last = self.n_rounds >= rule.min_rounds and len(left) == 1
+            is_decided = is_last and self._wins(left[0], n_margins=2.0, majority=1.0)
+            self.is_over = is_decided or self.n_rounds >= rule.max_rounds
 
     def add(self, turn: int, seconds: float | None) -> None:
         """Add the seconds of an entrant; None disqualifies one that failed, and ends the race if it was the holder."""
@@ -73,24 +83,8 @@ class Race:
             self.samples_s[turn].append(max(seconds, 1e-9))
         elif turn == 0:
             self.is_over = True
-        elif turn in self.alive:
-            self.alive.remove(turn)
-
-    def _cut(self) -> None:
-        """Remove entrants that fell behind in the rounds so far (successive halving), and end the race if decided."""
-        rule, n_rounds, limit = self.rule, self.n_rounds, math.inf
-        if n_rounds >= rule.first_cut:
-            share = min(1.0, (n_rounds - rule.first_cut) / max(1, rule.min_rounds - rule.first_cut))
-            limit = rule.cut + (rule.final_cut - rule.cut) * share
-        # The minimum of few samples is used, not their median: of two samples an outlier moves the median.
-        fastest = {one: min(self.samples_s[one]) for one in (0, *self.alive)}
-        best_s = min(fastest.values())
-        self.alive = [one for one in self.alive if one < self.n_kept or fastest[one] <= limit * best_s]
-        # The race ends early only when the last challenger clearly won every round. Testing a weaker criterion
-        # repeatedly would select a lucky challenger (7 of 7 by chance: 1 in 128).
-        is_last = n_rounds >= rule.min_rounds and len(self.alive) == 1
-        is_decided = is_last and self._wins(self.alive[0], n_margins=2.0, majority=1.0)
-        self.is_over = is_decided or n_rounds >= rule.max_rounds
+        else:
+            self.gone.add(turn)
 
     def ratio(self, entrant: int) -> float:
         """Return the median over rounds of (time of `entrant`) / (time of the holder); below 1: faster."""
@@ -112,18 +106,11 @@ class Race:
         `factors`, one for each challenger, multiply their times when they are compared with each other. An incumbent,
         entrant 1, competes with the winners if it is faster than the holder.
         """
-        rounds = self.rule.cut_short
-        won = [
-            at for at in self.alive if self._wins(at) or (rounds and self._wins(at, majority=1.0, least_rounds=rounds))
-        ]
+        rounds, left = self.rule.cut_short, [at for at in range(1, self.n_entrants) if at not in self.gone]
+        won = [at for at in left if self._wins(at) or (rounds and self._wins(at, majority=1.0, least_rounds=rounds))]
         if has_incumbent and self.ratio(1) < 1.0:
             won.append(1)
         return min(won, key=lambda at: self.ratio(at) * (factors[at - 1] if factors else 1.0), default=0)
-
-    def typical_s(self, entrant: int) -> float | None:
-        """Return the median time of an entrant; None before its first sample."""
-        samples = self.samples_s[entrant]
-        return median(samples) if samples else None
 
 
 LAST_ROUNDS: Final = (5, 11)  # minimum and maximum rounds of the last race
@@ -141,19 +128,10 @@ LAST_TIE: Final = number("race", "last tie")
 class LastRace:
     """Median ratios of an incumbent's times to the default kernel's, one for each way of running a product."""
 
-    ratios: tuple[float, ...]
-    won: float = 1.0  # share of the rounds in which the incumbent was faster in the geometric mean of all ways
-
-    @property
-    def ratio(self) -> float:
-        """Return the geometric mean of the ratios; below 1, the incumbent is faster than the default kernel."""
-        return math.exp(math.fsum(map(math.log, self.ratios)) / len(self.ratios)) if self.ratios else 1.0
-
-    @property
-    def is_won(self) -> bool:
-        """Return whether the incumbent beat the default kernel, so that it is kept."""
-        is_ahead = self.won >= LAST_MAJORITY and self.ratio <= LAST_MEAN
-        return bool(self.ratios) and max(self.ratios) <= LAST_WORST and is_ahead
+    ratios: tuple[float, ...] = ()
+    ratio: float = 1.0  # geometric mean of the ratios; below 1, the incumbent is faster than the default kernel
+    won: float = 0.0  # share of the rounds in which the incumbent was faster in the geometric mean of all ways
+    is_won: bool = False  # the incumbent beat the default kernel, so that it is kept
 
     def beats(self, other: LastRace) -> bool:
         """Return whether the incumbent is nowhere slower than that of `other`, and faster in the mean beyond a tie."""
@@ -183,10 +161,14 @@ def last_race(
         taken_s, n_rounds = clock() - start_s, turn + 1
         if (n_rounds >= fewest and taken_s > limit_s) or (n_rounds >= MIN_ROUNDS and taken_s > 2 * limit_s):
             break
-    medians = [tuple(map(median, own)) for own in zip(*ratios, strict=True)]
-    rounds = [[math.prod(one) < 1 for one in zip(*own, strict=True)] for own in zip(*ratios, strict=True)]
-    won = [sum(one) / len(one) for one in rounds]
-    return list(map(LastRace, medians, won))
+    races: list[LastRace] = []
+    for each in zip(*ratios, strict=True):  # the ratios of one incumbent, by way and round
+        medians, rounds = tuple(map(median, each)), list(map(math.prod, zip(*each, strict=True)))
+        mean = math.exp(math.fsum(map(math.log, medians)) / len(medians))
+        won = sum(one < 1 for one in rounds) / len(rounds)
+        is_won = max(medians) <= LAST_WORST and won >= LAST_MAJORITY and mean <= LAST_MEAN
+        races.append(LastRace(medians, mean, won, is_won))
+    return races
 
 
 DISTURBED: Final = number("race", "disturbed")

@@ -27,10 +27,11 @@ from autosparse.tuner.space.template import Supports
 
 from autosparse.config import Effort
 from autosparse.core.composite import Schedule
+from autosparse.core.numbers import median
 from autosparse.core.plan import Candidate
 from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
-from autosparse.core.solver import DEFAULT, Choice, choice_of
+from autosparse.core.solver import Choice, choice_of
 from autosparse.core.values import dataclass, field
 from autosparse.targets.priors import number
 
@@ -72,8 +73,8 @@ class Search:
     refused: Sequence[Candidate] = ()  # solvers that cannot compute the problem, with the reasons
     shipped: Sequence[SuperSchedule] = ()  # precompiled schedules to try where values are dictionary-encoded
     first_price_s: float = 0.0  # expected cost of packing a first candidate whose kernel is available
-    default: Trial = field(init=False)
-    incumbent: Trial = field(init=False)
+    default: Trial  # the default kernel's, in every race
+    incumbent: Trial  # fastest so far; at first the default kernel's
     in_place: Trial | None = field(init=False, default=None)  # fallback that reads the user's arrays
     trials: list[Trial] = field(init=False, default_factory=list)
     measured_s: dict[Choice, float] = field(init=False, default_factory=dict)  # times, scaled to default_s
@@ -85,9 +86,6 @@ class Search:
     _entered: set[Choice] = field(init=False, default_factory=set)  # choices of `trials`
     _settled: set[Choice] = field(init=False, default_factory=set)  # measured by earlier processes; they need no race
     _unbuilt: list[Trial] = field(init=False, default_factory=list)  # candidates added since the last build
-
-    def __post_init__(self) -> None:
-        self.default = self.incumbent = self.make_trial(DEFAULT)
 
     # -- the steps ----------------------------------------------------------------------------------------------
 
@@ -107,21 +105,16 @@ class Search:
             yield from self._take_estimate()
         else:
             if self.start is not None and self.earlier.ratios:
-                yield from self._run_alone(choice_of(self.start))
+                for batch in self._groups([choice_of(self.start)]):
+                    yield from self._run_batch(batch)
             if self.start is None or self.incumbent is not self.default:  # the best earlier candidate won here too
                 self._settled = {one for one in self.earlier.ratios if self.earlier.is_measured(one, self.style.rule)}
-            for choice in (*map(choice_of, self.always), *self.others):
-                yield from self._run_alone(choice)
-            for batch in self._batches():
+            alone = [self._groups([choice]) for choice in (*map(choice_of, self.always), *self.others)]
+            for batch in itertools.chain(*alone, self._batches()):
                 yield from self._run_batch(batch)
             if self.style.asks_late:
                 yield from self._second_opinion()
         self.finished = True
-
-    def _run_alone(self, choice: Choice) -> Steps:
-        if not self.tried(choice):
-            self._unbuilt = [trial := self._enter(choice)]
-            yield from self._run_batch([trial])
 
     def _ask_learned(self, *, path_s: float = 0.0) -> Steps:
         """Put the learned model's proposals before the analytic model's; skipped when the model is too expensive.
@@ -142,7 +135,7 @@ class Search:
         title = self.measured_s.get(self.incumbent.choice, self.default_s or 0.0) / (self.default_s or 1.0)
         limit, ratios = min(title, self.style.hopeless), self.queue.ratios
         better = [one for one in self.queue.schedules if one in self.queue.proposed and ratios.get(one, 1.0) < limit]
-        for batch in self._groups(self._fresh(better, self.style.n_late)):
+        for batch in self._groups(map(choice_of, better), self.style.n_late):
             yield from self._run_batch(batch)
 
     def _take_estimate(self) -> Steps:
@@ -156,7 +149,10 @@ class Search:
                 return
             if schedule.format in refused:
                 continue
-            self._unbuilt = [trial := self._enter(choice_of(self.queue.for_any_threads(schedule)))]
+            trial = self.make_trial(choice_of(self.queue.for_any_threads(schedule)))
+            self.trials.append(trial)
+            self._entered.add(trial.choice)
+            self._unbuilt = [trial]
             yield from self._prepare([trial])
             if trial.ready:
                 self.incumbent = trial
@@ -183,12 +179,12 @@ class Search:
         at, n_taken = len(self.trials), n_taken - sum(choice_of(one) in self._settled for one in hopeful)
         # Each pass replaces candidates that failed: formats that did not hold the operand, kernels that were not made.
         while fresh := list(itertools.islice(waiting, max(0, n_taken - sum(not it.failed for it in self.trials[at:])))):
-            yield from self._groups(iter(fresh))
+            yield from self._groups(map(choice_of, fresh))
         corrected = self._corrected()
-        yield from self._groups(iter(corrected))
+        yield from self._groups(map(choice_of, corrected))
         # Neighbours differ from the winner in axes that models predict worst: partition, unrolling, prefetching.
         nearest = neighbours(self.problem, self.incumbent.schedule, self.supports)
-        yield from self._groups(self._fresh(nearest, self.style.n_neighbours - len(corrected)))
+        yield from self._groups(map(choice_of, nearest), self.style.n_neighbours - len(corrected))
         title_s = self.measured_s.get(self.incumbent.choice, self.default_s or 0.0)
         close = [one for one in self.faster(CLOSE * title_s) if one is not self.incumbent]
         yield from ([one] for one in close[: self.style.n_reraces])
@@ -201,7 +197,7 @@ class Search:
             fresh += list(itertools.islice((one for one in rest if not self.tried(choice_of(one))), self.style.batch))
             if not fresh:
                 return
-            yield from self._groups(iter(fresh))
+            yield from self._groups(map(choice_of, fresh))
 
     def _corrected(self) -> list[SuperSchedule]:
         """Return the best schedules of the learned model after a correction by the measured errors, if a model ran."""
@@ -230,19 +226,19 @@ class Search:
         is_known = choice in self._entered or choice in self._settled
         return is_known or (isinstance(choice.schedule, Schedule) and not self.can_make(choice.schedule))
 
-    def _fresh(self, schedules: Iterable[SuperSchedule], n_wanted: int) -> Iterator[SuperSchedule]:
-        """Yield the untried ones of `schedules`, as many as are left of `n_wanted` after those measured earlier."""
-        others = [one for one in schedules if choice_of(one) not in self._entered]
-        fresh = [one for one in others if not self.tried(choice_of(one))]
-        return iter(fresh[: max(0, n_wanted - sum(choice_of(one) in self._settled for one in others))])
+    def _groups(self, choices: Iterable[Choice], n_wanted: int | None = None) -> Iterator[list[Trial]]:
+        """Yield trials of the untried ones of `choices`, in batches of at most `style.batch`; what packs runs alone.
 
-    def _groups(self, schedules: Iterator[SuperSchedule]) -> Iterator[list[Trial]]:
-        """Yield batches of at most `style.batch` trials; a trial that packs runs alone.
-
-        Candidates of a batch are compiled together, on all cores, before the first of them runs.
+        `n_wanted` bounds their number together with choices measured by earlier processes. Candidates of a batch are
+        compiled together, on all cores, before the first of them runs.
         """
-        group: list[Trial] = []
-        while entered := [self._enter(choice_of(one)) for one in itertools.islice(schedules, self.style.batch)]:
+        group, new = list[Trial](), [one for one in choices if one not in self._entered]
+        if n_wanted is not None:
+            n_wanted = max(0, n_wanted - sum(one in self._settled for one in new))
+        fresh = iter([one for one in new if not self.tried(one)][:n_wanted])
+        while entered := list(map(self.make_trial, itertools.islice(fresh, self.style.batch))):
+            self.trials += entered
+            self._entered |= {one.choice for one in entered}
             self._unbuilt += entered
             for trial in entered:
                 is_csr = isinstance(trial.schedule, SuperSchedule) and trial.schedule.format.is_csr
@@ -261,12 +257,6 @@ class Search:
         self.trials.append(won)
         self._entered.add(won.choice)
         self.incumbent, self.default_s, self.measured_s[won.choice] = won, default_s, measured_s
-
-    def _enter(self, choice: Choice) -> Trial:
-        trial = self.make_trial(choice)
-        self.trials.append(trial)
-        self._entered.add(choice)
-        return trial
 
     def _run_batch(self, batch: Sequence[Trial]) -> Steps:
         try:
@@ -323,41 +313,32 @@ class Search:
 
     def _race(self, challengers: Sequence[Trial]) -> Steps:
         """Yield interleaved samples of default kernel, incumbent and challengers; the winner becomes the incumbent."""
-        entrants = [self.default]
+        known = [self.default]
         if self.incumbent is not self.default and self.incumbent.ready:
-            entrants.append(self.incumbent)
-        entrants += challengers
-        race = Race(len(entrants), self.style.rule, n_kept=len(entrants) - len(challengers))
+            known.append(self.incumbent)
+        entrants = [*known, *challengers]
+        race = Race(len(entrants), self.style.rule, n_kept=len(known))
+        is_first = len(entrants) == 2 and self.trials[:1] == [entrants[1]]
+        warm_up = range(len(known), len(entrants)) if self.style.warm_up else range(0)
         try:
-            if self.style.warm_up:
-                yield from self._warm_up(entrants, race)
-            for turn in race:
-                race.add(turn, (yield self._sample(race, entrants, turn)))
+            for n_before, turn in enumerate(itertools.chain(warm_up, race)):
+                times_s = {at: median(samples) for at, samples in race.samples_s.items() if samples}
+                best_s = min(times_s.values(), default=self.default_s or 0.0)
+                # The price is the expected excess over the fastest known kernel.
+                mine_s = times_s.get(turn) or best_s * (1.0 if turn < len(known) else 1.0 + UNKNOWN_EXCESS)
+                seconds = yield Sample(
+                    trial=entrants[turn], price_s=max(0.0, mine_s - best_s), turn=race.n_rounds, in_advance=is_first
+                )
+                if n_before >= len(warm_up) or seconds is None:  # the first sample of a challenger does not count
+                    race.add(turn, seconds)
         finally:
             self._update_incumbent(race, entrants)
 
-    def _warm_up(self, entrants: Sequence[Trial], race: Race) -> Steps:
-        for at, trial in enumerate(entrants):
-            is_known = trial is self.incumbent or trial is self.default
-            if not is_known and (yield self._sample(race, entrants, at)) is None:
-                race.add(at, None)
-
-    def _sample(self, race: Race, entrants: Sequence[Trial], turn: int) -> Sample:
-        """Return the step that times entrant `turn`; its price is its expected excess over the fastest known kernel."""
-        times_s = [race.typical_s(at) for at in range(len(entrants))]
-        best_s = min((time_s for time_s in times_s if time_s is not None), default=self.default_s or 0.0)
-        is_known = entrants[turn] is self.default or entrants[turn] is self.incumbent
-        mine_s = times_s[turn] or best_s * (1.0 if is_known else 1.0 + UNKNOWN_EXCESS)
-        in_advance = len(entrants) == 2 and self.trials[:1] == [entrants[1]]
-        price_s = max(0.0, mine_s - best_s)
-        return Sample(trial=entrants[turn], price_s=price_s, turn=race.n_rounds, in_advance=in_advance)
-
     def _update_incumbent(self, race: Race, entrants: Sequence[Trial]) -> None:
         """Store the times of a race, and make its winner the incumbent; an unfinished race needs enough rounds."""
-        holder_s = race.typical_s(0)
-        if holder_s is None:
+        if not race.samples_s[0]:
             return
-        self.default_s = self.default_s or holder_s
+        self.default_s = self.default_s or median(race.samples_s[0])
         for at, trial in enumerate(entrants):
             if at and race.samples_s[at]:
                 # Ratios are stable between batches, absolute times drift: scale all ratios by one default time.
@@ -369,12 +350,9 @@ class Search:
         winner = entrants[at]
         if winner is self.incumbent or (at == 0 and race.n_rounds < race.rule.min_rounds):
             return
-        if self.incumbent not in entrants and not self._beats_incumbent(winner):
-            return
+        if self.incumbent not in entrants:  # it released its copy and could not race
+            limit_s = self.measured_s.get(self.incumbent.choice, 0.0) * (1.0 - self.style.rule.margin)
+            if self.measured_s.get(winner.choice, self.default_s) >= limit_s:
+                return
         self.incumbent.drop()
         self.incumbent = winner
-
-    def _beats_incumbent(self, winner: Trial) -> bool:
-        """Return whether `winner` is faster than an incumbent that released its copy and could not race."""
-        mine_s = self.measured_s.get(winner.choice, self.default_s or 0.0)
-        return mine_s < self.measured_s.get(self.incumbent.choice, 0.0) * (1.0 - self.style.rule.margin)

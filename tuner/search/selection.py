@@ -14,6 +14,7 @@ from typing import Final, Generic, TypeVar
 
 from autosparse.tuner.search.race import Race, RaceRule
 
+from autosparse.core.numbers import median
 from autosparse.core.solver import DEFAULT, Choice, Cost
 from autosparse.errors import BuildError, PackError
 
@@ -77,7 +78,7 @@ class Selector(Generic[T]):
             if not ready:
                 continue
             race = self._race([bound for _, bound in entrants])
-            default_s = default_s or race.typical_s(0)
+            default_s = default_s or (median(race.samples_s[0]) if race.samples_s[0] else None)
             timed = [
                 (replace(one, measured_s=race.ratio(at) * (default_s or 0.0)), bound)
                 for at, (one, bound) in enumerate(entrants, start=1)

@@ -15,8 +15,7 @@
 #define IDENTICAL_REGISTERS 16
 #define TILE_MAX_COMPLEX 6
 #define TILE_CASES_COMPLEX CASES_6
-#define BLOCK_CASES_1 CASES_4 /* vectors of a tile for blocks of 1, 2, 4, 8 rows */
-#define BLOCK_CASES_2 CASES_4
+#define BLOCK_CASES_1 CASES_4 /* vectors of a tile for blocks of 1, 4, 8 rows */
 #define BLOCK_CASES_4 CASES_3
 #define BLOCK_CASES_8 CASES_1
 #define BLOCK_MAX 4

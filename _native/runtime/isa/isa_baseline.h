@@ -10,8 +10,7 @@
 #define TILE_CASES_REAL CASES_8
 #define TILE_MAX_COMPLEX 4
 #define TILE_CASES_COMPLEX CASES_4
-#define BLOCK_CASES_1 CASES_4 /* vectors of a tile for blocks of 1, 2, 4, 8 rows */
-#define BLOCK_CASES_2 CASES_4
+#define BLOCK_CASES_1 CASES_4 /* vectors of a tile for blocks of 1, 4, 8 rows */
 #define BLOCK_CASES_4 CASES_3
 #define BLOCK_CASES_8 CASES_1
 #define BLOCK_MAX 4

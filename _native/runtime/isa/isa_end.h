@@ -22,7 +22,6 @@
 #undef TILE_MAX_COMPLEX
 #undef TILE_CASES_COMPLEX
 #undef BLOCK_CASES_1
-#undef BLOCK_CASES_2
 #undef BLOCK_CASES_4
 #undef BLOCK_CASES_8
 #undef BLOCK_MAX

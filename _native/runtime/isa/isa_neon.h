@@ -14,8 +14,7 @@
 #define IDENTICAL_REGISTERS 32
 #define TILE_MAX_COMPLEX 8
 #define TILE_CASES_COMPLEX CASES_8
-#define BLOCK_CASES_1 CASES_9 /* vectors of a tile for blocks of 1, 2, 4, 8 rows */
-#define BLOCK_CASES_2 CASES_9
+#define BLOCK_CASES_1 CASES_9 /* vectors of a tile for blocks of 1, 4, 8 rows */
 #define BLOCK_CASES_4 CASES_6
 #define BLOCK_CASES_8 CASES_3
 #define BLOCK_MAX 9

@@ -47,5 +47,4 @@
             {COMPLEX_ROW(c128, i32), COMPLEX_ROW(c128, i64)},                                                        \
     }
 #define BLOCKS(rows) {ASP_GLUE(ISA, f32, blocks, rows), ASP_GLUE(ISA, f64, blocks, rows)}
-#define BLOCKS_TABLE \
-    {BLOCKS(blocks_2), BLOCKS(blocks_4), BLOCKS(blocks_8), BLOCKS(narrows_4), BLOCKS(narrows_8), BLOCKS(narrows_1)}
+#define BLOCKS_TABLE {BLOCKS(rows_1), BLOCKS(rows_4), BLOCKS(rows_8)}

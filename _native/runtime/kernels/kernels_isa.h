@@ -14,6 +14,6 @@
 #define TABLE_OF(x, isa) TABLE_OF_(x, isa)
 #define TABLE_OF_(x, isa) x##_##isa
 const asp_kernels TABLE_OF(asp_kernels, ISA)[4][2] = KERNEL_TABLE;
-const asp_blocks_kernel TABLE_OF(asp_blocks, ISA)[6][2] = BLOCKS_TABLE;
+const asp_blocks_kernel TABLE_OF(asp_blocks, ISA)[3][2] = BLOCKS_TABLE;
 
 #include "isa_end.h"

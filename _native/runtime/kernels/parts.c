@@ -2,7 +2,6 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
-#include <string.h>
 #include "kernel_api.h"
 #include "panels.h"
 #include "parts_api.h"
@@ -16,13 +15,6 @@ enum { READ_WEIGHT = 2 };
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/* Clear the rows of C to which a part adds without an earlier part having written them. */
-static void zero_rows(const asp_part *part, char *C, int64_t ld_bytes, int64_t row_bytes)
-{
-    for (int64_t at = 0; at < part->n_zeroed; at++)
-        memset(C + part->zeroed[at] * ld_bytes, 0, (size_t)row_bytes);
-}
-
 int asp_run_parts(const asp_part *parts, int64_t n_parts, uintptr_t B, int64_t ldB, uintptr_t C, int64_t ldC, int64_t n_j,
                   int64_t n_threads, int64_t value_bytes, int64_t n_reads)
 {
@@ -32,8 +24,6 @@ int asp_run_parts(const asp_part *parts, int64_t n_parts, uintptr_t B, int64_t l
         panels = asp_choose_panels((const void *)B, n_inner, row_bytes, ldb_bytes, READ_WEIGHT * n_reads);
     char *panel = asp_take_panel(&panels, n_inner);
     int bad = 0;
-    for (int64_t p = 0; p < n_parts; p++)
-        zero_rows(&parts[p], (char *)C, ldC * value_bytes, row_bytes);
     for (int64_t at = 0; at < row_bytes; at += panels.width) {
         const int64_t width = least(panels.width, row_bytes - at), n_columns = width / value_bytes;
         uintptr_t from = B + (uintptr_t)at;

@@ -1,14 +1,10 @@
-/* A part of a sparse operand: its kernel, its packed entries, the kernel's chunk and maximum number of threads, and the
- * rows of C that are cleared before it, because it adds to them. */
+/* A part of a sparse operand: its kernel, its packed entries, and the kernel's chunk and maximum number of threads. */
 typedef struct {
     uintptr_t kernel;
     const asp_operand *A;
     int64_t chunk, most_threads;
-    const int32_t *zeroed;
-    int64_t n_zeroed;
 } asp_part;
-/* Compute C = A B for an A in several parts, which run one after the other, each on all threads. Parts that cover the
- * same rows add to what the first of them writes.
+/* Compute C = A B for an A in several parts of whole rows, which run one after the other, each on all threads.
  *
  * All parts together read rows of B n_reads times, which decides whether B is copied in panels of its columns; all
  * parts compute one panel before the next. Returns 1 if a kernel that checks its results found a value that is not

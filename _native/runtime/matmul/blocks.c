@@ -1,4 +1,4 @@
-/* Products with a sparse operand in dense blocks. Also panels of long rows, and sweeps of several parts over a wide B. */
+/* Products with a sparse operand in panels of columns, with rows side by side, and sweeps of several parts over a wide B. */
 #include "blocks.h"
 #include "common.h"
 #include <stdalign.h>
@@ -15,71 +15,26 @@
 #include "panels.h"
 #include "pool_api.h"
 
-enum { WINDOW = 128 };   /* rows between two tiles of columns, which read A again */
-/* Prefetch distances in blocks and in columns; larger ones gain nothing (Xeon). */
-enum { BLOCKS_AHEAD = 2, COLUMNS_AHEAD = 16 };
+enum { COLUMNS_AHEAD = 16 }; /* prefetch distance in columns; larger ones gain nothing (Xeon) */
 
 /* A product of one thread team. */
 typedef struct {
     asp_blocks_args args;
-    asp_blocks_kernel kernel;
-    int64_t groups; /* block rows of a window */
     int64_t panel;  /* columns of a panel, where A is stored in panels */
     int64_t width;  /* columns of B that one thread computes, where threads divide the columns of B */
     int dtype;
     _Atomic int bad;
 } product;
 
-/* Return the kernel for blocks of r x c cells, or NULL. */
-static asp_blocks_kernel kernel_of(int dtype, int64_t r, int64_t c)
+/* Return the kernel for block rows of r rows: 1, 4 or 8. */
+static asp_blocks_kernel kernel_of(int dtype, int64_t r)
 {
-    const int is_narrow = c == 1, of_1 = is_narrow ? 5 : -1, of_2 = is_narrow ? -1 : 0;
-    const int at = r == 1 ? of_1 : r == 2 ? of_2 : r == 4 ? 1 + 2 * is_narrow : r == 8 ? 2 + 2 * is_narrow : -1;
-    if (at < 0 || dtype < ASP_F32 || dtype > ASP_F64) return NULL;
     static const asp_blocks_kernel(*const tables[])[2] = ASP_ISA_TABLE(asp_blocks);
-    return tables[asp_isa()][at][dtype];
-}
-
-/* Pool task: compute the windows [begin, end). */
-static void windows_task(void *context, int64_t begin, int64_t end)
-{
-    product *job = context;
-    const asp_blocks_args *args = &job->args;
-    const int64_t n_groups = (args->n_rows + args->r - 1) / args->r;
-    int bad = 0;
-    for (int64_t w = begin; w < end; w++)
-        bad |= job->kernel(args, w * job->groups, asp_min(n_groups, (w + 1) * job->groups));
-    if (bad) atomic_store_explicit(&job->bad, 1, memory_order_relaxed);
+    return tables[asp_isa()][r / 4][dtype];
 }
 
 /* Return the estimated time on one thread, ns. */
 static double serial_ns(int64_t slots, int64_t n_vecs) { return (double)slots * (0.5 + 0.04 * (double)n_vecs); }
-
-/* Compute the product in windows of `window` rows; return whether a result is not finite. */
-static int multiply(product *job, int64_t window, int n_threads)
-{
-    const asp_blocks_args *args = &job->args;
-    const int64_t n_windows = (args->n_rows + window - 1) / window;
-    job->groups = window / args->r;
-    asp_parallel(windows_task, job, n_windows, 1, 1 + n_windows / (16 * n_threads), n_threads,
-                 serial_ns(args->n_blocks * args->r * args->c, args->n_vecs));
-    return atomic_load_explicit(&job->bad, memory_order_relaxed);
-}
-
-/* Implementation of the precompiled kernels; the caller has copied a wide B where that pays. */
-static int ready(int dtype, int64_t r, int64_t c, const asp_operand *A, uintptr_t B, int64_t ldb, uintptr_t C,
-                 int64_t ldc, int64_t n_vecs, int64_t n_threads)
-{
-    product job = {.kernel = kernel_of(dtype, r, c),
-                   .args = {.n_rows = A->size[0], .n_cols = A->size[1], .r = r, .c = c, .pos = A->pos[1], .crd = A->crd[1],
-                            .vals = A->vals, .n_blocks = A->n_positions[1], .ahead = BLOCKS_AHEAD}};
-    job.args.n_vecs = n_vecs;
-    job.args.ldb = ldb;
-    job.args.ldc = ldc;
-    job.args.B = (const void *)B;
-    job.args.C = (void *)C;
-    return multiply(&job, WINDOW, (int)n_threads);
-}
 
 enum { READS_BY_TILES = 4 }; /* reads per row of B from which copying it into a tile pays */
 
@@ -96,7 +51,7 @@ static asp_resident_kernel resident_kernel_of(int dtype)
 static int groups_of_panel(int dtype, const asp_blocks_args *args, int64_t begin, int64_t end)
 {
     const int64_t size = asp_element_bytes(dtype), width = args->n_vecs * size, row_bytes = args->ldb * size;
-    const asp_blocks_kernel kernel = kernel_of(dtype, args->r, 1);
+    const asp_blocks_kernel kernel = kernel_of(dtype, args->r);
     const int64_t reads = args->pos[end] - args->pos[begin];
     if (args->r > 1 || args->n_cols > RESIDENT_ROWS || reads < READS_BY_TILES * args->n_cols) return kernel(args, begin, end);
     alignas(64) char tile[RESIDENT_ROWS * RESIDENT_BYTES];
@@ -165,7 +120,7 @@ static void columns_task(void *context, int64_t begin, int64_t end)
 /* Return the operands of A stored in panels with block rows of r rows. */
 static asp_blocks_args panels_of(const asp_operand *A, int64_t r)
 {
-    return (asp_blocks_args){.n_rows = A->size[0], .n_cols = A->size[1], .r = r, .c = 1, .pos = A->pos[2],
+    return (asp_blocks_args){.n_rows = A->size[0], .n_cols = A->size[1], .r = r, .pos = A->pos[2],
                              .crd = A->crd[2], .places = A->crd[5], .vals = A->vals, .ahead = COLUMNS_AHEAD};
 }
 
@@ -190,7 +145,7 @@ static int multiply_panels(product *job, int64_t n_columns, int64_t n_threads)
 static int ready_panels(int dtype, int64_t r, int64_t panel, const asp_operand *A, uintptr_t B, int64_t ldb, uintptr_t C,
                         int64_t ldc, int64_t n_vecs, int64_t n_threads)
 {
-    product job = {.kernel = kernel_of(dtype, r, 1), .dtype = dtype, .panel = panel, .args = panels_of(A, r)};
+    product job = {.dtype = dtype, .panel = panel, .args = panels_of(A, r)};
     job.args.n_vecs = n_vecs;
     job.args.ldb = ldb;
     job.args.ldc = ldc;
@@ -288,7 +243,7 @@ static int one_by_one(const sweep *job, int64_t s, int n_threads)
     for (const asp_swept *part = job->parts; part < job->parts + job->n_parts; part++) {
         const int64_t n_rows = part->A->size[0], n_vecs = slice_columns(job, s);
         if (part->r) {
-            product panels = {.kernel = kernel_of(job->dtype, part->r, 1), .dtype = job->dtype, .panel = job->panel,
+            product panels = {.dtype = job->dtype, .panel = job->panel,
                               .args = panels_of_slice(job, part, s)};
             bad |= multiply_panels(&panels, part->A->n_positions[2], n_threads);
         } else {
@@ -320,39 +275,25 @@ int asp_run_sweep(int dtype, int64_t panel, const asp_swept *parts, int64_t n_pa
     return atomic_load_explicit(&job.bad, memory_order_relaxed);
 }
 
-/* Precompiled kernels with the signature that asp_run_kernel calls, named KIND_DTYPE_R_C, and the lookup of their
- * addresses. */
-#define ENTRY(kind, multiply, dtype, r, c)                                                                          \
-    static int kind##_##dtype##_##r##_##c(const asp_operand *A, uintptr_t B, int64_t ldb, uintptr_t C, int64_t ldc, \
-                                          int64_t n_vecs, int64_t n_threads, int64_t chunk)                         \
+/* Precompiled kernels with the signature that asp_run_kernel calls, for panels of 256 columns, named panels_DTYPE_R. */
+enum { PANEL = 256 };
+#define ENTRY(dtype, r)                                                                                             \
+    static int panels_##dtype##_##r(const asp_operand *A, uintptr_t B, int64_t ldb, uintptr_t C, int64_t ldc,       \
+                                    int64_t n_vecs, int64_t n_threads, int64_t chunk)                               \
     {                                                                                                               \
         (void)chunk;                                                                                                \
-        return multiply(dtype, r, c, A, B, ldb, C, ldc, n_vecs, n_threads);                                         \
+        return ready_panels(dtype, r, PANEL, A, B, ldb, C, ldc, n_vecs, n_threads);                                 \
     }
-#define ADDRESS(kind, rows, columns) \
-    if (r == rows && c == columns)   \
-        return (uintptr_t)(dtype == ASP_F32 ? kind##_ASP_F32_##rows##_##columns : kind##_ASP_F64_##rows##_##columns);
-
-#define SHAPES(X) X(2, 2) X(2, 4) X(2, 8) X(4, 2) X(4, 4) X(4, 8) X(8, 2) X(8, 4) X(8, 8)
-#define BLOCKS_ENTRY(r, c) ENTRY(blocks, ready, ASP_F32, r, c) ENTRY(blocks, ready, ASP_F64, r, c)
-#define BLOCKS_ADDRESS(r, c) ADDRESS(blocks, r, c)
-SHAPES(BLOCKS_ENTRY)
-
-uintptr_t asp_ready_blocks(int dtype, int64_t r, int64_t c)
-{
-    if (dtype != ASP_F32 && dtype != ASP_F64) return 0;
-    SHAPES(BLOCKS_ADDRESS)
-    return 0;
-}
-
-#define PANELS(X) X(1, 256) X(4, 256) X(8, 256)
-#define PANELS_ENTRY(r, c) ENTRY(panels, ready_panels, ASP_F32, r, c) ENTRY(panels, ready_panels, ASP_F64, r, c)
-#define PANELS_ADDRESS(r, c) ADDRESS(panels, r, c)
-PANELS(PANELS_ENTRY)
+#define ENTRIES(r) ENTRY(ASP_F32, r) ENTRY(ASP_F64, r)
+ENTRIES(1)
+ENTRIES(4)
+ENTRIES(8)
 
 uintptr_t asp_ready_row_panels(int dtype, int64_t r, int64_t c)
 {
-    if (dtype != ASP_F32 && dtype != ASP_F64) return 0;
-    PANELS(PANELS_ADDRESS)
-    return 0;
+    static const uintptr_t ready[][2] = {{(uintptr_t)panels_ASP_F32_1, (uintptr_t)panels_ASP_F64_1},
+                                         {(uintptr_t)panels_ASP_F32_4, (uintptr_t)panels_ASP_F64_4},
+                                         {(uintptr_t)panels_ASP_F32_8, (uintptr_t)panels_ASP_F64_8}};
+    const int is_known = (dtype == ASP_F32 || dtype == ASP_F64) && (r == 1 || r == 4 || r == 8) && c == PANEL;
+    return is_known ? ready[r / 4][dtype] : 0;
 }

@@ -1,8 +1,6 @@
-/* Return the address of a kernel with the signature that asp_run_kernel calls, or 0 if there is none: C = A B for a
- * BCSR operand with blocks of r x c cells (2, 4 or 8 by 2, 4 or 8) and 32-bit indices. dtype is 0 or 1. */
-uintptr_t asp_ready_blocks(int dtype, int64_t r, int64_t c);
-/* Variant for panels of c columns (256) with block rows of r rows (1, 4 or 8), the storage of long rows of a
- * composite's part. */
+/* Return the address of a kernel with the signature that asp_run_kernel calls, or 0 if there is none: C = A B for an
+ * operand in panels of c columns (256) with block rows of r rows (1, 4 or 8) and 32-bit indices, the storage of long
+ * rows. dtype is 0 or 1. */
 uintptr_t asp_ready_row_panels(int dtype, int64_t r, int64_t c);
 /* A part consisting of whole rows, computed in one sweep with others. It is stored in panels with block rows of r
  * rows, or, with r = 0, by rows sorted by their first column, of which [starts[p], starts[p + 1]) begin in panel p.

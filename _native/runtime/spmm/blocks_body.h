@@ -28,16 +28,14 @@ ASP_INLINE void BNAME(fetch)(const int nv, const R *b)
 #endif
 
 /* Compute `nv` vectors of columns from real j on. The first `lead` lanes of the first vector are not columns, and the
- * last vector holds `lanes` columns. is_narrow: blocks of one column, without a loop over columns of a block. *bad
- * becomes nonzero if a result is not finite. */
-ASP_TILE void BNAME(tile)(const int r, const int nv, const int is_masked, const int is_narrow,
-                          const asp_blocks_args *args, int64_t begin, int64_t end, int64_t j, int lead, int lanes, V *bad)
+ * last vector holds `lanes` columns. *bad becomes nonzero if a result is not finite. */
+ASP_TILE void BNAME(tile)(const int r, const int nv, const int is_masked, const asp_blocks_args *args, int64_t begin,
+                          int64_t end, int64_t j, int lead, int lanes, V *bad)
 {
     const int32_t *const pos = args->pos, *const crd = args->crd, *const places = args->places;
     const R *const vals = args->vals, *const B = (const R *)args->B + j;
     R *const C = (R *)args->C + j;
     const int64_t ldb = args->ldb, ldc = args->ldc, n_blocks = args->n_blocks;
-    const int64_t c = is_narrow ? 1 : args->c;
     const int64_t ahead = args->ahead;
     const int adds = args->adds;
     const VM front = FRONT(lead), back = v_mask(lanes);
@@ -46,19 +44,15 @@ ASP_TILE void BNAME(tile)(const int r, const int nv, const int is_masked, const 
         V sum[8 * BLOCK_MAX];
         ASP_UNROLL for (int s = 0; s < r * nv; s++) sum[s] = v_zero();
         for (int64_t b = pos[g]; b < pos[g + 1]; b++) {
-            const int64_t first = crd[b] * c, width = is_narrow ? 1 : asp_min(c, args->n_cols - first);
             const int64_t later = b + ahead;
-            const R *a = vals + b * r * c, *x = B + first * ldb;
-            const R *const next = B + crd[later < n_blocks ? later : b] * c * ldb;
-            for (int64_t k = 0; k < width; k++, a++, x += ldb) {
-                BNAME(fetch)(nv, next + k * ldb);
-                V row[BLOCK_MAX];
-                ASP_UNROLL for (int v = 0; v < nv; v++) row[v] = LOAD_EDGE(x, v);
-                ASP_UNROLL for (int i = 0; i < r; i++)
-                {
-                    const V value = v_set1(a[i * c]);
-                    ASP_UNROLL for (int v = 0; v < nv; v++) sum[i * nv + v] = v_fma(value, row[v], sum[i * nv + v]);
-                }
+            const R *const a = vals + b * r, *const x = B + crd[b] * ldb;
+            BNAME(fetch)(nv, B + crd[later < n_blocks ? later : b] * ldb);
+            V row[BLOCK_MAX];
+            ASP_UNROLL for (int v = 0; v < nv; v++) row[v] = LOAD_EDGE(x, v);
+            ASP_UNROLL for (int i = 0; i < r; i++)
+            {
+                const V value = v_set1(a[i]);
+                ASP_UNROLL for (int v = 0; v < nv; v++) sum[i * nv + v] = v_fma(value, row[v], sum[i * nv + v]);
             }
         }
         const int64_t n_own = asp_min(r, args->n_rows - g * r);
@@ -80,33 +74,29 @@ ASP_TILE void BNAME(tile)(const int r, const int nv, const int is_masked, const 
     }
 }
 
-#define TILE_OF(r, nv, is_masked, shape, is_narrow)                                                                    \
-    static ASP_NOINLINE void BNAME(shape##_##r##_##nv##_##is_masked)(const asp_blocks_args *args, int64_t begin,      \
-                                                                     int64_t end, int64_t j, int lead, int lanes,     \
-                                                                     V *bad)                                          \
+#define TILE_OF(r, nv, is_masked)                                                                                      \
+    static ASP_NOINLINE void BNAME(tile_##r##_##nv##_##is_masked)(const asp_blocks_args *args, int64_t begin,         \
+                                                                  int64_t end, int64_t j, int lead, int lanes, V *bad) \
     {                                                                                                                  \
-        BNAME(tile)(r, nv, is_masked, is_narrow, args, begin, end, j, lead, lanes, bad);                               \
+        BNAME(tile)(r, nv, is_masked, args, begin, end, j, lead, lanes, bad);                                          \
     }
 typedef void (*BNAME(a_tile))(const asp_blocks_args *, int64_t, int64_t, int64_t, int, int, V *);
 
 #ifdef V_SHIFTS
 /* Vectors begin at cache lines of B, because a vector that crosses a line needs two loads. Masks are free. */
-#define BOTH_OF(r, nv, shape, is_narrow) TILE_OF(r, nv, 1, shape, is_narrow)
-#define BOTH(r, nv, shape) {BNAME(shape##_##r##_##nv##_1), BNAME(shape##_##r##_##nv##_1)}
+#define BOTH_OF(r, nv) TILE_OF(r, nv, 1)
+#define BOTH(r, nv) {BNAME(tile_##r##_##nv##_1), BNAME(tile_##r##_##nv##_1)},
 #else
-#define BOTH_OF(r, nv, shape, is_narrow) TILE_OF(r, nv, 0, shape, is_narrow) TILE_OF(r, nv, 1, shape, is_narrow)
-#define BOTH(r, nv, shape) {BNAME(shape##_##r##_##nv##_0), BNAME(shape##_##r##_##nv##_1)}
+#define BOTH_OF(r, nv) TILE_OF(r, nv, 0) TILE_OF(r, nv, 1)
+#define BOTH(r, nv) {BNAME(tile_##r##_##nv##_0), BNAME(tile_##r##_##nv##_1)},
 #endif
-#define ITEM_1(nv) BOTH_OF(1, nv, narrow, 1)
-#define ITEM_2(nv) BOTH_OF(2, nv, block, 0)
-#define ITEM_4(nv) BOTH_OF(4, nv, block, 0) BOTH_OF(4, nv, narrow, 1)
-#define ITEM_8(nv) BOTH_OF(8, nv, block, 0) BOTH_OF(8, nv, narrow, 1)
+#define ITEM_1(nv) BOTH_OF(1, nv)
+#define ITEM_4(nv) BOTH_OF(4, nv)
+#define ITEM_8(nv) BOTH_OF(8, nv)
 BLOCK_CASES_1(ITEM_1)
-BLOCK_CASES_2(ITEM_2)
 BLOCK_CASES_4(ITEM_4)
 BLOCK_CASES_8(ITEM_8)
 #undef ITEM_1
-#undef ITEM_2
 #undef ITEM_4
 #undef ITEM_8
 
@@ -132,30 +122,21 @@ ASP_INLINE int BNAME(columns)(const BNAME(a_tile) tiles[][2], int64_t most, cons
     return is_bad;
 }
 
-#define ROWS_OF(r, CASES, ITEM, shape)                                                              \
-    static int BNAME(shape##s_##r)(const asp_blocks_args *args, int64_t begin, int64_t end)         \
-    {                                                                                               \
-        static const BNAME(a_tile) tiles[][2] = {CASES(ITEM)};                                      \
-        return BNAME(columns)(tiles, (int64_t)(sizeof tiles / sizeof *tiles), args, begin, end);    \
+#define ROWS_OF(r, CASES, ITEM)                                                                  \
+    static int BNAME(rows_##r)(const asp_blocks_args *args, int64_t begin, int64_t end)          \
+    {                                                                                            \
+        static const BNAME(a_tile) tiles[][2] = {CASES(ITEM)};                                   \
+        return BNAME(columns)(tiles, (int64_t)(sizeof tiles / sizeof *tiles), args, begin, end); \
     }
-#define BLOCK_2(nv) BOTH(2, nv, block),
-#define BLOCK_4(nv) BOTH(4, nv, block),
-#define BLOCK_8(nv) BOTH(8, nv, block),
-#define NARROW_1(nv) BOTH(1, nv, narrow),
-#define NARROW_4(nv) BOTH(4, nv, narrow),
-#define NARROW_8(nv) BOTH(8, nv, narrow),
-ROWS_OF(2, BLOCK_CASES_2, BLOCK_2, block)
-ROWS_OF(4, BLOCK_CASES_4, BLOCK_4, block)
-ROWS_OF(8, BLOCK_CASES_8, BLOCK_8, block)
-ROWS_OF(1, BLOCK_CASES_1, NARROW_1, narrow)
-ROWS_OF(4, BLOCK_CASES_4, NARROW_4, narrow)
-ROWS_OF(8, BLOCK_CASES_8, NARROW_8, narrow)
-#undef BLOCK_2
-#undef BLOCK_4
-#undef BLOCK_8
-#undef NARROW_1
-#undef NARROW_4
-#undef NARROW_8
+#define ITEM_1(nv) BOTH(1, nv)
+#define ITEM_4(nv) BOTH(4, nv)
+#define ITEM_8(nv) BOTH(8, nv)
+ROWS_OF(1, BLOCK_CASES_1, ITEM_1)
+ROWS_OF(4, BLOCK_CASES_4, ITEM_4)
+ROWS_OF(8, BLOCK_CASES_8, ITEM_8)
+#undef ITEM_1
+#undef ITEM_4
+#undef ITEM_8
 #undef ROWS_OF
 #undef BOTH
 #undef BOTH_OF

@@ -32,7 +32,6 @@ class Tuning:
 
     adapter: str = "autosparse.tuning.trials.matmul"  # module whose `ADAPTER` packs, times and compares
     runtime_loops: str = ""  # C function that gives the precompiled loops a search may choose
-    block_loops: str = ""  # C function for precompiled loops on operands in blocks
     panel_loops: str = ""  # C function for precompiled loops on panels of columns, rows side by side
     space: str = ""  # module whose ``members(problem, is_whole=)`` is its schedule space; "": that of matrix products
     model: str = ""  # function of `tuner.analytic.models` that makes its cost model

@@ -8,7 +8,6 @@ from autosparse.ops.tuned import Collected, Tuning
 
 TUNING: Final = Tuning(
     runtime_loops="asp_ready_kernel",
-    block_loops="asp_ready_blocks",
     panel_loops="asp_ready_row_panels",
     model="matrix_product",
     learned_names={1: "spmv", 2: "spmm8", 9: "spmm32", 91: "spmm256"},

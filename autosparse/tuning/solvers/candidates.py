@@ -12,6 +12,7 @@ from autosparse.core.composite import Schedule
 from autosparse.core.formats import DICTIONARY
 from autosparse.core.plan import Plan
 from autosparse.core.schedule import SuperSchedule
+from autosparse.core.solver import DEFAULT
 from autosparse.isa import ISAS
 from autosparse.operands.csr import expected_look_s
 from autosparse.tuner import Search
@@ -41,12 +42,13 @@ def search_for(
 
     It continues the search that left the plan `unfinished`.
     """
-    style = live_style(context.problem) if live else BLOCKING
-    offer, earlier = offer_of(context.problem, context.options), Earlier()
+    problem, default = context.problem, context(DEFAULT)
+    style = live_style(problem) if live else BLOCKING
+    offer, earlier = offer_of(problem, context.options), Earlier()
     if unfinished is not None:
         earlier = Earlier.of(unfinished)
         start = best.schedule if (best := earlier.best(style.rule)) is not None else start
-    dense, refused = dense_rows.offered(context.problem, context.options)
+    dense, refused = dense_rows.offered(problem, context.options)
     without_compiler = _shared_rows(context) if context.compiler_id() == "none" else []
     always: list[Schedule] = [*dense, *without_compiler, *_in_place(context, live=live)]
     if not live:
@@ -54,20 +56,20 @@ def search_for(
 
         always += of_the_runtime(context, effort=effort, known=start)
     return Search(
-        problem=context.problem,
+        problem=problem,
         effort=effort,
         make_trial=context,
-        model=lambda: statistics_model(context.problem, model_rates(context.problem, context.rates)),
+        default=default,
+        incumbent=default,
+        model=lambda: statistics_model(problem, model_rates(problem, context.rates)),
         supports=context.supports,
         cost_estimates=context.stats.cost_estimates,
         style=style,
         propose=proposer_of(context, live=live),
         is_built=context.is_built,
         can_make=_existing(context) if context.compiler_id() == "none" else lambda _: True,
-        untrusted_reason=lambda is_learned: training_domain_of(context, is_learned=is_learned).untrusted_reason(
-            context.problem
-        ),
-        is_foreign=lambda: training_domain_of(context, is_learned=True).is_foreign(context.problem),
+        untrusted_reason=lambda learned: training_domain_of(context, is_learned=learned).untrusted_reason(problem),
+        is_foreign=lambda: training_domain_of(context, is_learned=True).is_foreign(problem),
         first_price_s=context.packing_s() + context.compare_price_s(),
         start=start if isinstance(start, SuperSchedule) else None,
         earlier=earlier,

@@ -27,14 +27,11 @@ class Offer:
     refused: tuple[Candidate, ...] = ()
 
 
-def solvers_of(options: Options, *, load: bool = True) -> tuple[Solver, ...]:
-    """Return the solvers beside the built-in ones that may compete under `options`.
-
-    Entry points are loaded first, unless `load` is false.
-    """
+def solvers_of(options: Options) -> tuple[Solver, ...]:
+    """Return the solvers beside the built-in ones that may compete under `options`; entry points are loaded first."""
     if options.deterministic:
         return ()
-    return (*registered_solvers(load=load), *(vendors() if options.vendor else ()))
+    return (*registered_solvers(), *(vendors() if options.vendor else ()))
 
 
 def vendors() -> tuple[Solver, ...]:

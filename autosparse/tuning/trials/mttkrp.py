@@ -9,7 +9,6 @@ import numpy as np
 
 from autosparse import _native
 from autosparse._native import runtime_api
-from autosparse.core.formats import Format
 from autosparse.core.problem import Problem
 from autosparse.dispatch.calls import TensorCall
 from autosparse.dispatch.protocols import Call
@@ -18,18 +17,12 @@ from autosparse.tuning.trials.operand_adapter import (
     MAX_ENTRY,
     AnyArray,
     OperandAdapter,
-    Storage,
     Trustworthy,
     dense,
+    one_format,
     placed,
     result,
 )
-
-
-def _one(fmt: Storage) -> Format:
-    """Return `fmt` itself, checked to be a Format and no composite, since MTTKRP has no composites."""
-    assert isinstance(fmt, Format)
-    return fmt
 
 
 def _call(operand: AnyOperand, factors: Sequence[AnyArray], M: AnyArray) -> TensorCall:
@@ -63,9 +56,11 @@ def _trustworthy(problem: Problem, operand: AnyOperand, n_columns: int, n_thread
 
 
 ADAPTER: Final = OperandAdapter(
-    packed_bytes=lambda one, fmt: _native.tensor_bytes(one.tensor, _one(fmt), np.dtype(one.dtype).itemsize, one.mode),
-    reason_unfit=lambda one, fmt: _native.reason_unfit_tensor(one.tensor, _one(fmt), one.mode),
-    pack=lambda one, operand, fmt: _native.pack_tensor(one.tensor, operand.data, _one(fmt), one.mode),
+    packed_bytes=lambda one, fmt: _native.tensor_bytes(
+        one.tensor, one_format(fmt), np.dtype(one.dtype).itemsize, one.mode
+    ),
+    reason_unfit=lambda one, fmt: _native.reason_unfit_tensor(one.tensor, one_format(fmt), one.mode),
+    pack=lambda one, operand, fmt: _native.pack_tensor(one.tensor, operand.data, one_format(fmt), one.mode),
     pack_live=None,
     keeps_values=True,
     synthetic=_synthetic,

@@ -95,6 +95,14 @@ class OperandAdapter:
         return f"{problem.name}.T" if problem.transposed else problem.name
 
 
+def one_format(fmt: Storage) -> Format:
+    """Return `fmt` itself, which is no composite: the operation has none."""
+    from autosparse.core.formats import Format
+
+    assert isinstance(fmt, Format)
+    return fmt
+
+
 def sized(kind: str, n_entries: int) -> str:
     """Return the name under which a step over `n_entries` is priced: `kind`, or "`kind` large" beyond cache sizes."""
     return f"{kind} large" if n_entries >= LARGE_ENTRIES else kind

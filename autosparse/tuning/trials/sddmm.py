@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from autosparse import _native
 from autosparse._native import runtime_api
-from autosparse.core.composite import Composite
 from autosparse.core.dtypes import Real
 from autosparse.core.problem import Problem
 from autosparse.dispatch.calls import SampledCall
@@ -20,25 +19,13 @@ from autosparse.tuning.trials.operand_adapter import (
     MAX_ENTRY,
     AnyArray,
     OperandAdapter,
-    Storage,
     Trustworthy,
     dense,
+    one_format,
     placed,
     result,
     rows_of,
 )
-
-
-def _packed_bytes(problem: Problem, fmt: Storage) -> int:
-    if isinstance(fmt, Composite):
-        return matmul.packed_bytes(problem, fmt)
-    return _native.structure_bytes(problem.matrix, fmt)
-
-
-def _pack(problem: Problem, operand: AnyOperand, fmt: Storage) -> Any:  # Any: a packed operand of its own kind
-    if isinstance(fmt, Composite):
-        return matmul.pack(problem, operand, fmt)
-    return _native.pack_structure(problem.matrix, fmt)
 
 
 def _call(operand: AnyOperand, X: AnyArray, Y: AnyArray, S: AnyArray) -> SampledCall:
@@ -65,9 +52,9 @@ def _trustworthy(problem: Problem, operand: AnyOperand, n_columns: int, n_thread
 
 
 ADAPTER: Final = OperandAdapter(
-    packed_bytes=_packed_bytes,
+    packed_bytes=lambda problem, fmt: _native.structure_bytes(problem.matrix, one_format(fmt)),
     reason_unfit=matmul.reason_unfit,
-    pack=_pack,
+    pack=lambda problem, operand, fmt: _native.pack_structure(problem.matrix, one_format(fmt)),
     pack_live=lambda pattern, operand, fmt: _native.pack_structure(pattern, fmt),
     keeps_values=False,
     synthetic=_synthetic,

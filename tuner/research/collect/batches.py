@@ -19,6 +19,7 @@ from autosparse.tuner.search.race import MIN_SAMPLE_S, Race, RaceRule, timed_s
 from autosparse.tuner.search.trial import Trial
 from numpy.typing import NDArray
 
+from autosparse.core.numbers import median
 from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
 
@@ -183,7 +184,7 @@ class Batches:
                     MEASURED if len(samples) == race.n_rounds >= self.rule.max_rounds else CENSORED,
                     len(self.batches),
                     ratio=race.ratio(at),
-                    seconds=race.typical_s(at) or float("nan"),
+                    seconds=median(samples),
                     fastest_s=min(samples),
                     pack_s=trial.pack_s,
                     packed_bytes=trial.packed_bytes,
@@ -192,7 +193,7 @@ class Batches:
             )
         self.batches.append(
             {
-                "default_s": race.typical_s(0) or float("nan"),
+                "default_s": median(race.samples_s[0]),
                 "default_fastest_s": min(race.samples_s[0]),
                 "others_load": load,
             }
