@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any, ClassVar, Final
 
@@ -152,10 +153,9 @@ class Recurrence:
         self.maxiter = maxiter
         self.narrow()
         self.prepare()
-        for iteration in range(maxiter):
-            if not self.running.any():
-                break
-            self.iterate(iteration)
+        iteration, maxiter = 0, operator.index(maxiter)
+        while iteration < maxiter and self.running.any():
+            iteration += self.advance(iteration)
         self.leave(self.running, maxiter)
 
     def prepare(self) -> None:
@@ -165,8 +165,13 @@ class Recurrence:
         """
         raise NotImplementedError
 
+    def advance(self, iteration: int) -> int:
+        """Compute one iteration of each running column, or several; return their number (any, if all columns end)."""
+        self.iterate(iteration)
+        return 1
+
     def iterate(self, iteration: int) -> None:
-        """Compute one iteration of each running column."""
+        """Compute one iteration of each running column; called by `advance`."""
         raise NotImplementedError
 
     def results(self) -> tuple[Block, NDArray[NativeIndex]]:
