@@ -96,7 +96,7 @@ def copied(matvec: Callable[[Vector], Vector]) -> Product:
 
 
 def _dense_product(matrix: Vector, x: Vector, out: Vector) -> None:
-    np.matmul(matrix, x, out=out)
+    np.dot(matrix, x, out=out)  # whose RuntimeWarnings are those of SciPy's operators
 
 
 def _product_of_ours(A: Any, dtype: np.dtype[Any]) -> Product:  # Any: a matrix of ours, whose SciPy base has no types
