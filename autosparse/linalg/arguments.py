@@ -226,19 +226,19 @@ Method = Callable[[System, Solve, float, int, Callback | None], tuple[Vector, in
 
 def solved(
     name: str, method: Method, A: Any, b: Any, x0: Any, *,
-    rtol: float, atol: float, maxiter: int | None, M: Any, callback: Callback | None, others: dict[str, Any],
-    progress: bool = False, factors: dict[str, Any] | None = None,
+    rtol: float, atol: float, maxiter: int | None, factors: dict[str, Any], callback: Callback | None,
+    others: dict[str, Any], progress: bool = False,
 ) -> tuple[Vector, int]:  # fmt: skip  # Any: whatever SciPy's solvers take
     """Solve A x = b by `method`, or by SciPy's function `name` if `is_ours` or `is_finite` is false.
 
-    `factors`: the preconditioners of SciPy's function, if it has no argument `M`.
+    `factors`: the preconditioners by the names of their arguments, of which `method` is given M.
     If b is 0, b itself and 0 are returned, as in SciPy. Exceptions are those of `make_system` and `tolerance`.
     """
-    system = make_system(A, M, x0, b) if is_ours(others, x0) else None
+    system = make_system(A, factors.get("M"), x0, b) if is_ours(others, x0) else None
     b_norm = 0.0 if system is None else norm(system.b)
     if system is None or not is_finite(system, b_norm):
         how = {"rtol": rtol, "atol": atol, "maxiter": maxiter, "callback": callback}
-        found: tuple[Vector, int] = scipys(name)(A, b, x0, **how, **(factors or {"M": M}), **others)
+        found: tuple[Vector, int] = scipys(name)(A, b, x0, **how, **factors, **others)
         return found
     limit = tolerance(name, b_norm, atol=atol, rtol=rtol)
     if b_norm == 0:

@@ -71,7 +71,7 @@ def qmr(
         return scipys("qmr")(A, b, x0, M1=M1, M2=M2, **how, **others)  # type: ignore[no-any-return]
     method = functools.partial(_qmr, factors=factors)
     given = {"M1": M1, "M2": M2}
-    return solved("qmr", method, A, b, x0, M=None, others={}, progress=progress, factors=given, **how)
+    return solved("qmr", method, A, b, x0, factors=given, others={}, progress=progress, **how)
 
 
 Factors = tuple[LinearOperator, LinearOperator]

@@ -45,7 +45,8 @@ class ColumnsCG(Recurrence):
         self.direct = ColumnSweep([add, Combine(self.p, (self.p, z))])
         self.curvature = self.product_and(Dot(self.p, self.q))
         self.update = ColumnSweep([Combine(self.r, (self.r, self.q)), *scale, *dots])
-        self._is_native = self.apply is None and self.dtype.kind == "f" and python_objects.advance_columns_cg is not None
+        is_there = python_objects.advance_columns_cg is not None
+        self._is_native = is_there and self.apply is None and self.dtype.kind == "f"
 
     def _note(self, dots: list[Numbers]) -> None:
         """Store r.r and r.z from the dot products of a sweep."""
