@@ -14,6 +14,10 @@ _BETWEEN: Final = 0
 """Code of native iterations that end between two iterations, not before a product."""
 
 
+NARROW_FOR: Final = 8
+"""Expected number of further iterations for which blocks are narrowed: the copies cost as much as a few iterations."""
+
+
 class ColumnsCG(Recurrence):
     """Recurrence of `scipy.sparse.linalg.cg` for each column.
 
@@ -32,6 +36,7 @@ class ColumnsCG(Recurrence):
     rz: Numbers
     before: Numbers
     steps: Numbers
+    _n_done = 0
 
     def prepare(self) -> None:
         """Create the sweeps of an iteration over the present vectors; see `Recurrence.prepare`."""
@@ -61,15 +66,28 @@ class ColumnsCG(Recurrence):
             self.add(1.0, self.steps)
             self.steps = np.zeros_like(self.steps)
 
+    def lasts(self) -> bool:
+        """Return whether a running column is expected to run for `NARROW_FOR` iterations, at its rate so far."""
+        if not self._n_done:
+            return True
+        sizes = roots(self.rr, self.dtype)
+        with np.errstate(all="ignore"):
+            fall = np.log(self.norms / sizes) / self._n_done
+            is_near = (fall > 0) & (np.log(sizes / self.limits) < NARROW_FOR * fall)
+        return bool((self.running & ~is_near).any())
+
     def advance(self, iteration: int) -> int:
         """Compute one iteration of each running column, or several in the extension module; see `Recurrence`."""
         if not iteration:
             self._note(self.first())
         sizes = roots(self.rr, self.dtype)
         self.solve.step(float(sizes.max()))
-        self.leave(sizes < self.limits, 0)
+        self.leave(sizes < self.limits, 0, narrow=False)
         if not self.running.any():
             return 0
+        self._n_done = iteration
+        if not self.running.all() and self.narrow():
+            self.prepare()
         n, is_turned = self._advance_natively(self.maxiter - iteration) if iteration else (0, False)
         if n and not is_turned:
             return n

@@ -193,7 +193,7 @@ class Recurrence:
     def narrow(self) -> bool:
         """Remove ended columns from the blocks if they are many; return whether that replaced the blocks."""
         n_running = int(self.running.sum())
-        if not 0 < n_running <= NARROW_AT * self.running.size:
+        if not 0 < n_running <= NARROW_AT * self.running.size or not self.lasts():
             return False
         self.flush()
         self._keep(~self.running)
@@ -202,6 +202,10 @@ class Recurrence:
             setattr(self, name, np.take(getattr(self, name), kept, axis=1))
         for name in ("columns", "running", "norms", "limits", *self.numbers):
             setattr(self, name, getattr(self, name)[kept])
+        return True
+
+    def lasts(self) -> bool:
+        """Return whether the running columns may need so many iterations that narrowing the blocks pays."""
         return True
 
     def flush(self) -> None:
