@@ -63,6 +63,18 @@ def advance_cg(
     product, 2: p.q is 0), r.r, r.z, the last r.z, the pending step, and the least norm.
     """
 
+def advance_columns_cg(
+    product: tuple[Any, ...], sweeps: tuple[int, ...], numbers: NDArray[Any], n_most: int, /
+) -> tuple[int, int, float]:
+    """Run at most `n_most` iterations of conjugate gradients for each column of a real system.
+
+    `product` is that of `advance_cg`. `sweeps` holds the addresses of the asp_sweep structures that turn p, compute
+    p.q, and change r. `numbers` is an array (6, k) of doubles, which are changed: r.r, r.z, the last r.z, the pending
+    step of x, the norm that ends the column, and whether it runs. Returns the number of whole iterations, where the
+    last one ended (0: between iterations, 1: before the product), and the least of their largest norms. Iterations end
+    when a running column does.
+    """
+
 def advance_bicgstab(
     products: tuple[tuple[Any, ...], tuple[Any, ...]], sweeps: tuple[Callable[..., Any], ...],
     numbers: tuple[float, ...], n_most: int, /,

@@ -42,6 +42,8 @@ compile_sweep: Final = _function("compile_sweep")
 """Function that compiles a sweep (`linalg.sweeps`); None: unavailable."""
 advance_cg: Final = _function("advance_cg")
 """Function that runs iterations of conjugate gradients; None: unavailable."""
+advance_columns_cg: Final = _function("advance_columns_cg")
+"""Function that runs iterations of conjugate gradients for several columns; None: unavailable."""
 advance_bicgstab: Final = _function("advance_bicgstab")
 """Function that runs iterations of BiCGSTAB; None: unavailable."""
 advance_minres: Final = _function("advance_minres")

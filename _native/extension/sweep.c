@@ -50,7 +50,7 @@ asp_sweep *asp_sweep_of(PyObject *builtin)
 
 int asp_sweep_execute(const asp_sweep *sweep)
 {
-    if (sweep->n <= SWEEP_SHORT) return runtime.asp_sweep_run(sweep);
+    if (sweep->n * (sweep->n_columns > 1 ? sweep->n_columns : 1) <= SWEEP_SHORT) return runtime.asp_sweep_run(sweep);
     int status;
     Py_BEGIN_ALLOW_THREADS;
     status = runtime.asp_sweep_run(sweep);

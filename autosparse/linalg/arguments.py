@@ -75,6 +75,16 @@ def _common_code(one: str, other: str) -> str:
     return str(np.result_type(np.dtype(one), np.dtype(other)).char)
 
 
+def is_finite(system: System, b_norm: float) -> bool:
+    """Return whether the sweeps compute what SciPy's solvers would: else SciPy itself runs.
+
+    Sweeps give no RuntimeWarnings for infinities and NaNs in b. They do not cast a complex preconditioner to real, and
+    do not iterate on an x of another dtype, as SciPy does after ``x0="Mb"`` with such an M.
+    """
+    is_cast = system.M is not None and system.dtype.kind != "c" and np.dtype(system.M.dtype).kind == "c"
+    return not is_cast and system.x.dtype == system.dtype and math.isfinite(b_norm)
+
+
 def make_system(A: Any, M: Any, x0: Any, b: Any) -> System:  # Any: whatever SciPy's solvers take
     """Check the arguments of a solver and convert them to one dtype, as SciPy's `make_system` does.
 
@@ -121,7 +131,7 @@ def _initial_guess(x0: Any, b: Vector, M: Any, shape: tuple[int, int]) -> Vector
         return np.zeros(b.size, b.dtype)
     if isinstance(x0, str):  # "Mb"
         x = b.copy() if M is None else aslinearoperator(M).matvec(b.copy())
-        return np.ascontiguousarray(x, dtype=b.dtype)
+        return np.ascontiguousarray(x)
     x = np.array(x0, dtype=b.dtype)
     if x.shape not in ((shape[0], 1), (shape[0],)):
         raise ValueError(f"shapes of A {shape} and x0 {x.shape} are incompatible")
@@ -215,19 +225,20 @@ Method = Callable[[System, Solve, float, int, Callback | None], tuple[Vector, in
 
 def solved(
     name: str, method: Method, A: Any, b: Any, x0: Any, *,
-    rtol: float, atol: float, maxiter: int | None, M: Any, callback: Callback | None, others: dict[str, Any],
-    progress: bool = False,
+    rtol: float, atol: float, maxiter: int | None, factors: dict[str, Any], callback: Callback | None,
+    others: dict[str, Any], progress: bool = False,
 ) -> tuple[Vector, int]:  # fmt: skip  # Any: whatever SciPy's solvers take
-    """Solve A x = b by `method`, or by SciPy's function `name` if `is_ours` is false.
+    """Solve A x = b by `method`, or by SciPy's function `name` if `is_ours` or `is_finite` is false.
 
+    `factors`: the preconditioners by the names of their arguments, of which `method` is given M.
     If b is 0, b itself and 0 are returned, as in SciPy. Exceptions are those of `make_system` and `tolerance`.
     """
-    if not is_ours(others, x0):
-        how = {"rtol": rtol, "atol": atol, "maxiter": maxiter, "M": M, "callback": callback}
-        found: tuple[Vector, int] = scipys(name)(A, b, x0, **how, **others)
+    system = make_system(A, factors.get("M"), x0, b) if is_ours(others, x0) else None
+    b_norm = 0.0 if system is None else norm(system.b)
+    if system is None or not is_finite(system, b_norm):
+        how = {"rtol": rtol, "atol": atol, "maxiter": maxiter, "callback": callback}
+        found: tuple[Vector, int] = scipys(name)(A, b, x0, **how, **factors, **others)
         return found
-    system = make_system(A, M, x0, b)
-    b_norm = norm(system.b)
     limit = tolerance(name, b_norm, atol=atol, rtol=rtol)
     if b_norm == 0:
         return system.b, 0

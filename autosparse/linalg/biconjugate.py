@@ -73,7 +73,7 @@ def bicgstab(
     (0, array([1., 1.]))
     """
     return solved(
-        "bicgstab", _bicgstab, A, b, x0, rtol=rtol, atol=atol, maxiter=maxiter, M=M, callback=callback,
+        "bicgstab", _bicgstab, A, b, x0, rtol=rtol, atol=atol, maxiter=maxiter, factors={"M": M}, callback=callback,
         progress=progress, others=others,
     )  # fmt: skip
 

@@ -73,7 +73,7 @@ def cg(
     (0, array([1., 1.]))
     """
     return solved(
-        "cg", _cg, A, b, x0, rtol=rtol, atol=atol, maxiter=maxiter, M=M, callback=callback,
+        "cg", _cg, A, b, x0, rtol=rtol, atol=atol, maxiter=maxiter, factors={"M": M}, callback=callback,
         progress=progress, others=others,
     )  # fmt: skip
 
@@ -239,7 +239,7 @@ def cgs(
     (0, array([1., 1.]))
     """
     return solved(
-        "cgs", _cgs, A, b, x0, rtol=rtol, atol=atol, maxiter=maxiter, M=M, callback=callback,
+        "cgs", _cgs, A, b, x0, rtol=rtol, atol=atol, maxiter=maxiter, factors={"M": M}, callback=callback,
         progress=progress, others=others,
     )  # fmt: skip
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 import warnings
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
@@ -18,6 +19,7 @@ from autosparse.linalg.arguments import (
     System,
     Vector,
     divided,
+    is_finite,
     is_ours,
     make_system,
     norm,
@@ -92,8 +94,8 @@ def gmres(
     The recurrence is that of `scipy.sparse.linalg.gmres` (Saad and Schultz, 1986), with the modified Gram-Schmidt
     process in blocked form (see `Basis`).
     """
+    how = {"rtol": rtol, "atol": atol, "restart": restart, "maxiter": maxiter, "M": M}
     if not is_ours(others, x0) or min(1 if restart is None else restart, 1 if maxiter is None else maxiter) < 1:
-        how = {"rtol": rtol, "atol": atol, "restart": restart, "maxiter": maxiter, "M": M}
         return scipys("gmres")(A, b, x0, callback=callback, callback_type=callback_type, **how, **others)  # type: ignore[no-any-return]
     if callback is not None and callback_type is None:
         warnings.warn(_CHANGING, category=DeprecationWarning, stacklevel=4)  # the level that SciPy warns at
@@ -102,10 +104,13 @@ def gmres(
         raise ValueError(f"Unknown callback_type: {kind!r}")
     system = make_system(A, M, x0, b)
     b_norm = norm(system.b)
+    if not is_finite(system, b_norm):
+        return scipys("gmres")(A, b, x0, callback=callback, callback_type=kind, **how)  # type: ignore[no-any-return]
     limit = tolerance("gmres", b_norm, atol=atol, rtol=rtol)
     if b_norm == 0:
         return system.b, 0
     maxiter = system.n * 10 if maxiter is None else maxiter
+    operator.index(maxiter)  # TypeError for floats, as in SciPy
     bounds = _Bounds(limit, b_norm, maxiter, min(RESTART if restart is None else restart, system.n))
     listener = _Listener(callback, kind, system.dtype)
     most = maxiter if listener.counts_iterations() else maxiter * bounds.restart

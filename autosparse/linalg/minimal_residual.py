@@ -15,6 +15,7 @@ from autosparse.linalg.arguments import (
     System,
     Vector,
     divided,
+    is_finite,
     is_ours,
     make_system,
     norm,
@@ -78,7 +79,9 @@ def minres(
     (0, array([1., 2.]))
     """
     system = make_system(A, M, x0, b) if is_ours(others, x0) and not show else None
-    if system is None or system.dtype.kind == "c" or not isinstance(shift, (int, float, np.floating, np.integer)):
+    b_norm = 0.0 if system is None else norm(system.b)
+    is_given_real = isinstance(shift, (int, float, np.floating, np.integer))
+    if system is None or system.dtype.kind == "c" or not is_given_real or not is_finite(system, b_norm):
         how = {"rtol": rtol, "shift": shift, "maxiter": maxiter, "M": M, "callback": callback, "show": show}
         found: tuple[Vector, int] = scipys("minres")(A, b, x0, **how, check=check, **others)
         return found
@@ -90,7 +93,7 @@ def minres(
             raise ValueError("indefinite preconditioner")
         if squared == 0:
             return system.x, 0
-        if norm(system.b) == 0:
+        if b_norm == 0:
             return system.b, 0
         if check:
             lanczos.check()

@@ -96,7 +96,7 @@ def copied(matvec: Callable[[Vector], Vector]) -> Product:
 
 
 def _dense_product(matrix: Vector, x: Vector, out: Vector) -> None:
-    np.matmul(matrix, x, out=out)
+    np.dot(matrix, x, out=out)  # whose RuntimeWarnings are those of SciPy's operators
 
 
 def _product_of_ours(A: Any, dtype: np.dtype[Any]) -> Product:  # Any: a matrix of ours, whose SciPy base has no types
@@ -204,6 +204,15 @@ class ColumnProductSweep:
 
     def __init__(self, product: Product, matrix: AutoSparseMatrix | None, steps: Sequence[Step]) -> None:
         self._product, self._matrix, self._sweep = product, matrix, ColumnSweep(steps)
+
+    @property
+    def address(self) -> int:
+        """Address of the asp_sweep structure of the sweep."""
+        return self._sweep.address
+
+    def fast_call(self, X: Vector, out: Vector) -> tuple[Any, ...] | None:
+        """Return the function that may compute out = A X without Python, and its arguments; None if there is none."""
+        return None if self._matrix is None else _fast_call_of(self._matrix, X, out)
 
     def __call__(self, X: Vector, out: Vector, *coefficients: complex | Vector) -> list[Vector]:
         """Write A X to out, and execute the steps with these coefficients; return the dot products."""

@@ -70,7 +70,8 @@ def qmr(
     if not is_known or not is_ours(others, x0):
         return scipys("qmr")(A, b, x0, M1=M1, M2=M2, **how, **others)  # type: ignore[no-any-return]
     method = functools.partial(_qmr, factors=factors)
-    return solved("qmr", method, A, b, x0, M=None, others={}, progress=progress, **how)
+    given = {"M1": M1, "M2": M2}
+    return solved("qmr", method, A, b, x0, factors=given, others={}, progress=progress, **how)
 
 
 Factors = tuple[LinearOperator, LinearOperator]

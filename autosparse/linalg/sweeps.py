@@ -223,7 +223,10 @@ class ColumnSweep:
     A call takes a number or an array of k numbers for each term, and returns a list of arrays of k dot products.
     """
 
-    __slots__ = ("_address", "_coefficients", "_dots", "_left", "_record", "_room", "_vectors")
+    __slots__ = ("_coefficients", "_dots", "_left", "_record", "_room", "_vectors", "address")
+
+    address: int
+    """Address of the asp_sweep structure."""
 
     def __init__(self, steps: Sequence[Step]) -> None:
         program = _Program(steps)
@@ -237,7 +240,7 @@ class ColumnSweep:
         n_chunks = runtime_api.lib.asp_sweep_chunks(self._record.dtype, self._record.n, n_columns)
         self._left = np.empty(n_chunks, NarrowIndex)
         self._record.left = runtime_api.address_of(self._left)
-        self._address = int(runtime_api.ffi.cast("uintptr_t", self._record))
+        self.address = int(runtime_api.ffi.cast("uintptr_t", self._record))
         n = program.n_coefficients * n_columns
         self._coefficients = self._room[:n].reshape(-1, n_columns)
         dots = self._room[n : n + program.n_dots * n_columns].reshape(-1, n_columns)
@@ -268,6 +271,6 @@ class ColumnSweep:
         `product`: method `run` of a FastCall and its arguments (`operators`).
         """
         self._put(coefficients)
-        if _sweep_product is None or not _sweep_product(self._address, *product):
+        if _sweep_product is None or not _sweep_product(self.address, *product):
             return None
         return list(self._dots.copy())

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import autosparse as asp
 from autosparse.linalg import columns
+from autosparse.linalg.columns.conjugate_gradients import ColumnsCG
 from tests.linalg.test_krylov import grid, hermitian
 from tests.native.hooks import on_several_threads
 
@@ -207,3 +208,23 @@ def test_errors_say_what_disagrees() -> None:
         asp.linalg.bicgstab(S, B[:-1], columns=True)
     with pytest.raises(ValueError, match="atol"):
         asp.linalg.cg(S, B, columns=True, atol=-1)
+
+
+@needs_runtime
+def test_blocks_are_narrowed_for_columns_that_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Check that a column far from its end leaves the block of ended ones, and that one near its end does not."""
+    narrowed: list[bool] = []
+    narrow = ColumnsCG.narrow
+    monkeypatch.setattr(ColumnsCG, "narrow", lambda run: narrowed.append(narrow(run)) or narrowed[-1])
+    S, n = grid(20), 400
+    vectors = np.linalg.eigh(S.toarray())[1]
+    noise = np.random.default_rng(0).standard_normal(n)
+    few = vectors[:, ::100] @ np.ones(4)  # ends after four iterations
+    near = few + 1e-7 * vectors[:, 50]  # ends an iteration later
+    for other, is_narrowed in ((noise, True), (near, False)):
+        narrowed.clear()
+        B = np.stack([few, other], axis=1)
+        X, info = columns.solve("cg", asp.csr(S), B, None, rtol=1e-8)
+        assert info.tolist() == [0, 0]
+        np.testing.assert_allclose(S @ X, B, atol=1e-6 * np.abs(B).max())
+        assert any(narrowed) == is_narrowed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 from typing import Any
 
@@ -13,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import autosparse as asp
+from autosparse.linalg.operators import product_of
 
 SOLVERS = {
     "cg": "definite", "minres": "symmetric", "gmres": "general", "bicgstab": "general", "cgs": "general",
@@ -119,5 +121,66 @@ def test_breakdowns_of_cg_emit_the_warnings_of_scipy(code: str, A: Any) -> None:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             library.cg(S, np.array([1.0, 2.0, 0.0]), maxiter=3)
+        found.append({(one.category, str(one.message)) for one in caught})
+    assert found[0] == found[1]
+
+
+DEFINITE = np.array([[4.0, 1.0, 0.0], [1.0, 3.0, 1.0], [0.0, 1.0, 5.0]])
+FACTORS = np.array([0.5, 1.0, 2.0])
+UNUSUAL: dict[str, tuple[tuple[str, ...], Any, Any, dict[str, Any]]] = {
+    "infinite right side": (("cg", "cgs", "bicgstab", "minres", "gmres", "qmr"), DEFINITE, [np.inf, 1, 2], {}),
+    "not a number": (("cg", "cgs", "bicgstab", "minres", "gmres", "qmr"), DEFINITE, [1, np.nan, 2], {}),
+    "infinite right side and no matrix": (("cg", "cgs", "bicgstab"), np.zeros((3, 3)), [np.inf, 1, 2], {}),
+    "complex preconditioner": (
+        ("cg", "cgs", "bicgstab", "minres", "gmres"), DEFINITE, [1, 2, 3], {"M": np.diag(FACTORS * (1 + 1j))},
+    ),
+    "complex preconditioner and guess": (
+        ("cg", "cgs", "bicgstab", "gmres"), DEFINITE, [1, 2, 3], {"M": np.diag(FACTORS * (1 + 1j)), "x0": "Mb"},
+    ),
+    "guess of a wider type": (
+        ("cg", "cgs", "bicgstab", "gmres"), DEFINITE.astype("f"), np.ones(3, "f"),
+        {"M": np.diag(FACTORS), "x0": "Mb", "maxiter": 1},
+    ),
+    "no whole number of cycles": (("gmres",), DEFINITE, [1e-3, 0, 0], {"atol": 1.0, "maxiter": 2.0}),
+    "guess in a list": (("lsqr", "lsmr"), DEFINITE, [1.0, 2, 3], {"x0": [1.0, 1.0, 1.0]}),
+    "guess of whole numbers": (("lsqr", "lsmr"), DEFINITE, [1.0, 2, 3], {"x0": np.array([1, 1, 1])}),
+    "narrow guess, small numbers": (
+        ("lsqr", "lsmr"), DEFINITE.astype("b"), np.array([1, 2, 3], "b"), {"x0": np.ones(3, "f")},
+    ),
+}  # fmt: skip
+"""Name -> solvers, A, b, and further arguments."""
+
+
+def outcome(function: Any, A: Any, b: Any, how: dict[str, Any]) -> tuple[Any, ...]:
+    """Return x, and the other results, the error and the warnings of a solver in a form that can be compared."""
+    x, told, error = None, None, ""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            x, info, *_ = function(A, b, **how)
+            told = x.dtype, x.shape, info
+        except (TypeError, ValueError) as found:
+            error = f"{type(found).__name__}: {found}"
+    return x, told, error, {(one.category, str(one.message)) for one in caught}
+
+
+@pytest.mark.parametrize("case", UNUSUAL)
+def test_unusual_arguments_have_the_outcome_of_scipy(case: str) -> None:
+    solvers, A, b, how = UNUSUAL[case]
+    for solver in solvers:
+        x, *wanted = outcome(getattr(scipy.sparse.linalg, solver), sps.csr_array(A), np.asarray(b), how)
+        y, *found = outcome(getattr(asp.linalg, solver), asp.csr(A), np.asarray(b), how)
+        assert found == wanted, solver
+        if x is not None:
+            np.testing.assert_allclose(y, x, rtol=1e-4, atol=1e-6)
+
+
+def test_products_with_dense_matrices_emit_the_warnings_of_scipy() -> None:
+    A, x, out = np.array([[np.inf, 1.0], [1.0, 1.0]]), np.array([0.0, 1.0]), np.empty(2)
+    found = []
+    for product in (scipy.sparse.linalg.aslinearoperator(A).matvec, functools.partial(product_of(A, A.dtype), out=out)):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            product(x)
         found.append({(one.category, str(one.message)) for one in caught})
     assert found[0] == found[1]

@@ -82,7 +82,8 @@ static void combine(const sweeping *it, const int32_t *code, int64_t at, int64_t
     void *out = reals_at(it, code[1], row);
     if (it->sweep->n_columns) {
         const int64_t from = at * it->period * it->item;
-        it->bodies->combine_columns(out, terms, it->re + from, it->im ? it->im + from : NULL, n_terms, it->period, n);
+        it->bodies->combine_columns(out, terms, it->re + from, it->im ? it->im + from : NULL, n_terms, it->width,
+                                    it->period, n);
         return;
     }
     const double *c = (const double *)it->sweep->coefficients + 2 * at;

@@ -17,10 +17,10 @@ typedef struct {
     void (*scale_by_real)(void *out, const void *d, const void *v, int64_t n); /* complex v, real d */
     void (*dot)(const void *u, const void *v, int64_t n, double *sum);         /* stores a pair */
     void (*dot_complex)(const void *u, const void *v, int64_t n, double *sum);
-    /* Operations on columns: rows of `period` reals share coefficients and sums. `re` and `im` (NULL for real types)
+    /* Operations on columns: rows have `width` reals; whole rows of `period` reals share coefficients and sums. `re` and `im` (NULL for real types)
      * hold n_terms * period reals of the type; for dot products, `period` doubles that are added to. */
     void (*combine_columns)(void *out, const void *const *terms, const void *re, const void *im, int n_terms,
-                            int64_t period, int64_t n);
+                            int64_t width, int64_t period, int64_t n);
     void (*dot_columns)(const void *u, const void *v, double *re, double *im, int64_t period, int64_t n);
     void (*scale_rows)(void *out, const void *d, const void *v, int64_t width, int is_d_complex, int64_t n);
     void (*spread)(const double *pairs, int part, int64_t n_columns, int64_t reals, int64_t period, void *spread);

@@ -206,12 +206,39 @@ ASP_INLINE void NAME(combine_rows)(R *out, const R *const *terms, const R *re, c
     }
 }
 
+/* Compute linear combinations of columns whose coefficients repeat after `group` vectors, and stay in registers; return
+ * the number of reals done, whole rows. */
+ASP_INLINE int64_t NAME(combine_groups)(R *out, const R *const *terms, const R *re, int64_t period, const int n_terms,
+                                        const int group, int64_t n)
+{
+    V c[MAX_GROUP][ASP_MAX_TERMS];
+    ASP_UNROLL for (int g = 0; g < group; g++)
+        ASP_UNROLL for (int t = 0; t < n_terms; t++) c[g][t] = LOAD(re + t * period + g * VL);
+    int64_t i = 0;
+    for (; i + group * VL <= n; i += group * VL)
+        ASP_UNROLL for (int g = 0; g < group; g++)
+            *(V *)(out + i + g * VL) = NAME(combined)(terms, c[g], NULL, n_terms, i + g * VL);
+    return i;
+}
+
+/* Compute linear combinations of real columns; rows of `width` reals. */
+ASP_INLINE void NAME(combine_real_rows)(R *out, const R *const *terms, const R *re, int64_t width, int64_t period,
+                                        const int n_terms, int64_t n)
+{
+    const R *rest[ASP_MAX_TERMS];
+    int64_t done = 0;
+    if (VL % width == 0) done = NAME(combine_groups)(out, terms, re, period, n_terms, 1, n);
+    else if (width == 2 * VL) done = NAME(combine_groups)(out, terms, re, period, n_terms, 2, n);
+    for (int t = 0; t < n_terms; t++) rest[t] = terms[t] + done;
+    NAME(combine_rows)(out + done, rest, re, NULL, period, n_terms, n - done);
+}
+
 static void NAME(combine_columns)(void *out, const void *const *terms, const void *re, const void *im, int n_terms,
-                                  int64_t period, int64_t n)
+                                  int64_t width, int64_t period, int64_t n)
 {
     const R *const *from = (const R *const *)terms;
     if (im) EACH_COUNT(NAME(combine_rows)(out, from, re, im, period, N, n))
-    else EACH_COUNT(NAME(combine_rows)(out, from, re, NULL, period, N, n))
+    else EACH_COUNT(NAME(combine_real_rows)(out, from, re, width, period, N, n))
 }
 
 /* Add the products of DOUBLES reals to the sums of columns. */
@@ -223,10 +250,27 @@ ASP_INLINE void NAME(add_columns)(double *re, double *im, const R *u, const R *v
     if (im) *(doubles *)im = im_sums;
 }
 
+/* Add the products of whole periods to the sums of columns, SUMS vectors of sums at a time in registers; return the
+ * number of reals done. */
+ASP_INLINE int64_t NAME(dot_periods)(const R *u, const R *v, double *re, int64_t period, int64_t n)
+{
+    const int64_t whole = n - n % period;
+    for (int64_t at = 0; at < period; at += SUMS * DOUBLES) {
+        doubles sums[SUMS];
+        ASP_UNROLL for (int s = 0; s < SUMS; s++) sums[s] = *(const doubles *)(re + at + s * DOUBLES);
+        for (int64_t i = at; i < whole; i += period)
+            ASP_UNROLL for (int s = 0; s < SUMS; s++)
+                NAME(add_products)(&sums[s], NULL, u + i + s * DOUBLES, v + i + s * DOUBLES);
+        ASP_UNROLL for (int s = 0; s < SUMS; s++) *(doubles *)(re + at + s * DOUBLES) = sums[s];
+    }
+    return whole;
+}
+
 static void NAME(dot_columns)(const void *u, const void *v, double *re, double *im, int64_t period, int64_t n)
 {
     R ends[2][DOUBLES];
-    for (int64_t i = 0; i < n; i += period) {
+    const int64_t done = im || period % (SUMS * DOUBLES) ? 0 : NAME(dot_periods)(u, v, re, period, n);
+    for (int64_t i = done; i < n; i += period) {
         const int64_t stop = asp_min(period, n - i);
         const R *a = (const R *)u + i, *b = (const R *)v + i;
         int64_t at = 0;

@@ -6,6 +6,8 @@
 #endif
 
 enum { DOUBLES = VBYTES / 8, LANES = 32 / DOUBLES };
+enum { MAX_GROUP = 2 }; /* vectors of a row whose coefficients registers hold, with up to ASP_MAX_TERMS terms */
+enum { SUMS = 8 };      /* vectors of sums of columns that registers hold */
 typedef double doubles __attribute__((vector_size(VBYTES), aligned(8), may_alias));
 
 /* Return a b, rounded. */

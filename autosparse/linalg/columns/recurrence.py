@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any, ClassVar, Final
 
@@ -152,10 +153,9 @@ class Recurrence:
         self.maxiter = maxiter
         self.narrow()
         self.prepare()
-        for iteration in range(maxiter):
-            if not self.running.any():
-                break
-            self.iterate(iteration)
+        iteration, maxiter = 0, operator.index(maxiter)
+        while iteration < maxiter and self.running.any():
+            iteration += self.advance(iteration)
         self.leave(self.running, maxiter)
 
     def prepare(self) -> None:
@@ -165,8 +165,13 @@ class Recurrence:
         """
         raise NotImplementedError
 
+    def advance(self, iteration: int) -> int:
+        """Compute one iteration of each running column, or several; return their number (any, if all columns end)."""
+        self.iterate(iteration)
+        return 1
+
     def iterate(self, iteration: int) -> None:
-        """Compute one iteration of each running column."""
+        """Compute one iteration of each running column; called by `advance`."""
         raise NotImplementedError
 
     def results(self) -> tuple[Block, NDArray[NativeIndex]]:
@@ -188,7 +193,7 @@ class Recurrence:
     def narrow(self) -> bool:
         """Remove ended columns from the blocks if they are many; return whether that replaced the blocks."""
         n_running = int(self.running.sum())
-        if not 0 < n_running <= NARROW_AT * self.running.size:
+        if not 0 < n_running <= NARROW_AT * self.running.size or not self.lasts():
             return False
         self.flush()
         self._keep(~self.running)
@@ -197,6 +202,10 @@ class Recurrence:
             setattr(self, name, np.take(getattr(self, name), kept, axis=1))
         for name in ("columns", "running", "norms", "limits", *self.numbers):
             setattr(self, name, getattr(self, name)[kept])
+        return True
+
+    def lasts(self) -> bool:
+        """Return whether the running columns may need so many iterations that narrowing the blocks pays."""
         return True
 
     def flush(self) -> None:

@@ -60,6 +60,8 @@ class LeastSquaresSystem:
         if [one.shape for one in given] != [(size,) for size in operator.shape[: len(given)]] or 0 in operator.shape:
             return None
         given_x0 = None if x0 is None else given[1]
+        if given_x0 is not None and not _is_double(operator.dtype, *(one.dtype for one in given)):
+            return None
         given = [one.astype(Real) if one.dtype.kind in "biu" else one for one in given]
         system = None if operator.dtype is None else cls(A, operator, *(*given, None)[:2])
         if system is not None:
@@ -73,6 +75,12 @@ class LeastSquaresSystem:
         """
         x0, kept = self.x0, np.result_type(self.dtype, Real)
         return self.b.dtype == self.dtype and (x0 is None or x0.dtype == kept)
+
+
+def _is_double(*dtypes: np.dtype[Any] | None) -> bool:
+    """Return whether a system with integers is solved in double precision: small integers do not widen float32."""
+    known = [one for one in dtypes if one is not None]
+    return all(one.kind not in "biu" for one in known) or np.result_type(*known).char not in "fF"
 
 
 def criterion(*tests: tuple[float, float]) -> float:

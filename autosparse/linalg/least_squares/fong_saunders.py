@@ -49,7 +49,9 @@ def lsmr(  # noqa: PLR0917  (as SciPy's)
     """
     how = {"damp": damp, "atol": atol, "btol": btol, "conlim": conlim, "maxiter": maxiter, "show": show, "x0": x0}
     system = LeastSquaresSystem.of(A, b, x0, maxiter)
-    if system is not None and system.is_for_lsmr():
+    # SciPy takes a sequence for a dtype, and adds in place to integers
+    is_float = x0 is None or (isinstance(x0, np.ndarray) and x0.dtype.kind not in "biu")
+    if system is not None and is_float and system.is_for_lsmr():
         try:
             most = min(system.operator.shape) if maxiter is None else maxiter
             with Solve("lsmr", A, target=1.0, limit=most, quantity=CRITERION, progress=progress) as solve:
@@ -218,9 +220,7 @@ class _Lsmr:
         real, space = self._real, self.space
         if is_zero:
             self.x[...] = 0
-        given = self.system.given_x0
-        x = self.x if given is None or given.dtype.kind not in "biu" else self.x.astype(given.dtype)
-        return x, 0, 0, real(space.beta), real(self._zeta_bar), self.norma, 1, 0
+        return self.x, 0, 0, real(space.beta), real(self._zeta_bar), self.norma, 1, 0
 
     def _iterate(
         self, limit: int, tolerances: tuple[float, float, float], table: _IterationTable, row: list[str], *,

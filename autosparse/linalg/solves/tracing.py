@@ -98,9 +98,9 @@ class Recording:
 
     def end(self, n_iterations: int, *, is_whole: bool) -> None:
         """Append the explanation to the trace; it has no true residual if the solve raised an exception."""
+        total_ns = perf_counter_ns() - self._begun_ns  # before an import that takes longer than many solves
         from autosparse.linalg.solves.explanation import SolveExplanation
 
-        total_ns = perf_counter_ns() - self._begun_ns
         self._trace.running.remove(self)
         (name, A, _, target), (kernels_s, tuning_s) = self._solved, self._spent_s()
         kernels_before_s, tuned_s = self._spent_before_s

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from typing import Any
@@ -34,6 +35,22 @@ def test_parts_sum_to_the_time_of_the_solve() -> None:
     assert 0 < found.total_s <= took_s
     assert found.products_s > 0
     assert found.n_products >= found.n_iterations > 0
+
+
+def test_the_time_of_a_solve_ends_before_the_explanation_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    module, clock = "autosparse.linalg.solves.explanation", tracing.perf_counter_ns
+    is_imported: list[bool] = []
+
+    def observed() -> int:
+        is_imported.append(module in sys.modules)
+        return clock()
+
+    monkeypatch.delitem(sys.modules, module, raising=False)
+    monkeypatch.setattr(tracing, "perf_counter_ns", observed)
+    with asp.linalg.trace():
+        asp.linalg.cg(asp.csr(np.eye(3)), np.ones(3))
+    assert is_imported
+    assert not any(is_imported)
 
 
 @pytest.mark.parametrize("name", ["cg", "cgs", "bicgstab", "minres", "gmres", "qmr", "lsqr", "lsmr"])
