@@ -294,10 +294,13 @@ class AutoSparseMatrix(ConvertedBack, Reflected, Copies, Products, DenseResults)
     # -- state
 
     def resize(self, *shape: Any) -> None:
-        """Resize the matrix in place, as SciPy's `resize` does; a transpose made earlier keeps its shape."""
-        self._own_cell()
+        """Resize in place, as SciPy's `resize` does, or not at all; a transpose made earlier keeps its shape."""
+        before = self._own_cell().saved()
         try:
             super().resize(*shape)  # type: ignore[misc]
+        except BaseException:
+            self._cell.restore(before)
+            raise
         finally:
             self._finish()
 

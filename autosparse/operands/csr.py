@@ -111,6 +111,22 @@ class Operand(WatchedArrays):
         if flat:
             self.small_product_ns = NOT_SMALL_NS
 
+    def saved(self) -> tuple[list[Any], AnyArray]:
+        """Return the arrays, and a copy of the row starts, for `restore`."""
+        return list(self._arrays), np.array(self._arrays[INDPTR])
+
+    def restore(self, saved: tuple[list[Any], AnyArray]) -> None:
+        """Take the arrays back that `saved` returned, with their row starts, after a method failed between changes.
+
+        SciPy's `resize` cuts the indices and values before it writes to the row starts.
+        """
+        arrays, starts = saved
+        for field, array in enumerate(arrays):
+            if array is not self._arrays[field]:
+                self.rebind(field, array)
+        if isinstance(arrays[INDPTR], np.ndarray) and arrays[INDPTR].flags.writeable:
+            self.fetch(INDPTR)[...] = starts
+
     def _forget_structure(self) -> None:
         self._pattern = self._known_rows = None
         self._checked = False

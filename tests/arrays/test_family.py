@@ -211,6 +211,35 @@ def test_resizing_one_of_two_transposes_leaves_the_shape_of_the_other_alone(name
         np.testing.assert_allclose(mine, expected)
 
 
+@pytest.mark.parametrize("name", CLASSES)
+@pytest.mark.parametrize("failure", ["read-only", "no memory", "interrupted"])
+def test_a_resize_that_fails_leaves_the_matrix_as_it_was(
+    name: str, failure: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    A, m = make(name, (40, 30))
+    smaller, x = (25, 20), np.arange(30.0)
+    error = {"read-only": ValueError, "no memory": MemoryError, "interrupted": KeyboardInterrupt}[failure]
+    wanted = m @ x
+
+    def fail(*args: object, **kwargs: object) -> None:
+        raise error
+
+    np.testing.assert_allclose(A @ x, wanted)
+    arrays = A.indptr, A.indices, A.data
+    if failure == "read-only":
+        A.indptr.flags.writeable = False  # SciPy has cut the indices and values when it writes to the row starts
+    else:
+        monkeypatch.setattr(np, "cumsum", fail)  # the row starts are zero by then
+    with pytest.raises(error):
+        A.resize(*smaller)
+    monkeypatch.undo()
+    assert A.shape == (40, 30)
+    assert all(now is before for now, before in zip((A.indptr, A.indices, A.data), arrays, strict=True))
+    np.testing.assert_array_equal(A.toarray(), m.toarray())
+    np.testing.assert_allclose(A @ x, wanted)
+    np.testing.assert_array_equal((A + A).toarray(), (m + m).toarray())
+
+
 @pytest.mark.parametrize("name", ["csr_matrix", "csc_matrix"])
 def test_setting_the_shape_of_a_matrix(name: str) -> None:
     ours, theirs = make(name, (4, 6))
