@@ -19,16 +19,18 @@ enum { LANE_BYTES = 16 };
 enum { NARROW = 64, NARROW_FROM = 4096 };
 
 /* Number of samples, rows per sample; at most 1 row length in FORESEEN may change. */
-enum { WINDOWS = 8, WINDOW = 32, FORESEEN = 8 };
+enum { WINDOWS = 8, WINDOW = 32, FORESEEN = 4 };
+/* Rows plus nonzeros up to which processors remember all row ends from one product to the next. */
+enum { REMEMBERED = 16384 };
 
-/* Return whether rows have the length of the previous row often enough for branch prediction of loops over their
- * entries. */
+/* Return whether branch prediction foresees the ends of loops over rows: rows mostly have the length of the previous
+ * row, or there are few. */
 #define REGULAR(I)                                                                      \
     static int is_regular_##I(const I *indptr, int64_t begin, int64_t end)              \
     {                                                                                   \
         const int64_t most = end - begin - WINDOW;                                      \
         int n_changes = 0;                                                              \
-        if (most < WINDOWS * WINDOW) return 1; /* too few rows to gain from */          \
+        if (most < WINDOWS * WINDOW || most + indptr[end] - indptr[begin] < REMEMBERED) return 1; \
         for (int64_t at = 0; at < WINDOWS; at++) {                                      \
             const I *starts = indptr + begin + most * at / WINDOWS;                     \
             for (int r = 1; r < WINDOW; r++)                                            \
@@ -57,11 +59,11 @@ static int64_t chunk_for(int64_t n_rows, int64_t n_nonzeros)
         const I *indptr = args->indptr, *indices = args->indices;                          \
         const R *data = args->data, *x = args->B;                                          \
         R *y = args->C;                                                                    \
+        int64_t k = indptr[begin];                                                         \
         for (int64_t i = begin; i < end; i++) {                                            \
-            I k = indptr[i];                                                               \
-            const I stop = indptr[i + 1];                                                  \
+            const int64_t stop = indptr[i + 1];                                            \
+            const R xi = x[i];                                                             \
             if (stop - k >= UNROLL_FROM) {                                                 \
-                const R xi = x[i];                                                         \
                 for (; k + 4 <= stop; k += 4) {                                            \
                     const R a = data[k] * xi, b = data[k + 1] * xi;                        \
                     const R c = data[k + 2] * xi, d = data[k + 3] * xi;                    \
@@ -73,7 +75,10 @@ static int64_t chunk_for(int64_t n_rows, int64_t n_nonzeros)
                     y[id] += d;                                                            \
                 }                                                                          \
             }                                                                              \
-            for (; k < stop; k++) y[indices[k]] += data[k] * x[i];                         \
+            for (; k < stop; k++) {                                                        \
+                ASP_PIN(k);                                                                \
+                y[indices[k]] += data[k] * xi;                                             \
+            }                                                                              \
         }                                                                                  \
     }                                                                                      \
     typedef R tag##_##itag##_lanes                                                         \
