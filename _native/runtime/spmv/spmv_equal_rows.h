@@ -3,27 +3,6 @@
 
 enum { NAME(DEVIATING) = 2 }; /* rows of a group that may have another length than its first row */
 
-/* Return the number of rows of a group that have another length than its first row. */
-ASP_INLINE int NAME(deviating)(const I *indptr)
-{
-    const I n = indptr[1] - indptr[0];
-#if IBYTES == 4
-    const __m256i first = _mm256_set1_epi32(n);
-    unsigned equal = 0;
-    ASP_UNROLL for (int r = 0; r < ROW_GROUP; r += 8)
-    {
-        const __m256i ends = _mm256_loadu_si256((const __m256i *)(indptr + r + 1));
-        const __m256i lengths = _mm256_sub_epi32(ends, _mm256_loadu_si256((const __m256i *)(indptr + r)));
-        equal |= (unsigned)_mm256_movemask_ps(_mm256_castsi256_ps(_mm256_cmpeq_epi32(lengths, first))) << r;
-    }
-    return ROW_GROUP - __builtin_popcount(equal);
-#else
-    int n_deviating = 0;
-    for (int r = 1; r < ROW_GROUP; r++) n_deviating += indptr[r + 1] - indptr[r] != n;
-    return n_deviating;
-#endif
-}
-
 /* Compute four rows of n nonzeros each. */
 ASP_INLINE void NAME(four_rows)(const int64_t n, const I *indices, const R *data, const R *x, R *y, int add)
 {

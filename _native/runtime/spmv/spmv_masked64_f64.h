@@ -62,7 +62,8 @@ ASP_INLINE void NAME(sixteen_rows)(const I *indptr, const I *indices, const doub
         return;
     }
 #endif
-    const int n_deviating = NAME(deviating)(indptr);
+    const __mmask16 deviating = _mm512_cmpneq_epi32_mask(length, _mm512_set1_epi32((int)(indptr[1] - start)));
+    const int n_deviating = __builtin_popcount(deviating);
     if (n_deviating <= NAME(DEVIATING) && indptr[1] - start > 2) {
         NAME(fetch_group)(start, indptr[16], indices, data, fetch);
         NAME(alike_rows)(indptr, indices, data, x, y, add, n_deviating);
