@@ -89,6 +89,8 @@ def patterns() -> dict[str, sp.csr_matrix]:
         "few deviating rows": with_lengths(np.where(np.arange(300) % 13 == 5, 4, 6), 60, rng),
         "many rows of at most 2": with_lengths(rng.integers(0, 3, 9000), 60, rng),
         "many rows of at most 4": with_lengths(rng.integers(0, 5, 6000), 60, rng),
+        "mostly empty rows, few columns": with_lengths(rng.integers(0, 9, 24_000) // 7, 40, rng),
+        "mostly empty rows": with_lengths(rng.integers(0, 9, 20_000) // 7, 300, rng),
         "many rows of at most 20": with_lengths(rng.integers(0, 21, 1600), 60, rng),
     }
 
