@@ -85,6 +85,13 @@ def patterns() -> dict[str, sp.csr_matrix]:
         "identical_rows": with_identical_rows(rng, 67),
         "long identical rows": with_lengths(np.array([9000, 3]), 500, rng)[[0, 0, 0, 1, 1, 1]],
         "two long rows": with_lengths(np.array([2, 40_000, 0, 40_001, 1]), 300, rng),
+        "equal rows": with_lengths(np.repeat([1, 2, 3, 5, 8, 19, 24, 25], 37), 60, rng),
+        "few deviating rows": with_lengths(np.where(np.arange(300) % 13 == 5, 4, 6), 60, rng),
+        "many rows of at most 2": with_lengths(rng.integers(0, 3, 9000), 60, rng),
+        "many rows of at most 4": with_lengths(rng.integers(0, 5, 6000), 60, rng),
+        "mostly empty rows, few columns": with_lengths(rng.integers(0, 9, 24_000) // 7, 40, rng),
+        "mostly empty rows": with_lengths(rng.integers(0, 9, 20_000) // 7, 300, rng),
+        "many rows of at most 20": with_lengths(rng.integers(0, 21, 1600), 60, rng),
     }
 
 

@@ -36,7 +36,9 @@ static ASP_NOINLINE void NAME(spmv_resident)(const asp_args *args, int64_t begin
 
 static void NAME(spmv)(const asp_args *args, int64_t begin, int64_t end)
 {
+    const int is_short = args->nnz + args->n_rows < REMEMBERED && args->nnz < FEW_NONZEROS * args->n_rows;
     if (args->n_cols > INT32_MAX) NAME(spmv_plain)(args, begin, end);
+    else if (is_short && !NAME(are_mostly_equal)(args->indptr, 0, args->n_rows)) NAME(plain_rows)(args, begin, end);
     else if (FETCHES(args)) NAME(spmv_fetching)(args, begin, end);
     else NAME(spmv_resident)(args, begin, end);
 }

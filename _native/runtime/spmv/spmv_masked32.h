@@ -81,20 +81,69 @@ ASP_INLINE R NAME(one_row)(int64_t k, int64_t stop, const I *indices, const R *d
     return NAME(total)(ADD(a, b)) + rest;
 }
 
-/* Return VL partial sums of products[k..stop). */
-ASP_INLINE V NAME(any_row)(const R *products, int64_t k, int64_t stop)
+#include "spmv_equal_rows.h"
+
+/* Return the number of rows of a group that have another length than its first row. */
+ASP_INLINE int NAME(deviating)(const I *indptr)
 {
-    if (stop - k <= VL) return v_loadm(products + k, v_mask(stop - k));
-    V sum = v_load(products + k);
-    for (k += VL; k + VL <= stop; k += VL) sum = ADD(sum, v_load(products + k));
-    return ADD(sum, v_loadm(products + k, v_mask(stop - k)));
+    const I n = indptr[1] - indptr[0];
+#if IBYTES == 4
+    const __m256i first = _mm256_set1_epi32(n);
+    unsigned equal = 0;
+    ASP_UNROLL for (int r = 0; r < ROW_GROUP; r += 8)
+    {
+        const __m256i ends = _mm256_loadu_si256((const __m256i *)(indptr + r + 1));
+        const __m256i lengths = _mm256_sub_epi32(ends, _mm256_loadu_si256((const __m256i *)(indptr + r)));
+        equal |= (unsigned)_mm256_movemask_ps(_mm256_castsi256_ps(_mm256_cmpeq_epi32(lengths, first))) << r;
+    }
+    return ROW_GROUP - __builtin_popcount(equal);
+#else
+    int n_deviating = 0;
+    for (int r = 1; r < ROW_GROUP; r++) n_deviating += indptr[r + 1] - indptr[r] != n;
+    return n_deviating;
+#endif
 }
+
+#if RBYTES == 4
+#define LANES_BELOW(n, from) _mm256_cmpgt_epi32(_mm256_set1_epi32((int)(n)), _mm256_add_epi32(lane, _mm256_set1_epi32(from)))
+#else
+#define LANES_BELOW(n, from) _mm256_cmpgt_epi64(_mm256_set1_epi64x(n), _mm256_add_epi64(lane, _mm256_set1_epi64x(from)))
+#endif
+
+/* Compute VL partial sums of each of four rows from their products. All rows take as many steps as the longest one, so
+ * that row ends cause few branches. */
+ASP_INLINE void NAME(sum_four)(const I *indptr, const R *products, V *part)
+{
+#if RBYTES == 4
+    const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+#else
+    const __m256i lane = _mm256_setr_epi64x(0, 1, 2, 3);
+#endif
+    const R *row[4];
+    int64_t n[4];
+    ASP_UNROLL for (int r = 0; r < 4; r++)
+    {
+        row[r] = products + indptr[r];
+        n[r] = indptr[r + 1] - indptr[r];
+        part[r] = v_loadm(row[r], LANES_BELOW(n[r], 0));
+    }
+    const int64_t longest = asp_max(asp_max(n[0], n[1]), asp_max(n[2], n[3]));
+    for (int k = VL; k < longest; k += VL)
+        ASP_UNROLL for (int r = 0; r < 4; r++) part[r] = ADD(part[r], v_loadm(row[r] + k, LANES_BELOW(n[r], k)));
+}
+#undef LANES_BELOW
 
 /* Compute y[0..15] for sixteen rows with at most GROUP_NONZEROS nonzeros. */
 ASP_INLINE void NAME(sixteen_rows)(const I *indptr, const I *indices, const R *data, const R *x, R *y, int add, int fetch)
 {
     R buffer[GROUP_NONZEROS + 16] __attribute__((aligned(64)));
     const int64_t start = indptr[0], stop = indptr[16];
+    const int n_deviating = NAME(deviating)(indptr);
+    if (n_deviating <= NAME(DEVIATING) && (RBYTES == 8 || indptr[1] - start < VL)) {
+        NAME(fetch_group)(start, stop, indices, data, fetch);
+        NAME(alike_rows)(indptr, indices, data, x, y, add, n_deviating);
+        return;
+    }
     int64_t k = start;
     for (; k + 2 * VL <= stop; k += 2 * VL) {
         FETCH_AHEAD(indices + k, 2 * VL);
@@ -113,8 +162,7 @@ ASP_INLINE void NAME(sixteen_rows)(const I *indptr, const I *indices, const R *d
     for (; k < stop; k++) buffer[k - start] = data[k] * x[indices[k]];
     for (int first = 0; first < 16; first += VL) {
         V part[VL];
-        ASP_UNROLL for (int r = 0; r < VL; r++)
-            part[r] = NAME(any_row)(buffer, indptr[first + r] - start, indptr[first + r + 1] - start);
+        ASP_UNROLL for (int r = 0; r < VL; r += 4) NAME(sum_four)(indptr + first + r, buffer - start, part + r);
         const V sums = NAME(totals)(part);
         v_store(y + first, add ? ADD(v_load(y + first), sums) : sums);
     }

@@ -17,31 +17,32 @@ ASP_INLINE __m512d NAME(singles)(__mmask8 used, int64_t k, const I *indices, con
 }
 #endif
 
-/* Compute sixteen rows of n nonzeros each, as in stencils: the row ends are predicted, and no products pass through
- * memory. */
-ASP_INLINE void NAME(equal_rows)(int64_t n, const I *indices, const double *data, const double *x, double *y, int add,
-                               int fetch)
+#include "spmv_equal_rows.h"
+
+/* Compute the partial sums of four rows from their products: the sum of rows 0 and 1 folded with that of rows 2 and 3.
+ * All rows take as many steps as the longest one, so that row ends cause few branches. */
+ASP_INLINE __m512d NAME(sum_four)(const I *indptr, const double *products)
 {
-    for (int row = 0; row < ROW_GROUP; row += 4, indices += 4 * n, data += 4 * n) {
-        double a = 0, b = 0, c = 0, d = 0;
-        if (fetch) /* once per sixteen entries of the group, counted from its begin */
-            for (int64_t k = -row * n & 15; k < 4 * n; k += 16) {
-                FETCH_AHEAD(indices + k, 16);
-                FETCH_AHEAD(data + k, 16);
-            }
-        for (int64_t k = 0; k < n; k++) {
-            a += data[k] * x[indices[k]];
-            b += data[n + k] * x[indices[n + k]];
-            c += data[2 * n + k] * x[indices[2 * n + k]];
-            d += data[3 * n + k] * x[indices[3 * n + k]];
-        }
-        y[row] = add ? y[row] + a : a;
-        y[row + 1] = add ? y[row + 1] + b : b;
-        y[row + 2] = add ? y[row + 2] + c : c;
-        y[row + 3] = add ? y[row + 3] + d : d;
+    const __m512i lane = _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7);
+    __m512d part[4];
+    __m512i n[4];
+    int64_t longest = 0;
+    ASP_UNROLL for (int r = 0; r < 4; r++)
+    {
+        const int64_t length = indptr[r + 1] - indptr[r];
+        n[r] = _mm512_set1_epi64(length);
+        longest = asp_max(longest, length);
+        part[r] = _mm512_maskz_loadu_pd(_mm512_cmplt_epi64_mask(lane, n[r]), products + indptr[r]);
     }
+    for (int64_t k = 8; k < longest; k += 8) {
+        const __m512i at = _mm512_add_epi64(lane, _mm512_set1_epi64(k));
+        ASP_UNROLL for (int r = 0; r < 4; r++)
+            part[r] = _mm512_add_pd(part[r], _mm512_maskz_loadu_pd(_mm512_cmplt_epi64_mask(at, n[r]), products + indptr[r] + k));
+    }
+    return NAME(fold)(NAME(fold)(part[0], part[1]), NAME(fold)(part[2], part[3]));
 }
 
+#define SUM_FOUR(i) NAME(sum_four)(indptr + (i), buffer - start)
 /* Compute y[0..15] for sixteen rows with at most GROUP_NONZEROS nonzeros. */
 ASP_INLINE void NAME(sixteen_rows)(const I *indptr, const I *indices, const double *data, const double *x, double *y,
                                    int add, int fetch)
@@ -61,9 +62,11 @@ ASP_INLINE void NAME(sixteen_rows)(const I *indptr, const I *indices, const doub
         return;
     }
 #endif
-    const int64_t n_first = indptr[1] - start;
-    if (n_first > 2 && _mm512_cmpeq_epi32_mask(length, _mm512_set1_epi32((int)n_first)) == 0xffff) {
-        NAME(equal_rows)(n_first, indices + start, data + start, x, y, add, fetch);
+    const __mmask16 deviating = _mm512_cmpneq_epi32_mask(length, _mm512_set1_epi32((int)(indptr[1] - start)));
+    const int n_deviating = __builtin_popcount(deviating);
+    if (n_deviating <= NAME(DEVIATING) && indptr[1] - start > 2) {
+        NAME(fetch_group)(start, indptr[16], indices, data, fetch);
+        NAME(alike_rows)(indptr, indices, data, x, y, add, n_deviating);
         return;
     }
     NAME(products)(buffer, indptr[0], indptr[16], indices, data, x, fetch);
@@ -74,9 +77,11 @@ ASP_INLINE void NAME(sixteen_rows)(const I *indptr, const I *indices, const doub
         low = NAME(fold_quarters)(NAME(fold)(SPREAD(2, 0), SPREAD(2, 2)), NAME(fold)(SPREAD(2, 4), SPREAD(2, 6)));
         high = NAME(fold_quarters)(NAME(fold)(SPREAD(2, 8), SPREAD(2, 10)), NAME(fold)(SPREAD(2, 12), SPREAD(2, 14)));
     } else {
-        low = NAME(fold_quarters)(ANY_ROWS(0), ANY_ROWS(4));
-        high = NAME(fold_quarters)(ANY_ROWS(8), ANY_ROWS(12));
+        low = NAME(fold_quarters)(SUM_FOUR(0), SUM_FOUR(4));
+        high = NAME(fold_quarters)(SUM_FOUR(8), SUM_FOUR(12));
     }
     _mm512_storeu_pd(y, add ? _mm512_add_pd(_mm512_loadu_pd(y), low) : low);
     _mm512_storeu_pd(y + 8, add ? _mm512_add_pd(_mm512_loadu_pd(y + 8), high) : high);
 }
+
+#undef SUM_FOUR

@@ -1,0 +1,66 @@
+/* Groups of rows whose lengths hardly vary, as in stencils: the row ends are predicted, and products do not pass through
+ * memory. Each sum has the order of the row's nonzeros. */
+
+enum { NAME(DEVIATING) = 2 }; /* rows of a group that may have another length than its first row */
+
+/* Compute four rows of n nonzeros each. */
+ASP_INLINE void NAME(four_rows)(const int64_t n, const I *indices, const R *data, const R *x, R *y, int add)
+{
+    R a = 0, b = 0, c = 0, d = 0;
+    for (int64_t k = 0; k < n; k++) {
+        a = FUSED(data[k], x[indices[k]], a);
+        b = FUSED(data[n + k], x[indices[n + k]], b);
+        c = FUSED(data[2 * n + k], x[indices[2 * n + k]], c);
+        d = FUSED(data[3 * n + k], x[indices[3 * n + k]], d);
+    }
+    y[0] = add ? y[0] + a : a;
+    y[1] = add ? y[1] + b : b;
+    y[2] = add ? y[2] + c : c;
+    y[3] = add ? y[3] + d : d;
+}
+
+/* Compute four rows of any length. */
+ASP_INLINE void NAME(four_any_rows)(const I *indptr, const I *indices, const R *data, const R *x, R *y, int add)
+{
+    for (int r = 0; r < 4; r++) {
+        R sum = 0;
+        for (int64_t k = indptr[r]; k < indptr[r + 1]; k++) sum = FUSED(data[k], x[indices[k]], sum);
+        y[r] = add ? y[r] + sum : sum;
+    }
+}
+
+/* Compute a group of rows of n nonzeros each. */
+ASP_INLINE void NAME(equal_rows)(const int64_t n, const I *indices, const R *data, const R *x, R *y, int add)
+{
+    for (int row = 0; row < ROW_GROUP; row += 4) NAME(four_rows)(n, indices + row * n, data + row * n, x, y + row, add);
+}
+
+/* Compute a group of rows of which at most DEVIATING deviate in length. */
+static ASP_NOINLINE void NAME(alike_rows)(const I *indptr, const I *indices, const R *data, const R *x, R *y, int add,
+                                          int n_deviating)
+{
+    const int64_t n = indptr[1] - indptr[0], start = indptr[0];
+#define EQUAL(n) \
+    case n: NAME(equal_rows)(n, indices + start, data + start, x, y, add); return;
+    if (!n_deviating) switch (n) {
+            EQUAL(1) EQUAL(2) EQUAL(3) EQUAL(4) EQUAL(5) EQUAL(6) EQUAL(7)
+        default: NAME(equal_rows)(n, indices + start, data + start, x, y, add); return;
+        }
+#undef EQUAL
+    for (int row = 0; row < ROW_GROUP; row += 4) {
+        const I *at = indptr + row;
+        const int64_t first = at[0];
+        if (at[1] - first == n && at[2] - first == 2 * n && at[3] - first == 3 * n && at[4] - first == 4 * n)
+            NAME(four_rows)(n, indices + first, data + first, x, y + row, add);
+        else NAME(four_any_rows)(at, indices, data, x, y + row, add);
+    }
+}
+
+/* Prefetch what lies ahead of the nonzeros [k, stop), once per sixteen of them. */
+ASP_INLINE void NAME(fetch_group)(int64_t k, int64_t stop, const I *indices, const R *data, int fetch)
+{
+    for (; fetch && k < stop; k += 16) {
+        FETCH_AHEAD(indices + k, 16);
+        FETCH_AHEAD(data + k, 16);
+    }
+}
