@@ -98,6 +98,10 @@ def _add_model(parser: argparse._ArgumentGroup) -> None:
         "--focus", type=float, default=0.0, metavar="P",
         help="of --whole: exponent by which pairs with a fast schedule weigh more (default: 0, all alike)",
     )  # fmt: skip
+    parser.add_argument(
+        "--layers", type=at_least(1), metavar="N",
+        help="of --whole: read the means of the first N convolutions only (default: of all 14)",
+    )  # fmt: skip
 
 
 def _add_training(parser: argparse._ArgumentGroup) -> None:
@@ -220,7 +224,7 @@ def _fit_to_whole(arguments: argparse.Namespace) -> int:
     _print_counts(data, arguments.space)
     settings = HeadSettings(
         seed=arguments.seed, rate=arguments.rate or HeadSettings().rate, epochs=min(arguments.epochs, MAX_WHOLE),
-        focus=arguments.focus,
+        focus=arguments.focus, layers=arguments.layers or HeadSettings().layers,
     )  # fmt: skip
     run = HeadRun(data, arguments.start, arguments.out, settings, arguments.matrices)
     for row in run.run(log.progress_line()):

@@ -11,7 +11,7 @@ from autosparse.tuner.research.training.few_shot import FewShotSettings
 from peerlib.archives import extracted
 
 from transferlib.cpu_source import cpu_patterns
-from transferlib.networks import SOURCE_EPOCHS, VARIANTS, pretrained, tuned_whole, untrained
+from transferlib.networks import SOURCE_EPOCHS, VARIANTS, pretrained, target_programs, tuned_whole, untrained
 from transferlib.patterns import Named
 from transferlib.world import Draw, World, draws, score
 
@@ -49,11 +49,16 @@ def run_networks(
     few = 0 if arguments.quick else None
     scratch = [draw for draw in every[:N_SCRATCH][:few] if is_wanted("DASH, no transfer", 5, draw)]
     papers = [draw for draw in every[:N_PAPERS][:few] if is_wanted(PAPERS, 5, draw)]
-    if not jobs and not scratch and not papers:
+    for draw in scratch:
+        costs = untrained(world, draw, 5, SCRATCH, folder=arguments.matrices, programs=target_programs(world, 0))
+        lines.add("DASH, no transfer", 5, draw, score(world, costs))
+        say(f"no transfer: draw {draw.seed}")
+    if not jobs and not papers:
         return
     n_patterns, epochs = (QUICK_PATTERNS, 1) if arguments.quick else (arguments.patterns, SOURCE_EPOCHS)
     patterns = cpu_patterns(extracted("training"), world.operation, matrices, arguments.matrices, n_patterns)
-    names = [name for name in VARIANTS if name == "DASH" or any(name == job[0] for job in jobs)]
+    needed = {job[0] for job in jobs} | ({"DASH"} if papers else set())
+    names = [name for name in VARIANTS if name in needed]
     networks = pretrained(
         patterns, world, matrices, arguments.matrices, kept=arguments.kept, progress=say, epochs=epochs, names=names
     )
@@ -66,10 +71,6 @@ def run_networks(
         costs = tuned_whole(source, world, draw, 5, ALL_LAYERS, folder=arguments.matrices, programs=networks.programs)
         lines.add(PAPERS, 5, draw, score(world, costs))
         say(f"{PAPERS}: draw {draw.seed}")
-    for draw in scratch:
-        costs = untrained(world, draw, 5, SCRATCH, folder=arguments.matrices, programs=networks.programs)
-        lines.add("DASH, no transfer", 5, draw, score(world, costs))
-        say(f"no transfer: draw {draw.seed}")
 
 
 def _row(name: str, k: int) -> str:

@@ -30,6 +30,7 @@ from autosparse.tuner.research.inference.embeddings import (
 )
 from autosparse.tuner.research.networks.cost_model import NetworkCostModel
 from autosparse.tuner.research.networks.extractor import FACTS_WIDTH
+from autosparse.tuner.research.networks.waconet import CHANNELS, N_LAYERS
 from autosparse.tuner.research.training.curves import WEIGHTS, Epoch
 from autosparse.tuner.research.training.data import UNSEEN, DataSet, TrainingCase
 from autosparse.tuner.research.training.pairs import NOISE
@@ -65,6 +66,11 @@ class HeadSettings:
     """Exponent of a pair's weight, which is the faster schedule's share of the oracle; 0 gives all pairs one weight.
 
     A greater exponent fits the head of the list at the expense of the order of slow schedules.
+    """
+    layers: int = N_LAYERS
+    """Number of first convolutions whose means enter the dense layers; means of later ones have weight 0.
+
+    Later layers see features of the size of a whole pattern. Those of few training patterns do not describe others.
     """
 
 
@@ -131,9 +137,12 @@ class HeadRun:
         train = self.data.of("train")
         mean, spread = _moments([self.inputs[recipe] for recipe in dict.fromkeys(case.recipe for case in train)])
         n = self._n_pooled
+        self._drop_later_layers()
         self._unfold(mean[:n], spread[:n])
+        is_read = np.arange(n) < self._n_read
         self.inputs = {
-            recipe: np.concatenate([(one[:n] - mean[:n]) / spread[:n], one[n:]]) for recipe, one in self.inputs.items()
+            recipe: np.concatenate([is_read * (one[:n] - mean[:n]) / spread[:n], one[n:]]).astype(NarrowReal)
+            for recipe, one in self.inputs.items()
         }
         for row in self._epochs(train):
             yield row
@@ -158,6 +167,16 @@ class HeadRun:
         layer = self.model.extractor.matrix_embedding[0]
         assert isinstance(layer, torch.nn.Linear)
         return layer
+
+    @property
+    def _n_read(self) -> int:
+        """Return the number of pooled numbers that the dense layers read."""
+        return min(self.settings.layers * CHANNELS, self._n_pooled)
+
+    @torch.no_grad()
+    def _drop_later_layers(self) -> None:
+        """Set the weights of means that are not read to 0; without inputs they stay so."""
+        self._first.weight[:, self._n_read : self._n_pooled] = 0
 
     @torch.no_grad()
     def _unfold(self, mean: Floats, spread: Floats) -> None:

@@ -234,6 +234,29 @@ def test_convolutions_of_another_dimension_are_refused(few, tmp_path):
         HeadRun(tensors, tmp_path / "start" / WEIGHTS, tmp_path / "run", HeadSettings(), None)
 
 
+def test_means_of_later_layers_are_not_read(few, tmp_path):
+    trained(tmp_path / "start", few, 1, extractor="waconet")
+    settings = HeadSettings(epochs=2, patterns=2, layers=3)
+    run = HeadRun(few, tmp_path / "start" / WEIGHTS, tmp_path / "run", settings, None)
+    rows = list(run.run())
+    weights = read_weights(tmp_path / "run" / WEIGHTS)[0].weights()["matrix_embedding.0.weight"]
+    assert not weights[:, 3 * 32 : 14 * 32].any()
+    assert weights[:, : 3 * 32].any(axis=0).all()
+    assert weights[:, 14 * 32 :].any(axis=0).all()
+
+    other = HeadRun(few, tmp_path / "start" / WEIGHTS, tmp_path / "other", settings, None)
+    noise = np.random.default_rng(0)
+    known = other.pooled
+
+    def with_other_later_means(recipe):
+        found = known(recipe).copy()
+        found[3 * 32 : 14 * 32] = noise.random(11 * 32)
+        return found
+
+    other.pooled = with_other_later_means
+    assert [row.train_loss for row in other.run()] == [row.train_loss for row in rows]
+
+
 @pytest.mark.full
 def test_focus_weights_pairs_by_their_faster_schedule(data, tmp_path):
     few = dataclasses.replace(data, cases=data.cases[:4])
