@@ -21,8 +21,7 @@ from autosparse.cache.accounts.rows import EARLY, PlanNote, plan_row
 from autosparse.core.target import Target
 from autosparse.errors import TUNING_FAILURES, RecordError
 from autosparse.log import event
-from autosparse.operands.csr import Operand
-from autosparse.operands.holding import expected_look_s
+from autosparse.operands.csr import Operand, expected_look_s
 from autosparse.tuning.memory.slice_trial import SliceTrial
 
 if TYPE_CHECKING:

@@ -29,8 +29,7 @@ from autosparse.dispatch.state import DispatchState
 from autosparse.errors import TUNING_FAILURES, RecordError
 from autosparse.log import event
 from autosparse.notices import FallbackWarning, warn_once
-from autosparse.operands.csr import Operand
-from autosparse.operands.holding import expected_look_s
+from autosparse.operands.csr import Operand, expected_look_s
 from autosparse.scalar import DICTIONARY
 from autosparse.tuning.memory import stamps
 from autosparse.tuning.problems import problem_of
