@@ -12,6 +12,9 @@ from autosparse._native import runtime_api
 
 _extension: Final = runtime_api.extension
 
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
 if TYPE_CHECKING or _extension is None:
 
     class OperandFields:
@@ -19,12 +22,32 @@ if TYPE_CHECKING or _extension is None:
 
         __slots__ = (
             "_aliases_before", "_arrays", "_checked", "_clean_data", "_clean_indices", "_clean_indptr", "_exported",
-            "_invalidated_data", "_invalidated_indices", "_invalidated_indptr", "_native_watch", "rows",
-            "structure_version", "unvalidated", "values_version",
+            "_invalidated_data", "_invalidated_indices", "_invalidated_indptr", "_native_watch", "_readers",
+            "_retained", "rows", "structure_version", "unvalidated", "values_version",
         )  # fmt: skip
+        _readers: list[None]  # one element for each product that computes now
+        _retained: list[object]
+
+        def __new__(cls, *_: object, **__: object) -> Self:
+            """Return an object that no product reads."""
+            made = super().__new__(cls)
+            made._readers, made._retained = [], []
+            return made
 
         def retain(self, array: object) -> None:
-            """Keep an array until no fast call computes that may read it; nothing to do without fast calls."""
+            """Keep an array until no product computes that may read it."""
+            if self._readers:
+                self._retained.append(array)
+
+        def begin_reading(self) -> None:
+            """Keep arrays that are replaced until `end_reading`: kernels read addresses and hold no array."""
+            self._readers.append(None)
+
+        def end_reading(self) -> None:
+            """Undo one `begin_reading`."""
+            self._readers.pop()
+            if not self._readers:
+                self._retained.clear()
 
 else:
     OperandFields = _extension.OperandFields  # attributes of the same names

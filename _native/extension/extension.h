@@ -47,7 +47,7 @@ typedef struct asp_fields {
     PyObject *invalidated[3], *clean[3];
     PyObject *watch;
     PyObject *retained;   /* list of arrays that were replaced while a product was reading them, or NULL */
-    Py_ssize_t n_running; /* fast calls that are computing now */
+    Py_ssize_t n_running; /* products that are computing now */
 } asp_fields;
 enum { ASP_FIELDS = (offsetof(asp_fields, n_running) - offsetof(asp_fields, arrays)) / sizeof(PyObject *) };
 

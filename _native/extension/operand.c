@@ -57,8 +57,26 @@ static PyObject *fields_retain(PyObject *self, PyObject *array)
     Py_RETURN_NONE;
 }
 
+static PyObject *fields_begin_reading(PyObject *self, PyObject *none)
+{
+    (void)none;
+    ((asp_fields *)self)->n_running += 1;
+    Py_RETURN_NONE;
+}
+
+static PyObject *fields_end_reading(PyObject *self, PyObject *none)
+{
+    asp_fields *operand = (asp_fields *)self;
+    (void)none;
+    operand->n_running -= 1;
+    if (operand->retained && !operand->n_running) Py_CLEAR(operand->retained);
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef fields_methods[] = {
-    {"retain", fields_retain, METH_O, "Keep an array until no fast call computes that may read it."},
+    {"retain", fields_retain, METH_O, "Keep an array until no product computes that may read it."},
+    {"begin_reading", fields_begin_reading, METH_NOARGS, "Keep arrays that are replaced until `end_reading`."},
+    {"end_reading", fields_end_reading, METH_NOARGS, "Undo one `begin_reading`."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -53,7 +53,7 @@ def matmul(operand: Operand, B: AnyArray, *, transposed: bool, out: AnyArray | N
     with B or the operand.
     """
     rows = operand.rows or operand.validate()
-    n_vecs = ldb = ldc = 1 if B.ndim == 1 else B.shape[1]
+    ldb = 1 if B.ndim == 1 else B.shape[1]
     source = None
     if B.flags.num & _CONTIGUOUS_ALIGNED != _CONTIGUOUS_ALIGNED:
         B, ldb, source = _strided(B)
@@ -65,8 +65,29 @@ def matmul(operand: Operand, B: AnyArray, *, transposed: bool, out: AnyArray | N
             enter(operand, B, out, decisive_options(), transposed) or enters(operand, B, out, transposed)
         ):
             return out
-    else:
-        ldc = out.strides[0] // out.itemsize
+    operand.begin_reading()  # kernels read the arrays by their addresses: another thread may replace them
+    try:
+        _multiply(operand, rows, (B, ldb, source), out, transposed=transposed, is_new=is_new)
+    finally:
+        operand.end_reading()
+    return out
+
+
+def _multiply(
+    operand: Operand, rows: NativeRows, right: tuple[AnyArray, int, Any], out: AnyArray, *, transposed: bool,
+    is_new: bool,
+) -> None:  # fmt: skip
+    """Compute `out` by the tuned kernel or the default one, count the product, and let tuning continue where it is due.
+
+    `right`: B, its row step, and its memory by rows where it is a copy. `is_new`: later products may use a fast call.
+    """
+    B, ldb, source = right
+    if (
+        operand.rows is not rows and operand._known_rows is not rows
+    ):  # another thread has replaced an array since the caller validated them
+        rows = operand.validate()
+    n_vecs = 1 if B.ndim == 1 else B.shape[1]
+    ldc = n_vecs if is_new else out.strides[0] // out.itemsize
     dispatcher = operand.dispatcher
     state = dispatcher.hot.get((n_vecs, transposed)) if dispatcher is not None else None
     if state is None or state.decisive is not decisive_options() or state.dtype is not rows.dtype:
@@ -90,7 +111,6 @@ def matmul(operand: Operand, B: AnyArray, *, transposed: bool, out: AnyArray | N
         _look(state, operand, n_vecs, trial, took_ns)
     elif is_new and state.n_calls >= state.fast_path_due:
         open_fast_path(operand, B, transposed=transposed)
-    return out
 
 
 def _by_default(state: DispatchState, rows: NativeRows, at: tuple[Any, ...]) -> None:
@@ -185,15 +205,19 @@ def sddmm(operand: Operand, X: AnyArray, Y: AnyArray, *, out: AnyArray | None = 
     from autosparse.dispatch.calls import SampledCall
     from autosparse.operands.dense import by_rows, row_step
 
-    rows = operand.rows or operand.validate()
-    S = _empty((operand.nnz,), rows.dtype) if out is None else out
+    operand.begin_reading()
+    try:
+        rows = operand.rows or operand.validate()
+        S = _empty((operand.nnz,), rows.dtype) if out is None else out
 
-    def call(threads: int) -> SampledCall:
-        left, right = by_rows(X, threads=threads), by_rows(Y, threads=threads)
-        addresses = _address_of(left), row_step(left), _address_of(right), row_step(right), _address_of(S)
-        return SampledCall(rows, *addresses, X.shape[1], (left, right))
+        def call(threads: int) -> SampledCall:
+            left, right = by_rows(X, threads=threads), by_rows(Y, threads=threads)
+            addresses = _address_of(left), row_step(left), _address_of(right), row_step(right), _address_of(S)
+            return SampledCall(rows, *addresses, X.shape[1], (left, right))
 
-    serve(names.SDDMM, operand, rows, X.shape[1], call)
+        serve(names.SDDMM, operand, rows, X.shape[1], call)
+    finally:
+        operand.end_reading()
     return S
 
 

@@ -62,7 +62,18 @@ def multiply(operand: Operand, B: AnyArray, *, transposed: bool) -> AnyArray | N
     dtype, code = found
     if work < MIN_WORK:
         return _by_scipy(operand, B, dtype, transposed=transposed)
-    rows = operand.rows or operand.validate()
+    operand.begin_reading()  # the kernel reads the arrays by their addresses: another thread may replace them
+    try:
+        return _by_kernel(operand, B, (dtype, code), transposed=transposed)
+    finally:
+        operand.end_reading()
+
+
+def _by_kernel(
+    operand: Operand, B: AnyArray, result: tuple[np.dtype[Any], int], *, transposed: bool
+) -> AnyArray | None:
+    """Compute the product by a kernel that widens stored values; `result`: dtype and its code. None: it cannot."""
+    rows, (dtype, code) = operand.rows or operand.validate(), result
     if rows.dtype_code < 0:
         return None
     options = get_options()
@@ -70,7 +81,7 @@ def multiply(operand: Operand, B: AnyArray, *, transposed: bool) -> AnyArray | N
     threads = options.threads or _lib.asp_max_threads()
     B = widened(B, dtype, threads=threads)
     shape = rows.n_minor if transposed else rows.n_major, *B.shape[1:]
-    out = memory.empty_result(shape, dtype)
+    out, n_vecs = memory.empty_result(shape, dtype), 1 if B.ndim == 1 else B.shape[1]
     status = (_lib.asp_csr_t_mm_widened if transposed else _lib.asp_csr_mm_widened)(
         rows.dtype_code, code, rows.index_code, rows.n_major, rows.n_minor, rows.indptr[0], rows.indices[0],
         rows.data[0], runtime_api.pointer(B), 1 if B.ndim == 1 else row_step(B), _from_buffer(out), n_vecs, n_vecs,

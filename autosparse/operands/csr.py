@@ -27,7 +27,17 @@ from autosparse.operands.native_rows import (
     stored_codes,
     structure_sample,
 )
-from autosparse.operands.watched import DATA, INDICES, INDPTR, NEVER, NONE_YET, UNHASHED, AnyArray, WatchedArrays
+from autosparse.operands.watched import (
+    DATA,
+    INDICES,
+    INDPTR,
+    NEVER,
+    NONE_YET,
+    REPLACING,
+    UNHASHED,
+    AnyArray,
+    WatchedArrays,
+)
 
 if TYPE_CHECKING:
     from autosparse.core.pattern import Pattern
@@ -68,7 +78,7 @@ class Operand(WatchedArrays):
     def __init__(self) -> None:
         # Every sparse array has one, and most are never multiplied: data of the guard are made at its first look.
         self.n_major = self.n_minor = self.values_version = self.structure_version = 0
-        self.n_small_products = self.n_invalidated = self._aliases_before = 0
+        self.n_small_products = self.n_invalidated = self.n_replaced = self._aliases_before = 0
         self.small_product_ns = _BEGIN_NS
         self.rows = self.dispatcher = self.fast_path = self.solver_memory = None
         self._known_rows = self._chunk_versions = self._native_watch = self._pattern = None
@@ -198,7 +208,7 @@ class Operand(WatchedArrays):
             known = self._known_rows
             if known is not None:
                 return known
-        self.unvalidated = False
+        self.unvalidated, n_replaced = False, self.n_replaced
         # From the second time on: code that reads the structure between products does so repeatedly, and C compares
         # hashes.
         takes_prints = not self._checked and self._known_rows is not None and self._can_be_watched()
@@ -208,18 +218,29 @@ class Operand(WatchedArrays):
         if codes is None:
             return NativeRows(self.n_major, self.n_minor)
         is_back = not self._exported or self._n_aliases() <= self._aliases_before
+        with REPLACING:
+            if self.n_replaced != n_replaced:  # another thread has replaced an array since it was checked
+                rows = None
+            else:
+                rows = self._pointed(codes, is_validated=self._checked or is_back)
+        if rows is None:
+            return self.validate()
+        if takes_prints:
+            self._fill_in_watch()
+        return rows
+
+    def _pointed(self, codes: tuple[int, int], *, is_validated: bool) -> NativeRows:
+        """Return the rows of the present arrays, which have these codes, and keep them for later products.
+
+        While another object holds an exported array of the structure, it is checked at every product.
+        """
         rows = self._known_rows
         if rows is None or (rows.dtype_code, rows.index_code) != codes:
             rows = NativeRows(self.n_major, self.n_minor, BUILTIN.get(self._arrays[DATA].dtype.char), codes)
             rows.indptr, rows.indices, rows.data = map(self._point, (INDPTR, INDICES, DATA))
             self._known_rows = rows  # assigned once it is complete, because another thread may use it
-        # While another object holds an exported array of the structure, it is checked at every product.
-        if self._checked or is_back:
-            self._checked = True
-            self._exported = False
-            self.rows = rows
-        if takes_prints:
-            self._fill_in_watch()
+        if is_validated:
+            self._checked, self._exported, self.rows = True, False, rows
         return rows
 
     def _codes_and_prints(self) -> tuple[int, int] | None:

@@ -39,6 +39,8 @@ UNHASHED: Final = Print(np.dtype(object), 0, np.empty(0, Hash))
 """Print that differs from every array's, so that the next look counts as a change."""
 _COMPARING: Final = forking.rlock()
 """Lock held while the prints of a look in Python are compared."""
+REPLACING: Final = forking.lock()
+"""Lock held while an array is replaced, and while addresses of checked arrays are stored."""
 
 
 class WatchedArrays(python_objects.OperandFields):
@@ -46,12 +48,13 @@ class WatchedArrays(python_objects.OperandFields):
 
     __slots__ = (
         "__weakref__", "_anchors", "_chunk_versions", "_is_rebound", "_known_rows", "_leased", "_looks", "_prints",
-        "copied_bytes", "frozen", "n_invalidated", "n_major", "n_minor",
+        "copied_bytes", "frozen", "n_invalidated", "n_major", "n_minor", "n_replaced",
     )  # fmt: skip
 
     n_major: int
     n_minor: int
     n_invalidated: int  # number of checks that found arrays exported or replaced
+    n_replaced: int  # number of arrays that were replaced by others
     rows: NativeRows | None  # None: `validate` must look again
     unvalidated: bool  # no code has read the arrays: they are replaced without a record (`arrays.plain`)
     copied_bytes: int | None  # bytes that the constructor copied; None: nothing copied, arrays may be shared
@@ -101,8 +104,10 @@ class WatchedArrays(python_objects.OperandFields):
     def rebind(self, field: int, value: Any) -> None:
         """Replace array number `field` by `value`; its version increases unless the memory is the same."""
         if self.unvalidated:
-            self._arrays[field] = value
-            return
+            old, self._arrays[field] = self._arrays[field], value
+            if self.unvalidated:  # no other thread has begun to read the arrays meanwhile
+                return
+            self._arrays[field] = old
         old = self.fetch(field)
         if value is old or same_memory(value, old):
             return
@@ -112,13 +117,15 @@ class WatchedArrays(python_objects.OperandFields):
             self.frozen = False
             for invalidated in INVALIDATED:
                 setattr(self, invalidated, None)
-        self.copied_bytes = self.rows = None
-        self.retain(old)
-        self._arrays[field] = value
+        self.copied_bytes = None
+        with REPLACING:
+            self._arrays[field] = value
+            self.n_replaced += 1
+            self._known_rows = self.rows = None
+        self.retain(old)  # now: a product of another thread that begins later reads the new array
         for kept in (self._leased, self._anchors, self._prints):
             if kept is not NONE_YET:
                 kept[field] = None
-        self._known_rows = None
         if field == DATA:
             self._is_rebound = True
             self.values_version += 1

@@ -1,0 +1,104 @@
+"""Arrays that one thread replaces while another multiplies: kernels read addresses and hold no reference."""
+
+from __future__ import annotations
+
+import threading
+import time
+import weakref
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sps
+from autosparse._native import runtime_api
+
+import autosparse as asp
+from autosparse.operands.csr import DATA, Operand
+
+N = 300
+
+
+def matrix() -> Any:
+    return asp.csr(sps.random_array((N, N), density=0.05, format="csr", rng=np.random.default_rng(3)))
+
+
+@pytest.mark.parametrize("name", ["indptr", "indices", "data"])
+def test_replaced_arrays_live_until_the_last_reader_ends(name: str) -> None:
+    A = matrix()
+    operand = A._cell
+    A @ np.ones(N)
+    old = weakref.ref(getattr(A, name))
+    operand.begin_reading()
+    operand.begin_reading()
+    setattr(A, name, getattr(A, name).copy())
+    operand.end_reading()
+    assert old() is not None
+    operand.end_reading()
+    assert old() is None
+
+
+def test_replaced_arrays_without_readers_are_freed() -> None:
+    A = matrix()
+    A @ np.ones(N)
+    old = weakref.ref(A.data)
+    A.data = np.ones(A.nnz)
+    assert old() is None
+
+
+def test_a_product_that_raises_ends_its_reading(monkeypatch: pytest.MonkeyPatch) -> None:
+    A = matrix()
+    for columns in (1, 3):
+        with pytest.raises(ValueError, match="dimension mismatch"):
+            A @ np.ones((N + 1, columns))
+    A.tocsc()
+    old = weakref.ref(A.data)
+    monkeypatch.setattr("autosparse.dispatch.executor.state_for", lambda *_, **__: 1 // 0)
+    with pytest.raises(ZeroDivisionError):
+        asp.sddmm(A, np.ones((N, 2)), np.ones((2, N)))
+    A.data = np.ones(A.nnz)
+    assert old() is None
+
+
+@pytest.mark.skipif(not runtime_api.available, reason="the C runtime was not built")
+def test_an_array_that_is_replaced_while_it_is_checked_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    operand = matrix()._cell
+    original, left = Operand._codes, [2]
+
+    def codes(operand: Operand) -> tuple[int, int] | None:
+        found = original(operand)
+        if left[0]:
+            left[0] -= 1
+            operand.rebind(DATA, np.full(operand.nnz, float(left[0])))
+        return found
+
+    monkeypatch.setattr(Operand, "_codes", codes)
+    rows = operand.validate()
+    assert left == [0]
+    assert int(runtime_api.ffi.cast("intptr_t", rows.data[0])) == operand.peek(DATA).ctypes.data
+    assert operand.peek(DATA)[0] == 0
+
+
+def test_products_beside_a_thread_that_replaces_arrays() -> None:
+    A, x, X = matrix(), np.ones(N), np.ones((N, 3))
+    total = (A != 0).sum(axis=1)
+    faults: list[str] = []
+    ends = time.monotonic() + 1.0
+
+    def write() -> None:
+        while time.monotonic() < ends:
+            A.data = np.full(A.nnz, 2.0)
+            A.indices = A.indices.copy()
+
+    def read() -> None:
+        while time.monotonic() < ends:
+            results = A @ x, (A @ X)[:, 0], asp.sddmm(A, X, X.T).sum(axis=1) / 3
+            faults.extend(str(one[:3]) for one in results if not np.allclose(one, 2.0 * total))
+            A.copy().tocsc()
+
+    A.data = np.full(A.nnz, 2.0)
+    threads = [threading.Thread(target=target) for target in (write, read, read)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not faults, faults[:3]
