@@ -103,9 +103,9 @@ class WatchedArrays(python_objects.OperandFields):
 
     def rebind(self, field: int, value: Any) -> None:
         """Replace array number `field` by `value`; its version increases unless the memory is the same."""
-        if self.unvalidated:
+        if self._is_unread():
             old, self._arrays[field] = self._arrays[field], value
-            if self.unvalidated:  # no other thread has begun to read the arrays meanwhile
+            if self._is_unread():  # still: no other thread has begun to read the arrays
                 return
             self._arrays[field] = old
         old = self.fetch(field)
@@ -131,6 +131,9 @@ class WatchedArrays(python_objects.OperandFields):
             self.values_version += 1
         else:
             self._forget_structure()
+
+    def _is_unread(self) -> bool:
+        return self.unvalidated
 
     def freeze(self) -> None:
         """Treat the arrays as read-only, as the caller declared: use read-only views and no checks for writes."""
