@@ -8,6 +8,7 @@ import json
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="triton is not installed")
 torch = pytest.importorskip("torch")
@@ -18,8 +19,7 @@ from autosparse._native.triton.spec import DeviceSpec  # noqa: E402
 from autosparse.cache import Store  # noqa: E402
 from autosparse.tuner.gpu import composites, facts, model, space  # noqa: E402
 
-from autosparse import _native  # noqa: E402
-from autosparse.core.composite import REST, Blocks, Rows  # noqa: E402
+from autosparse.core.composite import REST, Blocks, ColumnList, Diagonals, RowList, Rows, Selection  # noqa: E402
 from autosparse.core.pattern import Pattern  # noqa: E402
 from autosparse.errors import ScheduleError  # noqa: E402
 from autosparse.gpu.schedule import DeviceSchedule, GpuPart  # noqa: E402
@@ -28,27 +28,72 @@ from tests.triton import compiled as ahead  # noqa: E402
 from tests.triton.composites import BLOCKS, PATTERNS, RULES, blocks_and_scatter, first_of_each  # noqa: E402
 from tests.triton.test_surfaces import run  # noqa: E402
 
+Cells = NDArray[np.bool_]
+
 FILL = GpuPart(layout="fill", rows=64)
 SEGMENTS = GpuPart(layout="segments", split=64)
 
 
+def rows_of(rule: Selection, left: Cells) -> Cells:
+    """Return a mask of the rows that `rule` takes; all False for a rule about entries."""
+    if isinstance(rule, Rows):
+        lengths = left.sum(axis=1)
+        return (lengths >= rule.least) & (lengths <= (np.inf if rule.most is None else rule.most))
+    taken: Cells = np.zeros(left.shape[0], dtype=bool)
+    if isinstance(rule, RowList):
+        taken[rule.numbers.below(left.shape[0])] = True
+    return taken
+
+
+def entries_of(rule: Selection, left: Cells) -> Cells:
+    """Return the cells of `left` that a rule about entries takes."""
+    n_rows, n_cols = left.shape
+    row, column = np.indices(left.shape)
+    if isinstance(rule, ColumnList):
+        return left & np.isin(column, rule.numbers.below(n_cols))
+    if isinstance(rule, Blocks):
+        block, cells = row // rule.r * n_cols + column // rule.c, rule.r * rule.c
+        return left & (np.bincount(block[left], minlength=left.size + 1)[block] >= rule.fill * cells - 1e-9)
+    if isinstance(rule, Diagonals):
+        diagonal, n = column - row + n_rows, n_rows + n_cols + 1
+        counts, sizes = (np.bincount(one, minlength=n) for one in (diagonal[left], diagonal.ravel()))
+        return left & (counts >= rule.fill * sizes - 1e-9)[diagonal]
+    return left
+
+
+def taken(rule: Selection, left: Cells, kept: Cells) -> Cells:
+    """Return the cells of `left` that `rule` takes (STile, Section 2), from dense masks; `kept`: rows not yet taken.
+
+    Blocks and diagonals are those of the matrix of kept rows.
+    """
+    if isinstance(rule, (Rows, RowList)):
+        return left & (rows_of(rule, left) & kept)[:, None]
+    found = np.zeros_like(left)
+    found[kept] = entries_of(rule, left[kept])
+    return found
+
+
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("pattern", PATTERNS)
-def test_partition_rules_agree_with_the_cpu_implementation(pattern: str, transposed: bool) -> None:
+def test_partition_rules_take_what_a_dense_mask_says(pattern: str, transposed: bool) -> None:
     A = PATTERNS[pattern]()
     crow, col = (torch.from_numpy(one.astype(np.int32)) for one in (A.indptr, A.indices))
     make = entries_of_transpose if transposed else entries_of_csr
+    number = np.zeros(A.shape, dtype=np.int64)  # of the entry in each cell
+    number[A.nonzero()] = np.arange(A.nnz)
+    cells = A.toarray() != 0
+    if transposed:
+        number, cells = number.T, cells.T
     for rules in RULES.values():
-        left = make(crow, col, A.shape[1])
-        for rule, subset in zip(
-            rules, _native.subsets(Pattern(*A.shape, A.indptr, A.indices), rules, transposed=transposed), strict=True
-        ):
+        left, remaining, kept = make(crow, col, A.shape[1]), cells, np.ones(cells.shape[0], dtype=bool)
+        for rule in rules:
             given, others = selections.select(rule, left)
             rows, at = given.listed()
-            numbers = np.arange(subset.pattern.n_rows) if subset.rows is None else subset.rows
-            assert np.array_equal(rows.numpy(), np.repeat(numbers, subset.pattern.row_lengths)), rule
-            assert np.array_equal(given.places()[at].numpy(), subset.entries), rule
-            left = given if others is None else others
+            wanted = taken(rule, remaining, kept)
+            assert np.array_equal(rows.numpy(), np.nonzero(wanted)[0]), rule
+            assert np.array_equal(given.places()[at].numpy(), number[wanted]), rule
+            kept &= ~rows_of(rule, remaining)
+            left, remaining = given if others is None else others, remaining & ~wanted
 
 
 def test_a_composite_is_a_value() -> None:
