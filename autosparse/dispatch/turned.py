@@ -3,7 +3,8 @@
 The default kernel for Mᵀ @ B adds every entry to a row of the result, on one output per thread; these outputs are
 summed at the end. From rows of Mᵀ it writes each row once, 1.5 to 2 times as fast. Making the rows takes as long as
 about ten products. They are made only of arrays that no other code can write, and are dropped once an array is
-exported.
+exported. They are not made where products Mᵀ @ B take no longer than products M @ B, which the default kernel computes
+from rows.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ TRIALS: Final = 16
 
 The first ones run before caches and threads are warm.
 """
+FEW: Final = 8
+"""Minimum number of products M @ B whose mean time says how fast products by rows are."""
 MAX_DROPS: Final = 4
 """Maximum number of times that the rows are made anew, because arrays are exported or because the rows were slower.
 
@@ -158,10 +161,21 @@ class Turning:
         rows = operand.rows
         is_paid = self.made is None and self._spent_ns >= (PRICE_NS << self._n_drops) * operand.nnz
         if is_paid and self._n_drops < MAX_DROPS and rows is not None and operand.is_alone:
+            if least_ns <= _by_rows_of_matrix_ns(operand, n_vecs):
+                self._n_drops = MAX_DROPS  # as fast as products by rows already are
+                return
             try:
                 self.made = TurnedRows(operand, rows, get_options().threads or runtime_api.max_threads())
             except MemoryError:
                 self._n_drops = MAX_DROPS
+
+
+def _by_rows_of_matrix_ns(operand: Operand, n_vecs: int) -> float:
+    """Return the mean ns of products M @ B of this width by the default kernel, from rows too; 0 if there were few."""
+    state = operand.dispatcher.hot.get((n_vecs, False)) if operand.dispatcher is not None else None
+    if state is None or (n_untuned := state.n_calls - state.n_tuned) < FEW:
+        return 0.0
+    return float((state.product_ns - state.tuned_ns) / n_untuned)
 
 
 def _is_chosen(before_ns: int, by_rows_ns: int, n_trials: int) -> bool:

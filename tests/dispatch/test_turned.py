@@ -288,3 +288,19 @@ def test_slower_transposed_rows_are_tried_again_at_a_higher_price() -> None:
     assert n_made == turned.MAX_DROPS
     found.count(A._cell, 1, price_ns)
     assert found.made is None
+
+
+@pytest.mark.parametrize(("by_rows_ns", "are_made"), [(10**6, False), (10**5, True)])
+def test_transposed_rows_are_made_where_products_by_rows_are_faster(
+    monkeypatch: pytest.MonkeyPatch, by_rows_ns: int, are_made: bool
+) -> None:
+    A, x = asp.csr(matrix()), np.ones(N - 7)
+    monkeypatch.setattr(executor, "open_fast_path", lambda *_, **__: None)
+    for _ in range(turned.FEW):
+        A @ x
+    found, state = turned.Turning(), A._cell.dispatcher.hot[1, False]
+    state.n_calls, state.product_ns = turned.FEW, turned.FEW * by_rows_ns
+    for _ in range(turned.PRICE_NS * A.nnz // (5 * 10**5) + 1):
+        found.count(A._cell, 1, 5 * 10**5)
+    assert (found.made is not None) == are_made
+    assert found.is_open(A._cell, 1) == are_made  # else fast calls may compute
