@@ -75,7 +75,7 @@ def _common_code(one: str, other: str) -> str:
     return str(np.result_type(np.dtype(one), np.dtype(other)).char)
 
 
-def is_finite(system: System, b_norm: float) -> bool:
+def suits_sweeps(system: System, b_norm: float) -> bool:
     """Return whether the sweeps compute what SciPy's solvers would: else SciPy itself runs.
 
     Sweeps give no RuntimeWarnings for infinities and NaNs in b. They do not cast a complex preconditioner to real, and
@@ -228,14 +228,14 @@ def solved(
     rtol: float, atol: float, maxiter: int | None, factors: dict[str, Any], callback: Callback | None,
     others: dict[str, Any], progress: bool = False,
 ) -> tuple[Vector, int]:  # fmt: skip  # Any: whatever SciPy's solvers take
-    """Solve A x = b by `method`, or by SciPy's function `name` if `is_ours` or `is_finite` is false.
+    """Solve A x = b by `method`, or by SciPy's function `name` if `is_ours` or `suits_sweeps` is false.
 
     `factors`: the preconditioners by the names of their arguments, of which `method` is given M.
     If b is 0, b itself and 0 are returned, as in SciPy. Exceptions are those of `make_system` and `tolerance`.
     """
     system = make_system(A, factors.get("M"), x0, b) if is_ours(others, x0) else None
     b_norm = 0.0 if system is None else norm(system.b)
-    if system is None or not is_finite(system, b_norm):
+    if system is None or not suits_sweeps(system, b_norm):
         how = {"rtol": rtol, "atol": atol, "maxiter": maxiter, "callback": callback}
         found: tuple[Vector, int] = scipys(name)(A, b, x0, **how, **factors, **others)
         return found

@@ -19,13 +19,13 @@ from autosparse.linalg.arguments import (
     System,
     Vector,
     divided,
-    is_finite,
     is_ours,
     make_system,
     norm,
     residual,
     root,
     scipys,
+    suits_sweeps,
     takes_columns,
     tolerance,
 )
@@ -104,7 +104,7 @@ def gmres(
         raise ValueError(f"Unknown callback_type: {kind!r}")
     system = make_system(A, M, x0, b)
     b_norm = norm(system.b)
-    if not is_finite(system, b_norm):
+    if not suits_sweeps(system, b_norm):
         return scipys("gmres")(A, b, x0, callback=callback, callback_type=kind, **how)  # type: ignore[no-any-return]
     limit = tolerance("gmres", b_norm, atol=atol, rtol=rtol)
     if b_norm == 0:

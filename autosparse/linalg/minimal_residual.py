@@ -15,12 +15,12 @@ from autosparse.linalg.arguments import (
     System,
     Vector,
     divided,
-    is_finite,
     is_ours,
     make_system,
     norm,
     residual,
     scipys,
+    suits_sweeps,
     takes_columns,
 )
 from autosparse.linalg.operators import ProductSweep
@@ -81,7 +81,7 @@ def minres(
     system = make_system(A, M, x0, b) if is_ours(others, x0) and not show else None
     b_norm = 0.0 if system is None else norm(system.b)
     is_given_real = isinstance(shift, (int, float, np.floating, np.integer))
-    if system is None or system.dtype.kind == "c" or not is_given_real or not is_finite(system, b_norm):
+    if system is None or system.dtype.kind == "c" or not is_given_real or not suits_sweeps(system, b_norm):
         how = {"rtol": rtol, "shift": shift, "maxiter": maxiter, "M": M, "callback": callback, "show": show}
         found: tuple[Vector, int] = scipys("minres")(A, b, x0, **how, check=check, **others)
         return found

@@ -54,6 +54,19 @@ static int64_t chunk_for(int64_t n_rows, int64_t n_nonzeros)
                                        : 0;
 }
 
+/* Add the products of the nonzeros [k, stop) with xi to y, while there are four. */
+#define ADD_FOURS(R, I)                                         \
+    for (; k + 4 <= stop; k += 4) {                             \
+        const R a = data[k] * xi, b = data[k + 1] * xi;         \
+        const R c = data[k + 2] * xi, d = data[k + 3] * xi;     \
+        const I ia = indices[k], ib = indices[k + 1];           \
+        const I ic = indices[k + 2], id = indices[k + 3];       \
+        y[ia] += a;                                             \
+        y[ib] += b;                                             \
+        y[ic] += c;                                             \
+        y[id] += d;                                             \
+    }
+
 /* `foreseen` computes rows whose ends are predicted, `rows` those that exceed the buffer. The loop around the call of
  * `rows` takes a fifth longer if the compiler sees the body of `foreseen` there. */
 #define DEFINE(tag, itag, R, I)                                                            \
@@ -68,16 +81,7 @@ static int64_t chunk_for(int64_t n_rows, int64_t n_nonzeros)
             if (k == stop) continue; /* x[i] is not read */                                \
             const R xi = x[i];                                                             \
             if (stop - k >= UNROLL_FROM) {                                                 \
-                for (; k + 4 <= stop; k += 4) {                                            \
-                    const R a = data[k] * xi, b = data[k + 1] * xi;                        \
-                    const R c = data[k + 2] * xi, d = data[k + 3] * xi;                    \
-                    const I ia = indices[k], ib = indices[k + 1];                          \
-                    const I ic = indices[k + 2], id = indices[k + 3];                      \
-                    y[ia] += a;                                                            \
-                    y[ib] += b;                                                            \
-                    y[ic] += c;                                                            \
-                    y[id] += d;                                                            \
-                }                                                                          \
+                ADD_FOURS(R, I)                                                            \
             }                                                                              \
             for (; k < stop; k++) {                                                        \
                 ASP_PIN(k);                                                                \
@@ -95,16 +99,7 @@ static int64_t chunk_for(int64_t n_rows, int64_t n_nonzeros)
             const I stop = indptr[i + 1];                                                  \
             if (stop - k >= UNROLL_FROM) {                                                 \
                 const R xi = x[i];                                                         \
-                for (; k + 4 <= stop; k += 4) {                                            \
-                    const R a = data[k] * xi, b = data[k + 1] * xi;                        \
-                    const R c = data[k + 2] * xi, d = data[k + 3] * xi;                    \
-                    const I ia = indices[k], ib = indices[k + 1];                          \
-                    const I ic = indices[k + 2], id = indices[k + 3];                      \
-                    y[ia] += a;                                                            \
-                    y[ib] += b;                                                            \
-                    y[ic] += c;                                                            \
-                    y[id] += d;                                                            \
-                }                                                                          \
+                ADD_FOURS(R, I)                                                            \
             }                                                                              \
             for (; k < stop; k++) y[indices[k]] += data[k] * x[i];                         \
         }                                                                                  \

@@ -6,17 +6,9 @@ enum { NAME(DEVIATING) = 2 }; /* rows of a group that may have another length th
 /* Compute four rows of n nonzeros each. */
 ASP_INLINE void NAME(four_rows)(const int64_t n, const I *indices, const R *data, const R *x, R *y, int add)
 {
-    R a = 0, b = 0, c = 0, d = 0;
-    for (int64_t k = 0; k < n; k++) {
-        a = FUSED(data[k], x[indices[k]], a);
-        b = FUSED(data[n + k], x[indices[n + k]], b);
-        c = FUSED(data[2 * n + k], x[indices[2 * n + k]], c);
-        d = FUSED(data[3 * n + k], x[indices[3 * n + k]], d);
-    }
-    y[0] = add ? y[0] + a : a;
-    y[1] = add ? y[1] + b : b;
-    y[2] = add ? y[2] + c : c;
-    y[3] = add ? y[3] + d : d;
+    R sums[4];
+    NAME(plain_four)(n, indices, data, x, sums);
+    ASP_UNROLL for (int r = 0; r < 4; r++) y[r] = add ? y[r] + sums[r] : sums[r];
 }
 
 /* Compute four rows of any length. */
