@@ -7,6 +7,7 @@ arrays, dtypes and the order of entries are those of SciPy's ``csr_tocsc``, rows
 from __future__ import annotations
 
 import copy
+import weakref
 from typing import Any, ClassVar
 
 import numpy as np
@@ -51,6 +52,7 @@ class Copies:
         is_final = self._twin._twin is type(self)  # type: ignore[attr-defined]
         arrays = map(self._cell.peek, (INDPTR, INDICES, DATA))
         if is_final and made._adopt(self._shape, *arrays, copy=True):
+            made._cell.source = weakref.ref(self._cell)
             return made
         return super().copy()  # type: ignore[misc]
 

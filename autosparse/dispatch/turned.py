@@ -171,7 +171,17 @@ class Turning:
 
 
 def _by_rows_of_matrix_ns(operand: Operand, n_vecs: int) -> float:
-    """Return the mean ns of products M @ B of this width by the default kernel, from rows too; 0 if there were few."""
+    """Return the mean ns of products M @ B of this width by the default kernel, from rows too; 0 if there were few.
+
+    Where M is a copy, products with the matrix that it was copied from count as well: SciPy's operators multiply by A
+    and by ``A.T.conj()``.
+    """
+    found = _mean_ns(operand, n_vecs)
+    source = operand.source() if operand.source is not None and not found else None
+    return found if source is None else _mean_ns(source, n_vecs)
+
+
+def _mean_ns(operand: Operand, n_vecs: int) -> float:
     state = operand.dispatcher.hot.get((n_vecs, False)) if operand.dispatcher is not None else None
     if state is None or (n_untuned := state.n_calls - state.n_tuned) < FEW:
         return 0.0

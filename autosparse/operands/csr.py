@@ -64,7 +64,7 @@ class Operand(WatchedArrays):
 
     __slots__ = (
         "_flat", "_pattern", "dispatcher", "fast_path", "small_product_ns", "n_small_products",
-        "shared", "solver_memory",
+        "shared", "solver_memory", "source",
     )  # fmt: skip
 
     dispatcher: Any  # Any: dispatch state, private to autosparse.dispatch
@@ -72,6 +72,7 @@ class Operand(WatchedArrays):
     small_product_ns: int  # time of the n_small_products products that were computed without a dispatch state
     shared: bool  # whether a transpose uses this operand, too
     solver_memory: Any  # Any: work vectors of solvers, private to autosparse.linalg
+    source: weakref.ref[Operand] | None  # operand whose arrays were copied, if the matrix is a copy of another one
     _flat: bool  # whether the sparse array is one-dimensional
     _pattern: tuple[int, Pattern] | None
 
@@ -80,7 +81,7 @@ class Operand(WatchedArrays):
         self.n_major = self.n_minor = self.values_version = self.structure_version = 0
         self.n_small_products = self.n_invalidated = self.n_replaced = self._aliases_before = 0
         self.small_product_ns = _BEGIN_NS
-        self.rows = self.dispatcher = self.fast_path = self.solver_memory = None
+        self.rows = self.dispatcher = self.fast_path = self.solver_memory = self.source = None
         self._known_rows = self._chunk_versions = self._native_watch = self._pattern = None
         self._invalidated_indptr = self._invalidated_indices = self._invalidated_data = None
         self._clean_indptr = self._clean_indices = self._clean_data = NEVER

@@ -290,17 +290,20 @@ def test_slower_transposed_rows_are_tried_again_at_a_higher_price() -> None:
     assert found.made is None
 
 
+@pytest.mark.parametrize("multiplied", ["transpose", "adjoint", "copy"])
 @pytest.mark.parametrize(("by_rows_ns", "are_made"), [(10**6, False), (10**5, True)])
 def test_transposed_rows_are_made_where_products_by_rows_are_faster(
-    monkeypatch: pytest.MonkeyPatch, by_rows_ns: int, are_made: bool
+    monkeypatch: pytest.MonkeyPatch, by_rows_ns: int, are_made: bool, multiplied: str
 ) -> None:
     A, x = asp.csr(matrix()), np.ones(N - 7)
+    operand = {"transpose": A.T, "adjoint": A.T.conj(), "copy": A.copy()}[multiplied]._cell
     monkeypatch.setattr(executor, "open_fast_path", lambda *_, **__: None)
     for _ in range(turned.FEW):
         A @ x
     found, state = turned.Turning(), A._cell.dispatcher.hot[1, False]
     state.n_calls, state.product_ns = turned.FEW, turned.FEW * by_rows_ns
+    operand.validate()
     for _ in range(turned.PRICE_NS * A.nnz // (5 * 10**5) + 1):
-        found.count(A._cell, 1, 5 * 10**5)
+        found.count(operand, 1, 5 * 10**5)
     assert (found.made is not None) == are_made
-    assert found.is_open(A._cell, 1) == are_made  # else fast calls may compute
+    assert found.is_open(operand, 1) == are_made  # else fast calls may compute
