@@ -1,4 +1,4 @@
-"""Copies of autosparse matrices (`copy`, the module `copy`, `pickle`), and ownership of their arrays.
+"""Copies of autosparse matrices (`copy`, the module `copy`, `pickle`) and of their rows, and ownership of their arrays.
 
 Conversion between csr and csc by a multithreaded counting sort, and dense results (`toarray`, `diagonal`, `sum`):
 arrays, dtypes and the order of entries are those of SciPy's ``csr_tocsc``, rows in order within each column.
@@ -16,12 +16,14 @@ from numpy.typing import NDArray
 from scipy.sparse._sparsetools import csr_diagonal, csr_todense
 
 from autosparse._native import memory, runtime_api
+from autosparse.arrays import adoption
 from autosparse.arrays.plain import NAMES, arrays_of, attributes, set_state
 from autosparse.config import get_options
 from autosparse.operands import ownership
 from autosparse.operands.csr import DATA, INDICES, INDPTR, Operand
 from autosparse.operands.native_rows import NATIVE
 
+_ALL: Final = slice(None)
 
 class Copies:
     """Mixin for `A.copy()`, the module `copy` and `pickle`, placed before SciPy's class."""
@@ -30,6 +32,7 @@ class Copies:
 
     _cell: Operand
     _shape: tuple[int, ...]
+    _transposed: ClassVar[bool]
     _twin: ClassVar[type]
 
     @property
@@ -55,6 +58,46 @@ class Copies:
             made._cell.source = weakref.ref(self._cell)
             return made
         return super().copy()  # type: ignore[misc]
+
+    def __getitem__(self, key: Any) -> Any:
+        kind = type(key)
+        if kind is slice or (kind is tuple and len(key) == 2 and type(key[0]) is type(key[1]) is slice):
+            part = self._adjacent_rows(key)
+            if part is not None:
+                return part
+        return super().__getitem__(key)  # type: ignore[misc]
+
+    def _adjacent_rows(self, key: Any) -> Any:
+        """Return the compressed rows that `key`, a slice or two, selects; None for other parts, which SciPy selects.
+
+        SciPy reads the arrays by their attributes, after which products must check them again.
+        """
+        rows, others = (key, _ALL) if type(key) is slice else key
+        rows, others = (others, rows) if self._transposed else (rows, others)
+        cell, kind = self._cell, type(self)
+        indptr, indices, data = map(cell.peek, (INDPTR, INDICES, DATA))
+        is_plain = type(indptr) is type(indices) is type(data) is np.ndarray and data.dtype.char in NATIVE
+        if not is_plain or others != _ALL or rows.step not in (None, 1) or len(self._shape) != 2:
+            return None
+        try:
+            first, end, _ = rows.indices(cell.n_major)
+        except TypeError:
+            return None
+        first = min(first, end)
+        shape = (self._shape[0], end - first) if self._transposed else (end - first, self._shape[1])
+        is_final = self._twin._twin is kind and indptr.shape == (cell.n_major + 1,)  # type: ignore[attr-defined]
+        if not is_final or shape == self._shape or not adoption.takes_as_is(kind, shape, indptr, indices):
+            return None
+        at, to = indptr.item(first), indptr.item(end)
+        if not 0 <= at <= to <= min(indices.size, data.size):
+            return None
+        own = memory.copied_all([indices[at:to], data[at:to]], (to - at) * (indices.itemsize + data.itemsize))
+        made: Any = object.__new__(kind)
+        arrays, is_valid = [indptr[first : end + 1] - at, *own], cell._checked and cell.rows is not None
+        made._cell = Operand.over(end - first, cell.n_minor, arrays, is_valid=is_valid)
+        made._cell.copied_bytes = 0
+        set_state(made, shape)
+        return made
 
     def tocoo(self, *copy: bool, **how: bool) -> Any:
         """Return the entries by coordinates, as SciPy's method does, without spare room behind the last entry."""

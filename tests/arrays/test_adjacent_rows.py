@@ -1,0 +1,139 @@
+"""Tests of slices of adjacent compressed rows, which are copied without SciPy's loops."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sps
+
+import autosparse as asp
+
+N, M = 23, 17
+SLICES = [
+    slice(3, 9), slice(0, 9), slice(9, None), slice(None, -4), slice(-5, None), slice(5, 5), slice(9, 3), slice(40, 50),
+    slice(-90, 4), slice(4, 90), slice(None), slice(0, N), slice(3, 9, 1), slice(3, 9, 2), slice(9, 3, -1),
+    slice(np.int64(3), np.int32(9)), slice(0, 1), slice(N - 1, N),
+]  # fmt: skip
+KINDS = [sps.csr_array, sps.csc_array, sps.csr_matrix, sps.csc_matrix]
+
+
+def plain(kind: Any = sps.csr_array, dtype: str = "float64") -> Any:
+    rng = np.random.default_rng(0)
+    return kind((sps.random_array((N, M), density=0.3, rng=rng) * 9).astype(dtype))
+
+
+def ours(m: Any) -> Any:
+    return (asp.csr if m.format == "csr" else asp.csc)(m)
+
+
+def same(found: Any, expected: Any, kind: type) -> None:
+    assert type(found) is kind
+    assert found.shape == expected.shape
+    for name in ("indptr", "indices", "data"):
+        ours, scipys = getattr(found, name), getattr(expected, name)
+        assert ours.dtype == scipys.dtype
+        np.testing.assert_array_equal(ours, scipys)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "int64", "bool"])
+@pytest.mark.parametrize("rows", SLICES, ids=str)
+def test_slices_are_scipys(kind: Any, dtype: str, rows: slice) -> None:
+    m = plain(kind, dtype)
+    A = ours(m)
+    for key in (rows, (rows, slice(None)), (slice(None), rows), (rows, slice(2, 9)), (slice(None), slice(None))):
+        same(A[key], m[key], type(A))
+        x = np.ones(m[key].shape[1], dtype)
+        np.testing.assert_allclose(A[key] @ x, m[key] @ x, rtol=1e-5)
+        y = np.ones(m[key].shape[0], dtype)
+        np.testing.assert_allclose(A[key].T @ y, m[key].T @ y, rtol=1e-5)
+
+
+OTHERS = [slice("a", 3), slice(1.5, 3), (slice(1, 3), slice("a", None)), (1, slice(None)), (slice(1, 3),) * 3]
+
+
+@pytest.mark.parametrize("key", OTHERS, ids=str)
+def test_other_keys_are_scipys(key: Any) -> None:
+    m = plain()
+    try:
+        expected = m[key]
+    except (TypeError, IndexError) as error:
+        with pytest.raises(type(error)):
+            ours(m)[key]
+    else:
+        np.testing.assert_array_equal(ours(m)[key].toarray(), expected.toarray())
+
+
+@pytest.mark.parametrize("kind", [sps.csr_array, sps.csr_matrix])
+def test_wide_indices(kind: Any) -> None:
+    m = plain(kind)
+    m.indices, m.indptr = m.indices.astype(np.int64), m.indptr.astype(np.int64)
+    same(ours(m)[2:7], m[2:7], type(ours(m)))
+
+
+def test_duplicates_and_order_are_kept() -> None:
+    m = sps.csr_array((np.arange(6.0), [3, 1, 1, 0, 2, 2], [0, 3, 3, 6]), shape=(3, 5))
+    same(ours(m)[0:2], m[0:2], asp.csr_array)
+    same(ours(m)[1:3], m[1:3], asp.csr_array)
+
+
+def test_spare_room_is_left_out() -> None:
+    m = plain()
+    m.data, m.indices = np.append(m.data, [7.0] * 9), np.append(m.indices, [0] * 9).astype(m.indices.dtype)
+    same(asp.csr_array(m)[20:], m[20:], asp.csr_array)
+
+
+def test_one_dimensional_arrays_are_scipys() -> None:
+    m = sps.csr_array(np.arange(9.0))
+    np.testing.assert_array_equal(asp.csr_array(np.arange(9.0))[2:5].toarray(), m[2:5].toarray())
+
+
+def test_parts_are_copies() -> None:
+    m = plain()
+    A = ours(m)
+    part, before = A[4:9], m[4:9].toarray()
+    A.data[:] = 0.0
+    np.testing.assert_array_equal(part.toarray(), before)
+    part.data[:] = 1.0
+    assert not A.data.any()
+    assert part.owns_arrays
+
+
+def test_writes_before_a_slice_are_in_it() -> None:
+    m = plain()
+    A = ours(m)
+    A @ np.ones(M)
+    kept = A.data
+    for value in (2.0, 3.0):
+        kept[:] = m.data[:] = value
+        np.testing.assert_allclose(A[4:9] @ np.ones(M), m[4:9] @ np.ones(M))
+
+
+def test_slices_are_no_exports() -> None:
+    A = ours(plain())
+    A @ np.ones(M), A._cell.validate()
+    rows = A._cell.rows
+    assert rows is not None
+    A[4:9], A[:3, :]
+    assert A._cell.rows is rows
+
+
+def test_parts_of_a_broken_structure_are_checked() -> None:
+    m = plain()
+    A = ours(m)
+    A @ np.ones(M)
+    A.indices[5] = M + 3
+    with pytest.raises(ValueError, match="indices"):
+        A[0:9] @ np.ones(M)
+
+
+class Named(asp.csr_array):
+    """Subclass of a user."""
+
+
+def test_subclasses_keep_their_class() -> None:
+    m = plain()
+    assert type(Named(m)[2:5]) is Named
+    np.testing.assert_array_equal(Named(m)[2:5].toarray(), m[2:5].toarray())
