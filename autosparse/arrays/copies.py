@@ -8,22 +8,24 @@ from __future__ import annotations
 
 import copy
 import weakref
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import scipy.sparse as sps
 from numpy.typing import NDArray
-from scipy.sparse._sparsetools import csr_diagonal, csr_todense
+from scipy.sparse._sparsetools import csr_diagonal, csr_row_index, csr_todense
 
 from autosparse._native import memory, runtime_api
 from autosparse.arrays import adoption
 from autosparse.arrays.plain import NAMES, arrays_of, attributes, set_state
 from autosparse.config import get_options
+from autosparse.core.dtypes import WideIndex
 from autosparse.operands import ownership
 from autosparse.operands.csr import DATA, INDICES, INDPTR, Operand
 from autosparse.operands.native_rows import NATIVE
 
 _ALL: Final = slice(None)
+
 
 class Copies:
     """Mixin for `A.copy()`, the module `copy` and `pickle`, placed before SciPy's class."""
@@ -63,9 +65,9 @@ class Copies:
         kind = type(key)
         if kind is slice or (kind is tuple and len(key) == 2 and type(key[0]) is type(key[1]) is slice):
             part = self._adjacent_rows(key)
-            if part is not None:
-                return part
-        return super().__getitem__(key)  # type: ignore[misc]
+        else:
+            part = self._gathered_rows(key) if kind is np.ndarray else None
+        return super().__getitem__(key) if part is None else part  # type: ignore[misc]
 
     def _adjacent_rows(self, key: Any) -> Any:
         """Return the compressed rows that `key`, a slice or two, selects; None for other parts, which SciPy selects.
@@ -90,11 +92,48 @@ class Copies:
             return None
         at, to = indptr.item(first), indptr.item(end)
         if not 0 <= at <= to <= min(indices.size, data.size):
+            cell.validate()  # raises where SciPy's loop would read out of bounds
             return None
         own = memory.copied_all([indices[at:to], data[at:to]], (to - at) * (indices.itemsize + data.itemsize))
-        made: Any = object.__new__(kind)
-        arrays, is_valid = [indptr[first : end + 1] - at, *own], cell._checked and cell.rows is not None
-        made._cell = Operand.over(end - first, cell.n_minor, arrays, is_valid=is_valid)
+        return self._of_own_rows([indptr[first : end + 1] - at, *own], shape)
+
+    def _gathered_rows(self, rows: NDArray[Any]) -> Any:
+        """Return the rows of a csr array with these numbers; None for other parts, which SciPy selects."""
+        cell, kind = self._cell, type(self)
+        indptr, indices, data = map(cell.peek, (INDPTR, INDICES, DATA))
+        is_plain = type(indptr) is type(indices) is type(data) is np.ndarray and data.dtype.char in NATIVE
+        is_one_by_one = rows.ndim == 1 and rows.dtype.kind == "i" and rows.size > 0
+        if not is_plain or not is_one_by_one or self._transposed or len(self._shape) != 2:
+            return None
+        n, shape = cell.n_major, (rows.size, self._shape[-1])
+        is_final = self._twin._twin is kind and indptr.shape == (n + 1,)  # type: ignore[attr-defined]
+        if not is_final or not adoption.takes_as_is(kind, shape, indptr, indices):
+            return None
+        least = rows.min()
+        if least < -n or rows.max() >= n:
+            return None
+        chosen = rows.astype(indptr.dtype)
+        if least < 0:
+            chosen[chosen < 0] += n
+        starts, ends = indptr[chosen], indptr[chosen + 1]
+        lengths = ends - starts
+        nnz = int(lengths.sum(dtype=WideIndex))
+        is_sound = starts.min() >= 0 and lengths.min() >= 0 and ends.max() <= min(indices.size, data.size)
+        if not is_sound or nnz > np.iinfo(indptr.dtype).max:
+            cell.validate()
+            return None
+        own_indptr = np.zeros(rows.size + 1, indptr.dtype)
+        np.cumsum(lengths, out=own_indptr[1:])
+        own = [own_indptr, np.empty(nnz, indices.dtype), np.empty(nnz, data.dtype)]
+        csr_row_index(rows.size, chosen, indptr, indices, data, *own[1:])
+        return self._of_own_rows(own, shape)
+
+    def _of_own_rows(self, arrays: list[NDArray[Any]], shape: tuple[int, ...]) -> Any:
+        """Return a matrix of this class over new arrays, which hold compressed rows of this one."""
+        made: Any = object.__new__(type(self))
+        cell = self._cell
+        is_valid = cell._checked and cell.rows is not None and cell.copied_bytes is not None
+        made._cell = Operand.over(arrays[INDPTR].size - 1, cell.n_minor, arrays, is_valid=is_valid)
         made._cell.copied_bytes = 0
         set_state(made, shape)
         return made

@@ -1,4 +1,4 @@
-"""Tests of slices of adjacent compressed rows, which are copied without SciPy's loops."""
+"""Tests of compressed rows that are selected by slices and by arrays of numbers."""
 
 from __future__ import annotations
 
@@ -137,3 +137,68 @@ def test_subclasses_keep_their_class() -> None:
     m = plain()
     assert type(Named(m)[2:5]) is Named
     np.testing.assert_array_equal(Named(m)[2:5].toarray(), m[2:5].toarray())
+
+
+def test_parts_of_shared_arrays_are_checked() -> None:
+    m = plain()
+    A = asp.csr(m, copy=False)
+    A @ np.ones(M)
+    m.indices[5] = M + 3
+    with pytest.raises(ValueError, match="indices"):
+        A[0:9] @ np.ones(M)
+
+
+NUMBERS = [
+    np.array([3, 1, 4, 1, 5]), np.array([-1, 0, -N, N - 1]), np.array([2], np.int32), np.array([7, 7], np.int8),
+    np.arange(N), np.arange(0), np.array([3, 200], np.uint8) % N, np.array([[1, 2], [3, 4]]), np.array(3),
+    np.arange(N) % 3 == 0, np.array([1.0, 2.0]), np.array([N]), np.array([-N - 1]), np.array([0, N + 5, 1]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype", ["float32", "complex128", "int32"])
+@pytest.mark.parametrize("rows", NUMBERS, ids=repr)
+def test_rows_by_number_are_scipys(kind: Any, dtype: str, rows: Any) -> None:
+    m = plain(kind, dtype)
+    A = ours(m)
+    A @ np.ones(M, dtype)
+    try:
+        expected = m[rows]
+    except (IndexError, ValueError) as error:
+        with pytest.raises(type(error)):
+            A[rows]
+        return
+    if expected.format != m.format:
+        np.testing.assert_array_equal(A[rows].toarray(), expected.toarray())
+        return
+    same(A[rows], expected, type(A))
+    np.testing.assert_allclose(A[rows] @ np.ones(M, dtype), expected @ np.ones(M, dtype), rtol=1e-5)
+
+
+def test_rows_by_number_are_copies_and_no_exports() -> None:
+    m = plain()
+    A = ours(m)
+    A @ np.ones(M), A._cell.validate()
+    part, rows = A[np.array([4, 2])], A._cell.rows
+    assert rows is not None
+    part.data[:] = 1.0
+    np.testing.assert_allclose(A @ np.ones(M), m @ np.ones(M))
+    A.data[:] = 0.0
+    assert part.data.all()
+
+
+def test_rows_of_a_broken_structure_are_checked() -> None:
+    A = ours(plain())
+    A.indices[5] = M + 3
+    with pytest.raises(ValueError, match="indices"):
+        A[np.arange(9)] @ np.ones(M)
+    A.indptr[4] = 10**6
+    for key in (np.arange(9), slice(2, 4)):
+        with pytest.raises(ValueError, match="ind"):
+            A[key] @ np.ones(M)
+
+
+def test_narrow_row_numbers() -> None:
+    m = sps.vstack([plain()] * 12, format="csr")
+    for rows in (np.array([127, -128, 5], np.int8), np.array([255, 0], np.uint8), np.array([130, -1], np.int16)):
+        same(ours(m)[rows], m[rows.astype(np.int64)], asp.csr_array)
