@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 from autosparse._native import python_objects
-from autosparse._native.runtime_api import address_of, available, lib
+from autosparse._native.runtime_api import CODE_OF_INDEX, address_of, available, lib
 from numpy.typing import NDArray
 
 from autosparse import forking
@@ -167,3 +167,23 @@ def copied_all(arrays: Sequence[NDArray[Any]], n_bytes: int) -> list[NDArray[Any
     if blocks:
         lib.asp_copy_blocks(len(blocks), *map(list, zip(*blocks, strict=True)), get_options().threads or 0)
     return copies
+
+
+def copied_rows(
+    indptr: NDArray[Any], indices: NDArray[Any], data: NDArray[Any], n_minor: int
+) -> tuple[list[NDArray[Any]], bool] | None:
+    """Return copies of the arrays of compressed rows, and whether the copied structure is within bounds.
+
+    All threads copy and check at once. None for arrays that C cannot copy. Raises MemoryError.
+    """
+    arrays = (indptr, indices, data)
+    itype = CODE_OF_INDEX.get(indptr.dtype)
+    if not available or itype is None or indices.dtype != indptr.dtype or data.dtype.hasobject:
+        return None
+    if not (indptr.flags.c_contiguous and indices.flags.c_contiguous and data.flags.c_contiguous):
+        return None
+    copies = [empty_output(array.shape, array.dtype) for array in arrays]
+    from_, to = list(map(address_of, arrays)), list(map(address_of, copies))
+    n_bytes = [indptr.nbytes, indices.nbytes, data.nbytes]
+    fault = lib.asp_csr_copy(itype, indptr.size - 1, n_minor, from_, to, n_bytes, get_options().threads or 0)
+    return copies, not fault

@@ -54,7 +54,7 @@ DTYPE_CODES: Final = scalar.VALUE_CODES
 INDEX_CODES: Final = scalar.INDEX_CODES
 _HASHES: Final = f"{scalar.HASH.c}[2]"
 # creating a dtype's name takes 0.5 µs
-_CODE_OF_INDEX: Final = {np.dtype(name): code for name, code in INDEX_CODES.items()}
+CODE_OF_INDEX: Final = {np.dtype(name): code for name, code in INDEX_CODES.items()}
 
 FLAG_ACCUMULATE: Final = 1  # C += A B
 FLAG_DETERMINISTIC: Final = 2  # one summation order for any number of threads
@@ -283,7 +283,7 @@ def check_structure(
     if indptr.shape != (shape[0] + 1,):
         return f"indptr has length {indptr.size}, not {shape[0] + 1}"
     code = lib.asp_csr_check(
-        _CODE_OF_INDEX[indptr.dtype], *shape, pointer(indptr), pointer(indices), indices.size, threads
+        CODE_OF_INDEX[indptr.dtype], *shape, pointer(indptr), pointer(indices), indices.size, threads
     )
     return STRUCTURE_FAULTS.get(code)
 

@@ -186,8 +186,10 @@ def _of_arrays(fmt: str, obj: Any, shape: Any, dtype: Any, copy: bool | None) ->
 
 def _check_indices(A: Any) -> None:
     """Raise StructureError unless all indices, which were given as an array, are within the shape."""
-    n_major, n_minor = A._swap(A._shape_as_2d)
-    check_structure(A._cell.peek(0), A._cell.peek(1), (n_major, n_minor))
+    cell = A._cell
+    if not cell._checked:
+        check_structure(cell.peek(0), cell.peek(1), A._swap(A._shape_as_2d))
+        cell._checked = cell.copied_bytes is not None  # the caller may write shared arrays before the first product
 
 
 def _converted(fmt: str, obj: Any, shape: Any, dtype: Any, copy: bool | None) -> Any:

@@ -171,9 +171,9 @@ class AutoSparseMatrix(ConvertedBack, Reflected, Copies, Products, DenseResults)
         if copy is False:
             self._cell = Operand.over(n_major, n_minor, [indptr, indices, data], is_valid=False)
         else:
-            arrays, copied_bytes = ownership.copies_of_rows(indptr, indices, data, everything=copy is True)
-            self._cell = cell = Operand.over(n_major, n_minor, arrays, is_valid=False)
-            cell.copied_bytes, cell.unvalidated = copied_bytes, False
+            rows = ownership.copies_of_rows(indptr, indices, data, n_minor, everything=copy is True)
+            self._cell = cell = Operand.over(n_major, n_minor, rows.arrays, is_valid=rows.is_valid)
+            cell.copied_bytes, cell.unvalidated = rows.copied_bytes, False
         set_state(self, shape)
         return True
 

@@ -85,6 +85,10 @@ class Pattern:
         """Number of stored entries of each row, (n_rows,)."""
         return np.diff(self.indptr).astype(WideIndex, copy=False)
 
+    def forget(self) -> None:
+        """Drop the row lengths, 8 bytes per row that only tuning reads often; they are computed again on demand."""
+        self.__dict__.pop("row_lengths", None)
+
     def rows_of_entries(self, dtype: DTypeLike = WideIndex) -> NDArray[Any]:
         """Return the row of each stored entry, (nnz,)."""
         return np.repeat(np.arange(self.n_rows, dtype=dtype), self.row_lengths)
@@ -142,6 +146,9 @@ class TensorPattern:
         from autosparse._native import runtime_api
 
         return runtime_api.tensor_hash(self.shape, self.coords)
+
+    def forget(self) -> None:
+        """Do nothing: a tensor's pattern keeps no array that can be computed again."""
 
     def level_order(self, mode: int) -> tuple[int, ...]:
         """Return `mode`, then the other modes in the order that gives a tree of levels with few nodes. The result is

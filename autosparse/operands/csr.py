@@ -51,9 +51,10 @@ NOT_SMALL_NS: Final = 1_000_000
 
 SMALL_PRODUCT: Final = 1 << 14
 """Maximum number of multiplications of a product for which one thread is used without a dispatch state."""
-SMALL_AT_FIRST: Final = 2 * SMALL_PRODUCT
-"""Limit in place of FEW for a matrix's first products, often its last: a state costs more than threads save."""
-FIRST: Final = 2
+SMALL_AT_FIRST: Final = 4 * SMALL_PRODUCT
+"""Limit in place of SMALL_PRODUCT for a matrix's first products, often its last: a dispatch state, 15 us, costs more
+than threads save."""
+FIRST: Final = 3
 """Number of first products for which SMALL_AT_FIRST applies."""
 
 _BEGIN_NS: Final = 0 if python_objects.small_product is not None else NOT_SMALL_NS

@@ -7,8 +7,9 @@ NumPy is shared under None as well: a read-only map stays a map, and `bytes` nev
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,16 +40,41 @@ _ALWAYS_NEW: Final = (list, int, float, complex, bool, np.generic, range, type(N
 """Types from which NumPy makes a new array. An array made from a tuple or another type may share memory."""
 
 
+class CopiedRows(NamedTuple):
+    """Row starts, indices and values of a new matrix, and what is known about them."""
+
+    arrays: list[AnyArray]
+    copied_bytes: int | None  # None: an array that was not copied may change
+    is_valid: bool  # the structure was found to be within bounds
+
+
 def copies_of_rows(
-    indptr: AnyArray, indices: AnyArray, data: AnyArray, *, everything: bool
-) -> tuple[list[AnyArray], int | None]:
-    """Copy the three arrays of a matrix as `copies_of` does; small ones are copied directly in half a microsecond."""
+    indptr: AnyArray, indices: AnyArray, data: AnyArray, n_minor: int, *, everything: bool
+) -> CopiedRows:
+    """Copy the three arrays of a matrix as `copies_of` does.
+
+    Small arrays are copied directly in half a microsecond. Larger ones are checked by the threads that copy them.
+    """
     n_bytes = indptr.nbytes + indices.nbytes + data.nbytes
-    if n_bytes < memory.ALL_THREADS_FROM_BYTES and (
-        everything or (indptr.flags.writeable and indices.flags.writeable and data.flags.writeable)
-    ):
-        return [indptr.copy(), indices.copy(), data.copy()], n_bytes
-    return copies_of((indptr, indices, data), everything=everything)
+    if everything or (indptr.flags.writeable and indices.flags.writeable and data.flags.writeable):
+        if n_bytes < memory.ALL_THREADS_FROM_BYTES:
+            return CopiedRows([indptr.copy(), indices.copy(), data.copy()], n_bytes, False)
+        with _room_for(n_bytes):
+            made = memory.copied_rows(indptr, indices, data, n_minor)
+        if made is not None:
+            return CopiedRows(made[0], n_bytes, made[1])
+    return CopiedRows(*copies_of((indptr, indices, data), everything=everything), False)
+
+
+@contextmanager
+def _room_for(n_bytes: int) -> Iterator[None]:
+    """Raise RoomError before copies of `n_bytes` that do not fit into memory, or where allocating them fails."""
+    if n_bytes >= room.CHECKED_FROM_BYTES:
+        room.require(n_bytes)
+    try:
+        yield
+    except MemoryError:
+        raise RoomError.copy(needed_bytes=n_bytes, available_bytes=None) from None
 
 
 def copies_of(arrays: Sequence[AnyArray], *, everything: bool) -> tuple[list[AnyArray], int | None]:
@@ -59,12 +85,8 @@ def copies_of(arrays: Sequence[AnyArray], *, everything: bool) -> tuple[list[Any
     """
     own = [array for array in arrays if everything or array.flags.writeable or not is_fixed(array)]
     copied_bytes = sum(array.nbytes for array in own)
-    if copied_bytes >= room.CHECKED_FROM_BYTES:
-        room.require(copied_bytes)
-    try:
+    with _room_for(copied_bytes):
         copies = memory.copied_all(own, copied_bytes)
-    except MemoryError:
-        raise RoomError.copy(needed_bytes=copied_bytes, available_bytes=None) from None
     if len(own) == len(arrays):
         return copies, copied_bytes
     made = {id(array): copy for array, copy in zip(own, copies, strict=True)}

@@ -83,11 +83,11 @@ def tune(
     asked["progress"] = progress_line() if progress is True else progress or None
     with memory.scratch_recycled():
         decision = planner.plan(context, **asked)
-    live_tuner = state.live_tuner
-    if not isinstance(live_tuner, LiveTuner):
+    if not isinstance(live_tuner := state.live_tuner, LiveTuner):
         live_tuner = state.live_tuner = LiveTuner(state, operand=weakref.ref(operand))
     live_tuner.install(session_of(live_tuner, operand, (context, decision)))
     notes.note(context, decision.plan, is_asked=True)
+    context.problem.pattern.forget()
     return decision.plan
 
 

@@ -200,6 +200,7 @@ class TuningSession:
         finally:
             loop.steps.close()
             memory.SCRATCH.release()
+            context.problem.pattern.forget()
             self._follow(context, search)
         yield context.stats.work("save", self._save)
         yield from rates_step(context)

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sps
-from autosparse._native import memory
+from autosparse._native import memory, runtime_api
 
 import autosparse
-from autosparse.errors import RoomError
+from autosparse.errors import RoomError, StructureError
 from autosparse.operands import room
 from tests.arrays.holders import Looks, N, big, bytes_of, counts_known, large, over_bytes, plain
 
@@ -321,3 +321,25 @@ def test_the_setting_share_is_the_behaviour_up_to_version_0_2(monkeypatch: pytes
     finally:
         monkeypatch.delenv("AUTOSPARSE_SHARE")
         config.reload_options()
+
+
+# -- structures of copied arrays
+
+
+@pytest.mark.parametrize("index_dtype", ["i4", "i8"])
+def test_structures_of_large_matrices_are_checked_once(index_dtype: str) -> None:
+    """The threads that copy 1 MiB or more also check; a faulty structure raises where it would without the copy."""
+    m = sps.random_array((20_000, 9_000), density=1e-3, format="csr", random_state=np.random.default_rng(0))
+    data, indices, indptr = m.data, m.indices.astype(index_dtype), m.indptr.astype(index_dtype)
+    for A in (autosparse.csr((data, indices, indptr), shape=m.shape), autosparse.csr(m)):
+        assert A._cell._checked or not runtime_api.available
+        np.testing.assert_allclose(A @ np.ones(9_000), m @ np.ones(9_000))
+    faulty = indices.copy()
+    faulty[100_000] = 9_000
+    for copy in (None, False, True):
+        with pytest.raises(StructureError, match="indices must be < 9000"):
+            autosparse.csr((data, faulty, indptr), shape=m.shape, copy=copy)
+    m.indices[100_000] = 9_000
+    A = autosparse.csr(m)
+    with pytest.raises(StructureError, match="indices must be < 9000"):
+        A @ np.ones(9_000)

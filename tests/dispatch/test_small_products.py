@@ -10,7 +10,7 @@ from autosparse._native import python_objects
 import autosparse as asp
 from autosparse.dispatch import executor
 from autosparse.errors import StructureError
-from autosparse.operands.csr import NOT_SMALL_NS
+from autosparse.operands.csr import NOT_SMALL_NS, SMALL_AT_FIRST
 from tests.covering import covering
 from tests.tuning.forcing import close, dense, force, make, schedule_of, state_of
 
@@ -135,8 +135,8 @@ def test_a_structure_written_between_is_checked(name):
 
 
 def test_large_products_and_told_ones_are_thought_of_at_once(served):
-    A = asp.csr(sps.eye_array(20_000, format="csr"))
-    A @ np.ones(20_000)
+    A = asp.csr(sps.eye_array(SMALL_AT_FIRST, format="csr"))
+    A @ np.ones(SMALL_AT_FIRST)
     B = asp.csr(make(30, 20))
     with asp.options(runs=1000):
         B @ np.ones(20, "f4")

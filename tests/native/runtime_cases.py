@@ -65,6 +65,13 @@ def with_identical_rows(rng: np.random.Generator, n_cols: int) -> sp.csr_matrix:
     return sp.csr_matrix((np.ones(indptr[-1]), np.concatenate(rows), indptr), shape=(len(rows), n_cols))
 
 
+def _runs_of_equal_rows() -> np.ndarray:
+    """Return lengths of enough rows that kernels look for groups of equal ones; some runs end within a group."""
+    lengths = np.repeat([0, 1, 2, 3, 4, 5, 6, 7, 8, 13, 2], [224, 250, 240, 208, 230, 256, 240, 210, 200, 180, 101])
+    lengths[[500, 1001, 1002, 1800]] = 9
+    return lengths
+
+
 def patterns() -> dict[str, sp.csr_matrix]:
     """Return small matrices by name, one for each layout of rows that kernels distinguish."""
     rng = np.random.default_rng(20)
@@ -92,6 +99,7 @@ def patterns() -> dict[str, sp.csr_matrix]:
         "mostly empty rows, few columns": with_lengths(rng.integers(0, 9, 24_000) // 7, 40, rng),
         "mostly empty rows": with_lengths(rng.integers(0, 9, 20_000) // 7, 300, rng),
         "many rows of at most 20": with_lengths(rng.integers(0, 21, 1600), 60, rng),
+        "runs of equal rows": with_lengths(_runs_of_equal_rows(), 60, rng),
     }
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from autosparse._native import runtime_api
+from autosparse._native import memory, runtime_api
 from hypothesis import given
 from hypothesis import strategies as st
 
+from autosparse.config import options
 from tests.covering import covering
 from tests.native.runtime_cases import forced, isas, needs_runtime, patterns, values
 
@@ -66,15 +67,17 @@ def test_sparsity_hash_names_the_structure_and_nothing_else():
     assert len({told, *others}) == 5
 
 
+@pytest.mark.parametrize("isa", isas())
 @pytest.mark.parametrize("index_dtype", [np.int32, np.int64])
 @pytest.mark.parametrize("threads", [1, 3])
-def test_check_finds_each_fault(index_dtype, threads):
+def test_check_finds_each_fault(isa, index_dtype, threads):
     indptr, indices = np.array([0, 2, 2, 5], index_dtype), np.array([0, 3, 1, 1, 2], index_dtype)
 
     def fault(indptr_=indptr, indices_=indices, shape=(3, 4)):
-        return runtime_api.check_structure(
-            shape, np.asarray(indptr_, index_dtype), np.asarray(indices_, index_dtype), threads=threads
-        )
+        with forced(isa):
+            return runtime_api.check_structure(
+                shape, np.asarray(indptr_, index_dtype), np.asarray(indices_, index_dtype), threads=threads
+            )
 
     assert fault() is None
     assert "begin with 0" in str(fault(indptr_=[1, 2, 2, 5]))
@@ -84,6 +87,24 @@ def test_check_finds_each_fault(index_dtype, threads):
     assert "outside" in str(fault(indices_=[0, -1, 1, 1, 2]))
     assert "length" in str(fault(shape=(4, 4)))
     assert fault(indices_=[0, 3, 1, 1, 2, 99, -5]) is None  # spare room beyond indptr[-1]
+
+
+@pytest.mark.parametrize("isa", isas())
+@pytest.mark.parametrize("index_dtype", [np.int32, np.int64])
+@pytest.mark.parametrize("threads", [1, 4])
+def test_copy_has_the_same_arrays_and_every_fault_is_found(isa, index_dtype, threads):
+    rng = np.random.default_rng(7)
+    A = sp.random_array((30_011, 900), density=1e-3, format="csr", random_state=rng)
+    rows = [A.indptr.astype(index_dtype), A.indices.astype(index_dtype), A.data]
+    with forced(isa), options(threads=threads):
+        made, is_valid = memory.copied_rows(*rows, 900)
+        assert is_valid
+        assert all(np.array_equal(copy, array) for copy, array in zip(made, rows, strict=True))
+        for field, wrong in ((0, -1), (0, A.nnz + 1), (1, -1), (1, 900)):
+            for at in (0, *rng.integers(0, rows[field].size, 40), rows[field].size - 1):
+                faulty = [array.copy() for array in rows]
+                faulty[field][at] = wrong
+                assert not memory.copied_rows(*faulty, 900)[1], (field, wrong, at)
 
 
 @covering(name=PATTERNS, dtype=["float32", "float64", "complex128"], index_dtype=["int32", "int64"], threads=[1, 4])

@@ -52,6 +52,14 @@ def test_explain_reports_the_memory_of_kept_copies() -> None:
     assert all(copy.n_owners == 1 for copy in held._copies.values())
 
 
+@pytest.mark.parametrize(("operation", "columns"), [("matmul", 1), ("matmul", 2), ("sddmm", 16)])
+def test_no_array_stays_with_the_pattern_after_explicit_tuning(operation: str, columns: int) -> None:
+    A = asp.csr(matrix(), copy=True)
+    A.tune(operation, columns=columns, effort="measure", budget_s=0.7)
+    arrays = {name for name, value in vars(A._cell.pattern).items() if isinstance(value, np.ndarray)}
+    assert arrays == {"indptr", "indices"}
+
+
 def test_a_packed_copy_goes_with_its_matrix() -> None:
     A = asp.csr(matrix(), copy=True)
     A.tune(effort="measure", budget_s=0.7)
@@ -68,6 +76,7 @@ def test_no_memory_is_kept_for_reuse_after_background_tuning() -> None:
         for _ in until(lambda: state.live_tuner is not None and state.live_tuner.session.is_finished):
             A @ x
     assert kept_bytes()[1] == 0
+    assert "row_lengths" not in vars(A._cell.pattern)
 
 
 def test_pages_of_losers_are_recycled_while_a_tuning_lasts() -> None:

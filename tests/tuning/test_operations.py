@@ -207,6 +207,17 @@ def test_matrices_without_rows_can_be_tuned() -> None:
         assert (A @ np.ones((shape[1], columns))).shape == (0, columns)
 
 
+@pytest.mark.parametrize("is_fresh", [False, True])
+def test_results_without_rows_may_all_begin_at_a_cache_line(is_fresh: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    A = asp.csr(sps.csr_array((0, 5)))
+    context = context_of(A._cell, state_for(A._cell, A._cell.validate(), 8, False))
+    monkeypatch.setattr(runtime_api, "address_of", lambda array: 64)
+    run = context.served(context(choice_of(None)), is_fresh=is_fresh)
+    monkeypatch.undo()
+    assert run is not None
+    run(1)
+
+
 def test_models_rank_every_candidate() -> None:
     A, T = asp.csr(matrix(), copy=True), tensor((6, 7, 8, 5))
     for operand, operation in ((A._cell, "sddmm"), (T._unfolding(1), "mttkrp")):

@@ -17,10 +17,13 @@
 #define FETCHES(args) ((args)->n_cols >= (FETCHED_X_BYTES) / (int64_t)sizeof(R))
 /* Minimum size of x, and prefetch distances into the L2 and the L1 cache, all in bytes. */
 enum { FETCHED_X_BYTES = 2 << 20, FETCHED_EARLY_BYTES = 8192, FETCHED_LATE_BYTES = 1024 };
-/* Rows plus nonzeros up to which processors remember all row ends from one product to the next, and nonzeros per row
- * up to which loops over single rows are then faster than vectors. */
-enum { REMEMBERED = 16384, FEW_NONZEROS = 4 };
+/* Rows up to which processors remember all row ends from one product to the next, and nonzeros per row up to which
+ * loops over single rows are then faster than vectors. */
+enum { REMEMBERED_ROWS = 6144, FEW_NONZEROS = 4 };
 enum { UNROLL_FROM = 48 }; /* nonzeros of a row from which four partial sums are faster than one */
+/* Groups whose rows are compared, in matrices of that many rows or more. The step between them is a large prime number,
+ * because rows at regular distances may all lie on the boundary of a grid. */
+enum { SAMPLED_GROUPS = 16, SAMPLED_FROM_ROWS = 2048, SAMPLED_STEP = 2147483629 };
 enum { SAMPLED_ROWS = 32 }; /* rows whose lengths are compared with the next row's */
 #endif
 /* Return a * b + c, everywhere rounded once or everywhere twice: the bits must not depend on the loop. */
@@ -43,18 +46,17 @@ static ASP_NOINLINE R NAME(plain_long)(int64_t k, int64_t stop, const I *indices
     return rest + ((sum[0] + sum[1]) + (sum[2] + sum[3]));
 }
 
-/* Compute the rows [begin, end) one by one. */
-ASP_INLINE void NAME(plain_rows)(const asp_args *args, int64_t begin, int64_t end)
+/* Compute the rows [begin, end) one by one; `add` is a constant, because a branch on it would be the fourth of a row. */
+ASP_INLINE void NAME(plain_rows_of)(const asp_args *args, int64_t begin, int64_t end, const int add)
 {
     const I *indptr = args->indptr, *indices = args->indices;
     const R *data = args->data, *x = args->B;
     R *y = args->C;
-    const int add = args->accumulate;
     int64_t k = indptr[begin];
     for (int64_t i = begin; i < end; i++) {
         const int64_t stop = indptr[i + 1];
         R sum = 0;
-        if (stop - k >= UNROLL_FROM) {
+        if (__builtin_expect(stop - k >= UNROLL_FROM, 0)) {
             if (stop - k > args->long_row_length) {
                 asp_note_long_row(args, i);
                 k = stop;
@@ -69,6 +71,13 @@ ASP_INLINE void NAME(plain_rows)(const asp_args *args, int64_t begin, int64_t en
         }
         y[i] = add ? y[i] + sum : sum;
     }
+}
+
+/* Compute the rows [begin, end) one by one. */
+ASP_INLINE void NAME(plain_rows)(const asp_args *args, int64_t begin, int64_t end)
+{
+    if (args->accumulate) NAME(plain_rows_of)(args, begin, end, 1);
+    else NAME(plain_rows_of)(args, begin, end, 0);
 }
 
 /* Compute four rows of n nonzeros each, each in the order that plain_rows has. */

@@ -81,8 +81,6 @@ ASP_INLINE R NAME(one_row)(int64_t k, int64_t stop, const I *indices, const R *d
     return NAME(total)(ADD(a, b)) + rest;
 }
 
-#include "spmv_equal_rows.h"
-
 /* Return the number of rows of a group that have another length than its first row. */
 ASP_INLINE int NAME(deviating)(const I *indptr)
 {
@@ -103,6 +101,11 @@ ASP_INLINE int NAME(deviating)(const I *indptr)
     return n_deviating;
 #endif
 }
+
+/* Whether the sixteen rows at p have n nonzeros each, and the maximum of n for which scalar sums are faster. */
+#define ARE_EQUAL(p, n) ((p)[1] - (p)[0] == (n) && !NAME(deviating)(p))
+#define EQUAL_MAX (RBYTES == 8 ? GROUP_NONZEROS / ROW_GROUP : VL - 1)
+#include "spmv_equal_rows.h"
 
 #if RBYTES == 4
 #define LANES_BELOW(n, from) _mm256_cmpgt_epi32(_mm256_set1_epi32((int)(n)), _mm256_add_epi32(lane, _mm256_set1_epi32(from)))
@@ -141,7 +144,8 @@ ASP_INLINE void NAME(sixteen_rows)(const I *indptr, const I *indices, const R *d
     const int n_deviating = NAME(deviating)(indptr);
     if (n_deviating <= NAME(DEVIATING) && (RBYTES == 8 || indptr[1] - start < VL)) {
         NAME(fetch_group)(start, stop, indices, data, fetch);
-        NAME(alike_rows)(indptr, indices, data, x, y, add, n_deviating);
+        if (n_deviating) NAME(alike_rows)(indptr, indices, data, x, y, add);
+        else NAME(equal_rows)(indptr, indices, data, x, y, add, 0, ROW_GROUP);
         return;
     }
     int64_t k = start;
@@ -173,6 +177,8 @@ ASP_INLINE void NAME(sixteen_rows)(const I *indptr, const I *indices, const R *d
 #undef INDEX
 #undef INDEX_HALF
 #undef GATHER
+#undef ARE_EQUAL
+#undef EQUAL_MAX
 #undef INSTRUCTION
 #undef MULTIPLY
 #undef ADD

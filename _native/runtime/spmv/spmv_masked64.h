@@ -149,6 +149,10 @@ ASP_TILE ROW NAME(any_row)(const R *products, int64_t k, int64_t stop)
 #define ANY_ROW(i) NAME(any_row)(buffer, indptr[i] - start, indptr[(i) + 1] - start)
 #define ANY_ROWS(i) NAME(fold)(NAME(fold)(ANY_ROW(i), ANY_ROW((i) + 1)), NAME(fold)(ANY_ROW((i) + 2), ANY_ROW((i) + 3)))
 
+/* Whether the sixteen rows at p have n nonzeros each, and the maximum of n for which scalar sums are faster. */
+#define ARE_EQUAL(p, n) (!_mm512_cmpneq_epi32_mask(LENGTHS(p), _mm512_set1_epi32((int)(n))))
+#define EQUAL_MAX (RBYTES == 8 ? GROUP_NONZEROS / ROW_GROUP : 6)
+
 #if RBYTES == 4
 #include "spmv_masked64_f32.h"
 #else
@@ -161,6 +165,8 @@ ASP_TILE ROW NAME(any_row)(const R *products, int64_t k, int64_t stop)
 #undef INDEX8_MASKED
 #undef INDEX16_SPREAD
 #undef LENGTHS
+#undef ARE_EQUAL
+#undef EQUAL_MAX
 #undef V8
 #undef ROW
 #undef MASK

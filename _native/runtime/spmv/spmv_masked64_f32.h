@@ -46,6 +46,8 @@ ASP_INLINE __m512 NAME(pairs)(const I *indices, const float *data, const float *
 }
 #endif
 
+#include "spmv_equal_rows.h"
+
 /* Compute y[0..15] for sixteen rows with at most GROUP_NONZEROS nonzeros. */
 ASP_INLINE void NAME(sixteen_rows)(const I *indptr, const I *indices, const float *data, const float *x, float *y,
                                    int add, int fetch)

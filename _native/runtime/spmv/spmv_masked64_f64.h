@@ -66,7 +66,8 @@ ASP_INLINE void NAME(sixteen_rows)(const I *indptr, const I *indices, const doub
     const int n_deviating = __builtin_popcount(deviating);
     if (n_deviating <= NAME(DEVIATING) && indptr[1] - start > 2) {
         NAME(fetch_group)(start, indptr[16], indices, data, fetch);
-        NAME(alike_rows)(indptr, indices, data, x, y, add, n_deviating);
+        if (n_deviating) NAME(alike_rows)(indptr, indices, data, x, y, add);
+        else NAME(equal_rows)(indptr, indices, data, x, y, add, 0, ROW_GROUP);
         return;
     }
     NAME(products)(buffer, indptr[0], indptr[16], indices, data, x, fetch);

@@ -3,6 +3,8 @@
 
 #include "kernels.h"
 
+#include "copies.h"
+#include "matmul_api.h"
 #include "pool_api.h"
 #include "structure_api.h"
 
@@ -22,40 +24,89 @@ typedef struct {
     _Atomic int bad;
 } check;
 
-/* Define a pool task that sets `bad` if FAULT, a number of the unsigned type U, has its sign bit set for some element
- * k. Differences of nonnegative numbers do not overflow, and 64-bit comparisons have no vector instruction on
- * baseline x86-64. */
-#define CHECK(NAME, U, FAULT)                                                                         \
-    static void NAME(void *context, int64_t begin, int64_t end)                                       \
-    {                                                                                                 \
-        check *job = context;                                                                         \
-        const U *array = job->array, last = (U)(job->bound - 1);                                      \
-        U faults = 0;                                                                                 \
-        (void)last;                                                                                   \
-        for (int64_t k = begin; k < end; k++) faults |= FAULT;                                        \
-        if (faults >> (8 * sizeof(U) - 1)) atomic_store_explicit(&job->bad, 1, memory_order_relaxed); \
-    }
-CHECK(indices_task_i32, uint32_t, array[k] | (last - array[k]))
-CHECK(indices_task_i64, uint64_t, array[k] | (last - array[k]))
-CHECK(indptr_task_i32, uint32_t, array[k + 1] | (array[k + 1] - array[k]))
-CHECK(indptr_task_i64, uint64_t, array[k + 1] | (array[k + 1] - array[k]))
+/* Return a number whose sign bit is set if row starts decrease or are negative, or an index lies outside the bound, in
+ * the elements [begin, end). */
+typedef uint64_t (*find_faults)(const void *array, int64_t begin, int64_t end, uint64_t bound);
+enum { OF_ROWS = 0, OF_INDICES = 2 }; /* numbers of functions for 32-bit integers; those for 64 bits follow them */
+
+#include ASP_INTRINSICS
+
+#define ISA_BODY "structure_faults.h"
+#include "each_isa.h"
+
+/* Set `bad` if there is a fault of the given kind in the elements [begin, end). */
+static void check_range(check *job, int kind, int wide, int64_t begin, int64_t end)
+{
+    static const find_faults *const versions[] = ASP_ISA_TABLE(faults);
+    if (versions[asp_isa()][kind + wide](job->array, begin, end, job->bound) >> 63)
+        atomic_store_explicit(&job->bad, 1, memory_order_relaxed);
+}
+
+#define CHECK(NAME, KIND, WIDE) \
+    static void NAME(void *context, int64_t begin, int64_t end) { check_range(context, KIND, WIDE, begin, end); }
+CHECK(indices_task_i32, OF_INDICES, 0)
+CHECK(indices_task_i64, OF_INDICES, 1)
+CHECK(indptr_task_i32, OF_ROWS, 0)
+CHECK(indptr_task_i64, OF_ROWS, 1)
+
+/* Beyond the index type, n_cols bounds only the sign. */
+static uint64_t bound_of_indices(int itype, int64_t n_cols)
+{
+    return itype == ASP_I32 && n_cols > INT32_MAX ? (uint64_t)1 << 31 : (uint64_t)n_cols;
+}
 
 int asp_csr_check(int itype, int64_t n_rows, int64_t n_cols, const void *indptr, const void *indices, int64_t n_stored,
                   int n_threads)
 {
     const int wide = itype != ASP_I32;
-    check rows = {.array = indptr}, columns = {.array = indices, .bound = (uint64_t)n_cols};
+    check rows = {.array = indptr}, columns = {.array = indices, .bound = bound_of_indices(itype, n_cols)};
     if (asp_index_at(itype, indptr, 0) != 0) return 1;
     asp_parallel(wide ? indptr_task_i64 : indptr_task_i32, &rows, n_rows, PIECE, n_rows + 1, n_threads,
                  0.3 * (double)n_rows);
     if (rows.bad) return 2;
     const int64_t nnz = asp_index_at(itype, indptr, n_rows);
     if (nnz > n_stored) return 3;
-    /* Beyond the index type, n_cols bounds only the sign. */
-    if (!wide && n_cols > INT32_MAX) columns.bound = (uint64_t)1 << 31;
     asp_parallel(wide ? indices_task_i64 : indices_task_i32, &columns, nnz, PIECE, nnz + 1, n_threads,
                  0.2 * (double)nnz);
     return columns.bad ? 4 : 0;
+}
+
+/* Arguments of the validation of a copy: the copied arrays and their sizes in bytes. */
+typedef struct {
+    check rows, columns;
+    const int64_t *bytes;
+    int itype;
+} copy_check;
+
+/* Validate a piece of copied row starts and indices, which are in this core's cache. Pairs of row starts in two pieces
+ * are left out. */
+static void check_piece(void *context, int64_t piece, int64_t n_pieces)
+{
+    copy_check *job = context;
+    const int wide = job->itype != ASP_I32;
+    const int64_t item = wide ? 8 : 4;
+    const int64_t row = asp_piece_begin(job->bytes[0], piece, n_pieces) / item;
+    const int64_t last_row = asp_piece_begin(job->bytes[0], piece + 1, n_pieces) / item - 1;
+    const int64_t k = asp_piece_begin(job->bytes[1], piece, n_pieces) / item;
+    const int64_t last_k = asp_piece_begin(job->bytes[1], piece + 1, n_pieces) / item;
+    check_range(&job->rows, OF_ROWS, wide, row, last_row);
+    check_range(&job->columns, OF_INDICES, wide, k, last_k);
+}
+
+int asp_csr_copy(int itype, int64_t n_rows, int64_t n_cols, const uintptr_t *from, const uintptr_t *to,
+                 const int64_t *bytes, int n_threads)
+{
+    const int64_t item = itype == ASP_I32 ? 4 : 8;
+    const void *indptr = (const void *)to[0];
+    copy_check job = {{.array = indptr}, {(const void *)to[1], bound_of_indices(itype, n_cols), 0}, bytes, itype};
+    const int64_t n_pieces = asp_copy_pieces(3, from, to, bytes, n_threads, check_piece, &job);
+    for (int64_t piece = 1; piece < n_pieces; piece++) {
+        const int64_t row = asp_piece_begin(bytes[0], piece, n_pieces) / item;
+        if (row > 0 && asp_index_at(itype, indptr, row - 1) > asp_index_at(itype, indptr, row)) return 2;
+    }
+    if (asp_index_at(itype, indptr, 0) != 0) return 1;
+    if (job.rows.bad || asp_index_at(itype, indptr, n_rows) < 0) return 2;
+    return asp_index_at(itype, indptr, n_rows) * item > bytes[1] ? 3 : job.columns.bad ? 4 : 0;
 }
 
 /* --- transpose --------------------------------------------------------------------------------------------------- */

@@ -334,7 +334,8 @@ class TuningContext:
             return None
         self._make_calls(operand)
         way, begins = self._way(trial, operand), [runtime_api.address_of(one.kept[-1]) for one in self._calls]
-        calls = [copy.copy(one) for one, begin in zip(self._calls, begins, strict=True) if begin % LINE_BYTES]
+        shifted = [copy.copy(one) for one, begin in zip(self._calls, begins, strict=True) if begin % LINE_BYTES]
+        calls = shifted or [copy.copy(self._calls[0])]  # results without elements may all begin at a line
         if way is None or not is_fresh:
             return None if way is None else lambda turn=0: way(calls[turn % len(calls)])
         call, held = calls[0], list[Any]([None])
