@@ -12,7 +12,7 @@ import scipy.sparse as sps
 from autosparse._native import runtime_api
 
 import autosparse as asp
-from tests.native.hooks import on_several_threads
+from tests.native.hooks import forced_choice, on_several_threads
 
 WIDTHS = (*range(1, 41), 50, 64, 100, 130)
 SAMPLE = (1, 2, 3, 5, 7, 10, 17, 33, 130)
@@ -125,6 +125,30 @@ def test_infinite_values_reach_only_their_own_results(dtype: str, width: int, is
     assert np.all(np.isfinite(C[~reached]))
     assert not np.any(np.isfinite(C[reached]))
     assert np.array_equal(np.isfinite(S.data), M.indices != column)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("columns", [1, 2, 3])
+def test_rows_of_every_short_length_read_no_other_row_of_B(columns: int, dtype: str, isa: int) -> None:
+    lengths = [*range(35), 0]
+    rng, indptr = np.random.default_rng(columns), np.cumsum([0, *lengths])
+    used = np.arange(1, 40)  # not the first row of B: a kernel may load it for entries that are missing
+    columns_of = np.concatenate([np.sort(rng.choice(used, n, replace=False)) for n in lengths])
+    room = rng.standard_normal((40, columns + 3)).astype(dtype)
+    room[0], B = np.nan, room[:, 1 : columns + 1]
+    for index in ("int32", "int64"):
+        M = sps.csr_array((rng.standard_normal(columns_of.size).astype(dtype), columns_of, indptr), shape=(36, 40))
+        M.indices, M.indptr = M.indices.astype(index), M.indptr.astype(index)
+        with untuned():
+            found = []
+            for gathers in (0, 1):
+                with forced_choice("gathers", gathers):
+                    found += [asp.csr(M, copy=True) @ B]
+        wide = M.astype(np.float64)
+        wanted, size = wide @ B.astype(np.float64), abs(wide) @ np.abs(B).astype(np.float64)
+        assert np.all(np.abs(found[0] - wanted) <= 40 * np.finfo(dtype).eps * size)
+        if columns == 2:
+            assert np.array_equal(*found), "the same bits with and without gather instructions"
 
 
 @pytest.mark.parametrize("width", widths())
