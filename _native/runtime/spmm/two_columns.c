@@ -1,7 +1,7 @@
 /* C[i, :] = A[i] B for two columns of float32 with 64-byte vectors. A row of B has 8 bytes, so that eight entries are gathered
  * at a time, the last ones under a mask: a loop over them would cost a branch misprediction per row, which is half of
- * the time for short rows. Kernels of this kind for three to seven columns and for narrower vectors were not faster than
- * tiles with a masked vector.
+ * the time for short rows. Kernels of this kind for three to seven columns, for float64 and for narrower vectors were not faster
+ * than tiles with a masked vector.
  *
  * The order of each sum depends on the length of the row alone. Results are the same, bit for bit, without gather
  * instructions. */
@@ -61,5 +61,5 @@ asp_kernel asp_narrow_kernel(int dtype, int itype, int64_t n_vecs)
     if (asp_vector_bytes() >= 64 && dtype == ASP_F32 && n_vecs == 2)
         return itype == ASP_I32 ? two_columns_i32 : two_columns_i64;
 #endif
-    return asp_row_pairs_kernel(dtype, itype, n_vecs);
+    return asp_complex_kernel(dtype, itype, n_vecs);
 }
