@@ -114,7 +114,7 @@ def _part_of(dtype: np.dtype[Any], result: np.dtype[Any]) -> int | None:
 
 
 def _is_finite(C: AnyArray) -> bool:
-    """Return whether the parts of a complex array have a finite sum; a value that is not finite makes it infinite or NaN.
+    """Return whether the parts of a complex array have a finite sum, which they have not if one is infinite or NaN.
 
     SciPy converts values of M to complex ones, and 0 times an infinite value is NaN.
     """

@@ -202,7 +202,6 @@ def test_only_a_complex_operand_of_a_real_matrix_is_computed_as_real_columns(a, 
     assert widths == ([6] if is_mixed else [3])
 
 
-
 @pytest.mark.parametrize("shape", [(0, 5), (5, 0), (4, 7)])
 def test_empty_matrices(shape):
     M = sps.csr_array(shape, dtype="i4")
