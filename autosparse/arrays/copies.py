@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import weakref
+from collections.abc import Iterator
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.sparse._sparsetools import csr_diagonal, csr_row_index, csr_todense
 
 from autosparse._native import memory, runtime_api
-from autosparse.arrays import adoption
+from autosparse.arrays.adoption import takes_as_is
 from autosparse.arrays.plain import NAMES, arrays_of, attributes, set_state
 from autosparse.config import get_options
 from autosparse.core.dtypes import WideIndex
@@ -88,7 +89,7 @@ class Copies:
         first = min(first, end)
         shape = (self._shape[0], end - first) if self._transposed else (end - first, self._shape[1])
         is_final = self._twin._twin is kind and indptr.shape == (cell.n_major + 1,)  # type: ignore[attr-defined]
-        if not is_final or shape == self._shape or not adoption.takes_as_is(kind, shape, indptr, indices):
+        if not is_final or shape == self._shape or not takes_as_is(kind, shape, indptr, indices):
             return None
         at, to = indptr.item(first), indptr.item(end)
         if not 0 <= at <= to <= min(indices.size, data.size):
@@ -107,7 +108,7 @@ class Copies:
             return None
         n, shape = cell.n_major, (rows.size, self._shape[-1])
         is_final = self._twin._twin is kind and indptr.shape == (n + 1,)  # type: ignore[attr-defined]
-        if not is_final or not adoption.takes_as_is(kind, shape, indptr, indices):
+        if not is_final or not takes_as_is(kind, shape, indptr, indices):
             return None
         least = rows.min()
         if least < -n or rows.max() >= n:
@@ -145,6 +146,32 @@ class Copies:
     def nonzero(self) -> Any:
         """Return the rows and columns of entries that are not zero, as SciPy's method does, without spare room."""
         return super(Copies, self._without_room()).nonzero()  # type: ignore[misc]
+
+    def __iter__(self) -> Iterator[Any]:
+        """Return an iterator over the rows, as SciPy's does: arrays of one dimension, or matrices of one row."""
+        indptr, indices, values = map(self._cell.peek, (INDPTR, INDICES, DATA))
+        is_plain = type(indptr) is type(indices) is type(values) is np.ndarray and values.dtype.char in NATIVE
+        is_final = self._twin._twin is type(self) and not self._transposed  # type: ignore[attr-defined]
+        if is_plain and is_final and takes_as_is(type(self), self._shape, indptr, indices):
+            return self._rows()
+        return super().__iter__()  # type: ignore[misc,no-any-return]
+
+    def _rows(self) -> Iterator[Any]:
+        """Yield the rows of a csr object, each over copies of its entries."""
+        cell, n_cols, start = self._cell, self._shape[1], 0
+        is_array = isinstance(self, sps.sparray)
+        shape = (n_cols,) if is_array else (1, n_cols)
+        starts = cell.peek(INDPTR)
+        for end in starts[1:].tolist():
+            indices, values = (cell.peek(field)[start:end].copy() for field in (INDICES, DATA))
+            row: Any = object.__new__(type(self))
+            row._cell = own = Operand.over(
+                1, n_cols, [np.array((0, end - start), starts.dtype), indices, values], is_valid=False
+            )
+            set_state(row, shape)
+            own.finish(1, n_cols, flat=is_array)
+            yield row
+            start = end
 
     def _without_room(self) -> Any:
         """Return this object, or another one without spare room behind the last entry.

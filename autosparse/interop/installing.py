@@ -18,7 +18,7 @@ import scipy.sparse as sps
 
 from autosparse import forking
 from autosparse.arrays.family import csc_array, csc_matrix, csr_array, csr_matrix
-from autosparse.interop import solver_names
+from autosparse.interop import solver_imports
 
 PATCHED: Final[dict[Any, Any]] = {
     sps.csr_array: csr_array,
@@ -52,7 +52,7 @@ def redirect(metaclass: Any = _Making) -> None:
     Where SciPy's metaclass is `type` itself (before SciPy 1.15), Python refuses another one. The classes then get a
     ``__new__``, which remains after `restore` with the effect of Python's own.
     """
-    solver_names.exchange(is_installed=True)
+    solver_imports.exchange(is_installed=True)
     for plain in PATCHED:
         try:
             plain.__class__ = metaclass
@@ -62,7 +62,7 @@ def redirect(metaclass: Any = _Making) -> None:
 
 def restore() -> None:
     """Let calls of SciPy's classes make SciPy's objects, and names of SciPy's solvers refer to SciPy's."""
-    solver_names.exchange(is_installed=False)
+    solver_imports.exchange(is_installed=False)
     for plain in PATCHED:
         if "__new__" in vars(plain):
             plain.__new__ = _new_of_scipy

@@ -13,6 +13,7 @@ from typing import Any
 import scipy.sparse.linalg
 
 from autosparse import linalg
+from autosparse.interop import solver_imports
 
 _is_active = False
 
@@ -49,3 +50,6 @@ def exchange(*, is_installed: bool) -> None:
         old, new = (ours.__wrapped__, ours) if is_installed else (ours, ours.__wrapped__)  # type: ignore[attr-defined]
         if getattr(scipy.sparse.linalg, name) is old:
             setattr(scipy.sparse.linalg, name, new)
+
+
+solver_imports.catch_up()  # this module may be the first to import SciPy's solvers, by being unpickled from

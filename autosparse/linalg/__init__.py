@@ -15,8 +15,6 @@ import importlib
 import sys
 from typing import Any, Final
 
-import scipy.sparse.linalg as _scipy
-
 _HOMES: Final = {
     "autosparse.linalg.biconjugate": ("bicgstab",),
     "autosparse.linalg.block_eigenvalues": ("lobpcg",),
@@ -39,6 +37,7 @@ _HOME_OF: Final = {name: module for module, names in _HOMES.items() for name in 
 """Name of a solver -> its module."""
 OURS: Final = tuple(_HOME_OF)
 """Names of all functions that autosparse implements."""
+_scipy: Final = importlib.import_module("scipy.sparse.linalg")  # may call `solver_names`, which reads OURS
 
 
 def _adopt_submodules() -> None:

@@ -11,8 +11,10 @@ import pytest
 import scipy.sparse as sps
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.sparse._compressed import _cs_matrix
 
 import autosparse
+import autosparse as asp
 from autosparse.dispatch.pairs import MIN_WORK
 from autosparse.errors import ShapeError, StructureError
 from tests.covering import covering
@@ -255,6 +257,25 @@ def test_sparse_times_sparse(a: str, b: str) -> None:
     for C in (ours @ ours_b, ours @ theirs_b, theirs @ ours_b):
         np.testing.assert_allclose(C.toarray(), expected)
     assert type(theirs @ ours_b) is (type(ours @ ours_b) if a == b else type(theirs @ theirs_b))
+
+
+@pytest.mark.parametrize("kind", ["array", "matrix"])
+@pytest.mark.parametrize("fmt", ["csr", "csc"])
+def test_a_transposed_operand_is_converted_without_scipys_constructor(
+    fmt: str, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    m = getattr(sps, f"{fmt}_{kind}")(sps.random_array((30, 20), density=0.2, rng=np.random.default_rng(0)))
+    A = getattr(asp, fmt)(m)
+    expected = m @ m.T, m.T @ m
+    made: list[Any] = []
+    init = _cs_matrix.__init__
+    monkeypatch.setattr(_cs_matrix, "__init__", lambda *a, **k: (made.append(a), init(*a, **k))[1])
+    found = A @ A.T, A.T @ A
+    assert not made
+    for mine, theirs in zip(found, expected, strict=True):
+        assert (type(mine).__name__, mine.format) == (type(theirs).__name__, theirs.format)
+        np.testing.assert_array_equal(mine.indices, theirs.indices)
+        np.testing.assert_allclose(mine.data, theirs.data)
 
 
 def test_values_of_a_dtype_that_scipy_multiplies_come_and_go() -> None:

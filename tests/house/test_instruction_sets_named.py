@@ -29,6 +29,8 @@ USED = NAMED | {
     "_native/runtime/mttkrp/csf_body.h",
     "_native/runtime/sddmm/dots_any_body.h",
     "_native/runtime/sddmm/dots_rows_body.h",
+    "_native/runtime/spmm/complex_rows.c",
+    "_native/runtime/spmm/complex_rows_body.h",
     "_native/runtime/spmm/two_columns.c",
     "_native/runtime/spmm/two_columns_body.h",
     "_native/runtime/spmv/gathers.c",

@@ -145,6 +145,59 @@ def test_solvers_that_are_first_called_while_installed(runtime: str) -> None:
     assert run.stdout.strip() == "the same", run.stderr[-3000:]
 
 
+LATER = textwrap.dedent("""
+    import sys
+    import scipy.sparse as sps
+    import autosparse as asp
+    name, before = "scipy.sparse.linalg", set(sys.modules)
+    asp.install()
+    assert not [one for one in set(sys.modules) - before if one.startswith(name)]
+    WAY
+    import scipy.sparse.linalg as sla
+    from autosparse.interop import solver_names
+    assert sla.cg is solver_names.cg
+    assert not [one for one in sys.meta_path if type(one).__module__.startswith("autosparse")]
+    assert "autosparse" not in type(sla.__spec__.loader).__module__
+    assert sla.__loader__ is sla.__spec__.loader
+    asp.uninstall()
+    assert sla.cg is solver_names.cg.__wrapped__
+    print("exchanged")
+""")
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        "import scipy.sparse.linalg",
+        "from scipy.sparse.linalg import cg",
+        "sps.linalg",
+        "import autosparse.linalg",
+        "asp.linalg.cg",
+        "from autosparse.interop import solver_names",
+        "asp.uninstall(); asp.install()",
+    ],
+)
+def test_solvers_are_replaced_when_their_module_is_imported(way: str) -> None:
+    script = LATER.replace("WAY", way)
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert run.stdout.strip() == "exchanged", run.stderr[-3000:]
+
+
+def test_a_block_that_ended_leaves_solvers_alone() -> None:
+    script = """
+import sys
+import scipy.sparse, autosparse as asp
+finders = list(sys.meta_path)
+with asp.install(), asp.install():
+    pass
+assert sys.meta_path == finders
+import scipy.sparse.linalg as sla
+print(sla.cg.__module__.split(".")[0])
+"""
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert run.stdout.strip() == "scipy", run.stderr[-3000:]
+
+
 def test_names_below_ours_lead_to_our_solvers() -> None:
     import autosparse.scipy_compat as compat
 

@@ -160,6 +160,48 @@ def test_any_number_of_threads_gives_the_same_bits(pair, ours):
         check(found[0][1], M.T @ Y, largest(M.T, Y))
 
 
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("columns", [None, 1, 3])
+@pytest.mark.parametrize(("a", "b"), [("f8", "c16"), ("f4", "c8"), ("i4", "c16"), ("?", "c8")])
+def test_parts_that_are_not_finite_go_where_scipy_sends_them(a, b, columns, transposed, ours):
+    M = matrix(a)
+    M.data[::3] = 0
+    A = asp.csr(M)
+    if transposed:
+        M, A = M.T, A.T
+    shape = (M.shape[1],) if columns is None else (M.shape[1], columns)
+    infinite, missing = float("inf"), float("nan")
+    for value in (infinite, complex(0, infinite), complex(-infinite, 1), missing, complex(1, missing)):
+        B = values(b, shape)
+        B[5] = value
+        with np.errstate(invalid="ignore"):
+            C, wanted = A @ B, M @ B
+        for mine, theirs in ((C.real, wanted.real), (C.imag, wanted.imag)):
+            assert np.array_equal(np.isnan(mine), np.isnan(theirs))
+            assert np.array_equal(np.isposinf(mine), np.isposinf(theirs))
+            assert np.array_equal(np.isneginf(mine), np.isneginf(theirs))
+
+
+@pytest.mark.parametrize(("a", "b"), [("f8", "c16"), ("i2", "c8"), ("c8", "c16"), ("c8", "f8"), ("f4", "f8")])
+def test_only_a_complex_operand_of_a_real_matrix_is_computed_as_real_columns(a, b, ours, monkeypatch):
+    M, widths = matrix(a), []
+    kernel = pairs._lib.asp_csr_mm_widened
+
+    class Recording:
+        def __getattr__(self, name):
+            return getattr(runtime_api.lib, name)
+
+        def asp_csr_mm_widened(self, *arguments):
+            widths.append(arguments[-3])  # columns of the product
+            return kernel(*arguments)
+
+    monkeypatch.setattr(pairs, "_lib", Recording())
+    B = values(b, (M.shape[1], 3))
+    check(asp.csr(M) @ B, M @ B, largest(M, B))
+    is_mixed = np.dtype(b).kind == "c" and np.dtype(a).kind != "c"
+    assert widths == ([6] if is_mixed else [3])
+
+
 @pytest.mark.parametrize("shape", [(0, 5), (5, 0), (4, 7)])
 def test_empty_matrices(shape):
     M = sps.csr_array(shape, dtype="i4")

@@ -12,7 +12,7 @@ import scipy.sparse as sps
 from autosparse._native import runtime_api
 
 import autosparse as asp
-from tests.native.hooks import on_several_threads
+from tests.native.hooks import forced_choice, on_several_threads
 
 WIDTHS = (*range(1, 41), 50, 64, 100, 130)
 SAMPLE = (1, 2, 3, 5, 7, 10, 17, 33, 130)
@@ -50,6 +50,12 @@ def patterns() -> dict[str, Any]:
 
 
 PATTERNS = patterns()
+
+
+def drawn(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Any:
+    """Return normal numbers of this dtype, with imaginary parts if it is complex."""
+    real, imaginary = rng.standard_normal(shape), rng.standard_normal(shape)
+    return (real + 1j * imaginary if np.dtype(dtype).kind == "c" else real).astype(dtype)
 
 
 def matrix(name: str, dtype: str, index: str = "int32") -> Any:
@@ -125,6 +131,37 @@ def test_infinite_values_reach_only_their_own_results(dtype: str, width: int, is
     assert np.all(np.isfinite(C[~reached]))
     assert not np.any(np.isfinite(C[reached]))
     assert np.array_equal(np.isfinite(S.data), M.indices != column)
+
+
+@pytest.mark.parametrize("dtype", [*DTYPES, "complex64", "complex128"])
+@pytest.mark.parametrize("columns", [1, 2, 3])
+def test_rows_of_every_short_length_depend_on_their_own_entries_alone(columns: int, dtype: str, isa: int) -> None:
+    lengths = [*range(35), 0, 1, 2, 3]
+    rng, indptr = np.random.default_rng(columns), np.cumsum([0, *lengths])
+    used = np.arange(1, 40)  # not the first row of B: a kernel may load it for entries that are missing
+    columns_of = np.concatenate([np.sort(rng.choice(used, n, replace=False)) for n in lengths])
+    values, room = (drawn(rng, shape, dtype) for shape in (columns_of.shape, (40, columns + 3)))
+    room[0], B = np.nan, room[:, 1 : columns + 1]
+    for index in ("int32", "int64"):
+        M = sps.csr_array((values, columns_of, indptr), shape=(len(lengths), 40))
+        M.indices, M.indptr = M.indices.astype(index), M.indptr.astype(index)
+        with untuned():
+            found = []
+            for gathers in (0, 1):
+                with forced_choice("gathers", gathers):
+                    found += [asp.csr(M, copy=True) @ B]
+            below = [asp.csr(M[row : row + 1], copy=True) @ B for row in range(len(lengths))]
+            infinite, column = B.copy(), columns_of[indptr[20] - 1]
+            infinite[column] = np.inf
+            C = asp.csr(M, copy=True) @ infinite
+        wanted, size = M.astype(complex) @ B.astype(complex), abs(M).astype(float) @ np.abs(B).astype(float)
+        assert np.all(np.abs(found[0] - wanted) <= 80 * np.finfo(dtype).eps * size)
+        if columns == 2:
+            assert np.array_equal(*found), "the same bits with and without gather instructions"
+        if columns > 1 or np.dtype(dtype).kind == "c":
+            assert np.array_equal(np.concatenate(below), found[0]), "the same bits in a matrix of one row"
+        reached = M.astype(bool).tocsc()[:, [column]].toarray()[:, 0]
+        assert np.array_equal(~np.isfinite(C).all(axis=1), reached)
 
 
 @pytest.mark.parametrize("width", widths())

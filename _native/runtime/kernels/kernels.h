@@ -86,6 +86,8 @@ extern const asp_kernel asp_scatter_vector[4][2];
 
 /* Return the kernel of C[i, :] = A[i] B for rows of B of so few bytes that tiles are slow, or NULL: use tiles. */
 asp_kernel asp_narrow_kernel(int dtype, int itype, int64_t n_vecs);
+/* The same for one column of complex numbers with unit strides, whose results are written in the order of A's rows. */
+asp_kernel asp_complex_kernel(int dtype, int itype, int64_t n_vecs);
 
 /* Return the bytes of one element of any type that values may be stored in. */
 ASP_INLINE int64_t asp_element_bytes(int dtype)

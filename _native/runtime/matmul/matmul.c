@@ -290,7 +290,8 @@ static int product_of(int dtype, int itype, asp_args args, int n_threads, const 
     const int is_wide = args.n_vecs > 1 || args.places != NULL;
     job.args.nnz = asp_index_at(itype, args.indptr, n_rows);
     job.args.has_identical_rows = args.n_vecs > 1 && asp_has_identical_rows(itype, n_rows, args.indptr, args.indices);
-    const asp_kernel narrow = asp_narrow_kernel(dtype, itype, args.n_vecs);
+    const int is_placed_column = args.n_vecs == 1 && args.places != NULL;
+    const asp_kernel narrow = is_placed_column ? NULL : asp_narrow_kernel(dtype, itype, args.n_vecs);
     job.kernel = narrow ? narrow : is_wide ? kernels->spmm : asp_gathers() ? kernels->spmv : kernels->spmv_by_loads;
     job.total = n_rows + job.args.nnz - asp_index_at(itype, args.indptr, 0);
     if (is_wide) return multiply_panels(&job, n_threads);

@@ -17,16 +17,27 @@
 
 enum { ENTRIES = 8 }; /* entries of a gather */
 
-/* Return elements of 8 bytes at offsets `at` from B, in units of 4 bytes; 0 where the mask is unset. */
+/* Return the elements of 8 bytes at offsets `a` and `b` from B, in units of 4 bytes. */
+ASP_INLINE __m128d asp_two_rows_of(const float *B, int32_t a, int32_t b)
+{
+    return _mm_loadh_pd(_mm_load_sd((const double *)(B + a)), (const double *)(B + b));
+}
+
+/* Return elements of 8 bytes at offsets `at` from B, in units of 4 bytes; 0 where the mask is unset.
+ *
+ * Without gathers, loads fill registers: a vector that was stored in parts is loaded again only after a delay. */
 ASP_INLINE __m512d asp_rows_of(const int gathers, __mmask8 mask, __m256i at, const void *B)
 {
     if (gathers) return _mm512_mask_i32gather_pd(_mm512_setzero_pd(), mask, at, B, 4);
     if (!mask) return _mm512_setzero_pd(); /* B may be empty */
     int32_t to[ENTRIES] __attribute__((aligned(32)));
-    double found[ENTRIES];
-    _mm256_store_si256((__m256i *)to, _mm256_maskz_mov_epi32(mask, at));
-    ASP_UNROLL for (int l = 0; l < ENTRIES; l++) memcpy(found + l, (const char *)B + (int64_t)to[l] * 4, sizeof *found);
-    return _mm512_maskz_loadu_pd(mask, found);
+    _mm256_store_si256((__m256i *)to, _mm256_maskz_mov_epi32(mask, at)); /* 0 is the offset of a row of B */
+    const __m256d low = _mm256_insertf128_pd(_mm256_castpd128_pd256(asp_two_rows_of(B, to[0], to[1])),
+                                             asp_two_rows_of(B, to[2], to[3]), 1);
+    if (!(mask >> 4)) return _mm512_maskz_mov_pd(mask, _mm512_zextpd256_pd512(low));
+    const __m256d high = _mm256_insertf128_pd(_mm256_castpd128_pd256(asp_two_rows_of(B, to[4], to[5])),
+                                              asp_two_rows_of(B, to[6], to[7]), 1);
+    return _mm512_maskz_mov_pd(mask, _mm512_insertf64x4(_mm512_castpd256_pd512(low), high, 1));
 }
 
 #define I int32_t
@@ -47,10 +58,8 @@ ASP_INLINE __m512d asp_rows_of(const int gathers, __mmask8 mask, __m256i at, con
 asp_kernel asp_narrow_kernel(int dtype, int itype, int64_t n_vecs)
 {
 #if ASP_X86
-    if (asp_vector_bytes() < 64 || dtype != ASP_F32 || n_vecs != 2) return NULL;
-    return itype == ASP_I32 ? two_columns_i32 : two_columns_i64;
-#else
-    (void)dtype, (void)itype, (void)n_vecs;
-    return NULL;
+    if (asp_vector_bytes() >= 64 && dtype == ASP_F32 && n_vecs == 2)
+        return itype == ASP_I32 ? two_columns_i32 : two_columns_i64;
 #endif
+    return asp_complex_kernel(dtype, itype, n_vecs);
 }
