@@ -120,7 +120,7 @@ def _raced(
     try:
         perform(
             search.steps(), runner=context.runner, budget_s=budget_s - final_s, clock=clock, progress=progress,
-            observe=lambda work, seconds: context.stats.observe(work.kind, seconds, work.units),
+            observe=lambda work, seconds: context.stats.cost_estimates.observe(work.kind, seconds, work.units),
         )  # fmt: skip
         confirm(context, search, limit_s=final_s, clock=clock)
         if progress is not None:
@@ -232,4 +232,4 @@ def conclude(context: TuningContext, found: Plan) -> None:
     remember(context, found)
     if Effort(found.effort).rank >= Effort.MEASURE.rank:
         saved = 1.0 - found.measured_s / found.default_s if found.measured_s and found.default_s else 0.0
-        context.stats.gained(context.problem.group, saved)
+        context.stats.cost_estimates.observe_gain(context.problem.group, saved)

@@ -106,20 +106,6 @@ class TuningSession:
         other.pack()
         return served_of(other) if other.ready else None
 
-    def serving_trial(self, *, is_over: bool) -> ServedTrial | None:
-        """Return the kernel that serves between samples of candidates (None: the default one).
-
-        `is_over`: tuning has ended, so that a recalled plan without incumbent is dropped.
-        """
-        if self.recalled is not None and (self.incumbent is not None or is_over):
-            if self.incumbent is not None and self.incumbent.schedule == self.recalled.schedule:
-                # keep the known cost of checks for writes
-                self.incumbent.service = self.incumbent.service or self.recalled.service
-            if self.recalled is not self.incumbent:
-                self.recalled.drop()  # the incumbent shares the packed copy, or nothing is faster than the default
-            self.recalled = None
-        return self.incumbent or self.recalled
-
     def current_plan(self) -> Plan:
         """Return the plan that is in use now."""
         if self.search is not None and not self.is_finished:

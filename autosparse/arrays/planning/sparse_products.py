@@ -27,6 +27,7 @@ from autosparse.core.pattern import Pattern
 from autosparse.core.plan import Candidate, Plan
 from autosparse.core.problem import Problem
 from autosparse.core.solver import DEFAULT, Bound, Choice, Solver, SparseOperand, SparsePair, SparseProductArguments
+from autosparse.core.target import Target
 from autosparse.errors import PackError, RecordError, StructureError
 from autosparse.log import event
 from autosparse.notices import FallbackWarning, warn_once
@@ -36,7 +37,6 @@ from autosparse.ops.registry import has_solvers, registered_solvers
 from autosparse.scalar import INDICES
 from autosparse.tuner.search.race import RaceRule
 from autosparse.tuner.search.selection import Considered, Selection, Selector
-from autosparse.tuning.problems import target_of
 from autosparse.tuning.solvers.offered import cost_of, offer_of, reason_against, signature_of, solver_named
 
 MAX_PRODUCTS: Final = 64
@@ -86,7 +86,7 @@ def problem_of(A: CompressedRows, B: CompressedRows, *, n_cols: int, options: Op
     return Problem(
         operation=names.SPGEMM, pattern=first, other=second, transposed=False, n_dense_cols=1, dtype=A.data.dtype.name,
         threads=options.threads or runtime_api.max_threads(), deterministic=options.deterministic,
-        target=target_of(options),
+        target=Target.host().held_to(options.isa),
     )  # fmt: skip
 
 
