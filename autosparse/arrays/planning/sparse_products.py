@@ -37,7 +37,7 @@ from autosparse.ops.registry import has_solvers, registered_solvers
 from autosparse.scalar import INDICES
 from autosparse.tuner.search.race import RaceRule
 from autosparse.tuner.search.selection import Considered, Selection, Selector
-from autosparse.tuning.solvers.offered import cost_of, offer_of, reason_against, signature_of, solver_named
+from autosparse.tuning.solvers.offered import cost_of, offer_of, reason_against, solver_named, solvers_of
 
 MAX_PRODUCTS: Final = 64
 """Maximum number of products whose plans and prepared solvers a process keeps."""
@@ -125,7 +125,7 @@ def key_of(problem: Problem, options: Options) -> cache.PlanKey:
     """Return the key of the problem's plan: both patterns, and the solvers that may compete."""
     assert problem.other is not None
     toolchain = identity.toolchain_of(options.compiler)
-    solvers = signature_of(options, problem.operation)
+    solvers = solvers_of(options, problem.operation)
     key = cache.PlanKey.of(problem, space="row solvers", toolchain=toolchain, solvers=solvers)
     return dataclasses.replace(key, pattern=f"{problem.pattern.sparsity_hash} {problem.other.sparsity_hash}")
 
@@ -259,7 +259,7 @@ def _difference(found: CompressedRows, wanted: CompressedRows, pair: SparsePair)
 
 def _solver(name: str, options: Options) -> Solver | None:
     """Return the runtime's or the registered solver `name`; None if there is none."""
-    return next((one for one in ROW_SOLVERS if one.name == name), None) or solver_named(name, options)
+    return next((one for one in ROW_SOLVERS if one.name == name), None) or solver_named(name, options, names.SPGEMM)
 
 
 def _prepared(problem: Problem, pair: SparsePair, choice: Choice, options: Options) -> _Prepared:
@@ -284,7 +284,7 @@ def _candidates(problem: Problem, options: Options) -> tuple[list[Considered], t
     ]
     offer = offer_of(problem, options)
     for choice in offer.choices:
-        solver = solver_named(choice.solver, options)
+        solver = solver_named(choice.solver, options, names.SPGEMM)
         if solver is not None:
             found.append(Considered(choice=choice, name=choice.solver, cost=cost_of(solver, problem, choice)))
     return found, offer.refused
