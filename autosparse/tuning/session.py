@@ -13,6 +13,7 @@ from autosparse._native import memory
 from autosparse.config import Effort, Options
 from autosparse.core.composite import Schedule
 from autosparse.core.plan import Plan
+from autosparse.core.solver import DEFAULT
 from autosparse.core.values import dataclass
 from autosparse.dispatch.protocols import FirstRace
 from autosparse.log import event
@@ -23,11 +24,18 @@ from autosparse.tuner.search.outcome import plan_of
 from autosparse.tuner.search.trial import Sample, Steps, Work
 from autosparse.tuner.space import spaces
 from autosparse.tuning.amortization import UNKNOWN_GAIN
-from autosparse.tuning.confirmation import fastest_in_place, given_up, watch
+from autosparse.tuning.confirmation import fastest_in_place, watch
 from autosparse.tuning.memory import notes
 from autosparse.tuning.memory.history import TuningStats
-from autosparse.tuning.memory.plan_lookup import expected_gain, is_allowed, recall, remember_measured, supported
-from autosparse.tuning.planner import adoption, conclude, default_plan
+from autosparse.tuning.memory.plan_lookup import (
+    expected_gain,
+    is_allowed,
+    recall,
+    remember,
+    remember_measured,
+    supported,
+)
+from autosparse.tuning.planner import adoption, default_plan
 from autosparse.tuning.rates.steps import rates_step
 from autosparse.tuning.solvers.candidates import search_for
 from autosparse.tuning.trials.context import TuningContext
@@ -214,7 +222,7 @@ class TuningSession:
             in_place.pack()
         self.in_place = in_place if in_place is not None and in_place.ready else None
         self.plan, self.is_finished = plan_of(self.search, tune_s=self.tuning_s), True
-        conclude(self.context, self.plan)
+        remember(self.context, self.plan)
         notes.note(self.context, self.plan)
 
     def keep_unfinished(self) -> None:
@@ -238,8 +246,9 @@ class TuningSession:
             self.plan = dataclasses.replace(self.plan, in_place=None, in_place_s=None)
         incumbent.drop()
         self.incumbent = self.in_place = None
-        self.plan = given_up(context, self.plan)
-        event("plan", self.plan.why)
+        why = "the tuned kernel stopped being faster than the default one, or could not serve products any more"
+        self.plan = dataclasses.replace(self.plan, choice=DEFAULT, why=why)
+        remember(context, self.plan)
 
     def _served(self) -> ServedTrial | None:
         """Return the tuned kernel that serves now."""

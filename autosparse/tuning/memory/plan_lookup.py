@@ -145,12 +145,19 @@ def forget(context: TuningContext) -> None:
 def remember(context: TuningContext, plan: Plan) -> None:
     """Store `plan` for later objects, calls or processes, unless a plan found with more effort is stored.
 
-    Another thread writes it soon.
+    Another thread writes it soon. If candidates were measured, the fraction of time that the plan saves is recorded.
     """
+    event("plan", plan.why, schedule=plan.choice.text, seconds=plan.tune_s)
+    if plan.effort == Effort.OFF.value or context.is_stale:
+        return  # the result is not representative, so no later search should rely on it
     old = recall(context)
     if old is None or Effort(old.effort).rank <= Effort(plan.effort).rank:
         key = key_of(context)
         context.store.save_later("plan", key.stable_hash(), lambda: cache.plan_to_record(plan, key))
+    if Effort(plan.effort).rank >= Effort.MEASURE.rank:
+        is_known = plan.measured_s and plan.default_s and not plan.is_default
+        saved = 1.0 - plan.measured_s / plan.default_s if is_known else 0.0
+        context.stats.cost_estimates.observe_gain(context.problem.group, saved)
 
 
 def remember_measured(context: TuningContext, search: Search, known: Plan | None, *, tune_s: float) -> Plan | None:
