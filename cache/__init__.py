@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from autosparse.cache.records import plan_from_record as plan_from_record
     from autosparse.cache.records import plan_key_of as plan_key_of
     from autosparse.cache.records import plan_to_record as plan_to_record
+    from autosparse.cache.records import stored_plan as stored_plan
     from autosparse.cache.stats import Stats as Stats
     from autosparse.cache.store import Store as Store
     from autosparse.cache.stores import close_stores as close_stores
@@ -33,7 +34,7 @@ _HOMES: Final = {
     "envelope": ("Envelope",),
     "folder": ("Entry",),
     "keys": ("PlanKey",),
-    "records": ("KINDS", "Failure", "History", "plan_from_record", "plan_key_of", "plan_to_record"),
+    "records": ("KINDS", "Failure", "History", "plan_from_record", "plan_key_of", "plan_to_record", "stored_plan"),
     "stats": ("Stats",),
     "store": ("Store",),
     "stores": ("close_stores", "open_store"),

@@ -9,7 +9,6 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from autosparse.core.values import dataclass
-from autosparse.ops import names
 
 if TYPE_CHECKING:
     from autosparse.core.problem import Problem
@@ -18,8 +17,7 @@ if TYPE_CHECKING:
 PLAN_SCHEMA: Final = 4
 """Version of the plan records' layout and meaning. Increase it when either changes."""
 SCHEMAS: Final[Mapping[str, int]] = {
-    "plan": PLAN_SCHEMA, "history": 1, "machine": 2, "features": 1, names.EINSUM: 2, "device_plan": 2, "failure": 1,
-    "rates": 1,
+    "plan": PLAN_SCHEMA, "history": 1, "machine": 2, "features": 1, "failure": 1, "rates": 1,
 }  # fmt: skip
 """Layout version of each kind of record. It is part of the folder's name, so that versions coexist."""
 

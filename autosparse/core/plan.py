@@ -46,6 +46,7 @@ class Candidate(_Chosen):
     failed: str | None = None  # reason why it could not be built, packed or run
     predicted_ratio: float | None = None  # predicted time divided by the default kernel's
     n_samples: int = 0  # products that `measured_s` was measured on, in this process and earlier ones
+    name: str = ""  # name in explanations; "": that of the choice
 
     def __repr__(self) -> str:
         return f"Candidate({_facts(self, why=self.failed or '')})"

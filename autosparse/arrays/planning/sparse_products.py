@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections import OrderedDict
-from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -28,7 +27,7 @@ from autosparse.core.plan import Candidate, Plan
 from autosparse.core.problem import Problem
 from autosparse.core.solver import DEFAULT, Bound, Choice, Solver, SparseOperand, SparsePair, SparseProductArguments
 from autosparse.core.target import Target
-from autosparse.errors import PackError, RecordError, StructureError
+from autosparse.errors import PackError, StructureError
 from autosparse.log import event
 from autosparse.notices import FallbackWarning, warn_once
 from autosparse.operands.native_rows import check_bounds
@@ -36,7 +35,7 @@ from autosparse.ops import names
 from autosparse.ops.registry import has_solvers, registered_solvers
 from autosparse.scalar import INDICES
 from autosparse.tuner.search.race import RaceRule
-from autosparse.tuner.search.selection import Considered, Selection, Selector
+from autosparse.tuner.search.selection import Selector
 from autosparse.tuning.solvers.offered import cost_of, offer_of, reason_against, solver_named, solvers_of
 
 MAX_PRODUCTS: Final = 64
@@ -95,7 +94,7 @@ def multiply(A: CompressedRows, B: CompressedRows, *, n_cols: int, options: Opti
     problem = problem_of(A, B, n_cols=n_cols, options=options)
     key, pair = key_of(problem, options), _pair(A, B, problem)
     product = _product_of(key, problem, options)
-    is_found = product.plan is not None and Effort(product.plan.effort).rank >= options.effort.rank
+    is_found = product.plan is not None and product.plan.satisfies(options.effort)
     may_race = options.effort.rank >= Effort.MEASURE.rank and not options.deterministic and not is_found
     if may_race and (limit_s := product.limit_s(options)):
         product.plan, product.prepared = _raced(problem, pair, options, limit_s)
@@ -116,9 +115,8 @@ def plan_for(problem: Problem, options: Options) -> Plan | None:
     if found is not None:
         return found
     waiting, refused = _candidates(problem, options)
-    listed = [Candidate(choice=one.choice, predicted_s=one.cost.seconds) for one in waiting]
     why = f"the solvers have not raced: {CALLS_BEFORE_RACE} calls, made or announced by the option runs, come first"
-    return Plan(choice=DEFAULT, why=why, candidates=(_default_candidate(problem), *listed, *refused))
+    return Plan(choice=DEFAULT, why=why, candidates=(_default(problem), *waiting, *refused))
 
 
 def key_of(problem: Problem, options: Options) -> cache.PlanKey:
@@ -135,7 +133,7 @@ def _product_of(key: cache.PlanKey, problem: Problem, options: Options) -> _Prod
     name = key.stable_hash(), options.cache_dir, options.cache
     found = _products.get(name)
     if found is None:
-        found = _Product(plan=_recalled(name[0], problem, options))
+        found = _Product(plan=_recalled(key, problem, options))
         with _mutex:
             found = _products.setdefault(name, found)
             while len(_products) > MAX_PRODUCTS:
@@ -143,19 +141,13 @@ def _product_of(key: cache.PlanKey, problem: Problem, options: Options) -> _Prod
     return found
 
 
-def _recalled(name: str, problem: Problem, options: Options) -> Plan | None:
+def _recalled(key: cache.PlanKey, problem: Problem, options: Options) -> Plan | None:
     """Return the stored plan if its solver is there and computes the problem; else None."""
-    record = cache.open_store(options).load("plan", name)
-    if record is None:
-        return None
-    try:
-        found = cache.plan_from_record(record)
-    except RecordError as err:
-        event("fallback", f"a remembered plan is not used: {err}")
-        return None
-    solver = None if found.is_default else _solver(found.solver, options)
-    is_there = found.is_default or (solver is not None and reason_against(solver, problem) is None)
-    return found if is_there else None
+    found = cache.stored_plan(cache.open_store(options), key)
+    if found is None or found.is_default:
+        return found
+    solver = _solver(found.solver, options)
+    return found if solver is not None and reason_against(solver, problem) is None else None
 
 
 # -- serving
@@ -273,12 +265,12 @@ def _prepared(problem: Problem, pair: SparsePair, choice: Choice, options: Optio
         raise PackError(f"{type(err).__name__}: {err}") from err
 
 
-def _candidates(problem: Problem, options: Options) -> tuple[list[Considered], tuple[Candidate, ...]]:
+def _candidates(problem: Problem, options: Options) -> tuple[list[Candidate], tuple[Candidate, ...]]:
     """Return the candidates beside the default solver, cheapest of the runtime's first, and the refused ones."""
     default, *others = ((one, one.cost(problem, None)) for one in ROW_SOLVERS)
     limit_s = MAX_RATIO * (default[1].seconds or 0.0)
     found = [
-        Considered(choice=Choice(one.name), name=one.name, cost=cost)
+        Candidate(choice=Choice(one.name), name=one.name, predicted_s=cost.seconds, pack_s=cost.setup_s)
         for one, cost in others
         if one.applicable(problem) is None and cost.seconds is not None and cost.seconds <= limit_s
     ]
@@ -286,12 +278,13 @@ def _candidates(problem: Problem, options: Options) -> tuple[list[Considered], t
     for choice in offer.choices:
         solver = solver_named(choice.solver, options, names.SPGEMM)
         if solver is not None:
-            found.append(Considered(choice=choice, name=choice.solver, cost=cost_of(solver, problem, choice)))
+            cost = cost_of(solver, problem, choice)
+            found.append(Candidate(choice=choice, predicted_s=cost.seconds, pack_s=cost.setup_s))
     return found, offer.refused
 
 
-def _default_candidate(problem: Problem) -> Candidate:
-    return Candidate(choice=DEFAULT, predicted_s=ROW_SOLVERS[0].cost(problem, None).seconds)
+def _default(problem: Problem) -> Candidate:
+    return Candidate(choice=DEFAULT, name=BY_CLASS, predicted_s=ROW_SOLVERS[0].cost(problem, None).seconds)
 
 
 def _raced(problem: Problem, pair: SparsePair, options: Options, limit_s: float) -> tuple[Plan, _Prepared | None]:
@@ -309,12 +302,16 @@ def _raced(problem: Problem, pair: SparsePair, options: Options, limit_s: float)
         prepare=lambda choice: _prepared(problem, pair, choice, options),
         measure=lambda one: measured_s(one, pair),
         difference=difference,
-        default=Considered(choice=DEFAULT, name=BY_CLASS, cost=ROW_SOLVERS[0].cost(problem, None)),
+        default=_default(problem),
         rule=RaceRule(cut_short=3),
         limit_s=limit_s,
     )
     found = selector.select(waiting)
-    return _plan_of(found, refused, options, time.perf_counter() - start_s), found.bound
+    name = BY_CLASS if found.choice.is_default else found.choice.solver
+    why = f"{name} was the fastest of {len(found.candidates)} solvers that were timed in turn"
+    plan = found.plan(why=why, effort=options.effort, tune_s=time.perf_counter() - start_s, refused=refused)
+    event("plan", plan.why, schedule=plan.choice.text, seconds=plan.tune_s)
+    return plan, found.bound
 
 
 def measured_s(prepared: _Prepared | None, pair: SparsePair) -> float:
@@ -325,23 +322,3 @@ def measured_s(prepared: _Prepared | None, pair: SparsePair) -> float:
     else:
         _computed(prepared, pair)
     return time.perf_counter() - start_s
-
-
-def _plan_of(found: Selection[_Prepared], refused: Sequence[Candidate], options: Options, tune_s: float) -> Plan:
-    """Return the plan of a finished race."""
-    listed = [
-        Candidate(
-            choice=one.choice, predicted_s=one.cost.seconds, measured_s=one.measured_s, pack_s=one.cost.setup_s,
-            failed=one.failed,
-        )
-        for one in found.considered
-    ]  # fmt: skip
-    best_s = found.measured_s(found.choice)
-    name = BY_CLASS if found.choice.is_default else found.choice.solver
-    plan = Plan(
-        choice=found.choice, why=f"{name} was the fastest of {len(listed)} solvers that were timed in turn",
-        effort=options.effort.value, measured_s=best_s, default_s=found.default_s, tune_s=tune_s,
-        candidates=(*listed, *refused),
-    )  # fmt: skip
-    event("plan", plan.why, schedule=plan.choice.text, seconds=tune_s)
-    return plan
