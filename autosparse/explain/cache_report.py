@@ -46,9 +46,9 @@ class RememberedPlan:
     def what(self) -> str:
         """Description of the product, such as ``matmul transposed, 32 columns, float32``."""
         width = self.key.get("columns_bucket", 1)
-        columns = "" if width == 1 else f", {width} columns"
         turned = " transposed" if self.key.get("transposed") else ""
-        return f"{self.key.get('operation', '?')}{turned}{columns}, {self.key.get('dtype', '?')}"
+        facts = f"{self.key.get('operation', '?')}{turned}", f"{width} columns" * (width != 1), self.key.get("dtype")
+        return ", ".join(str(one) for one in facts if one)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
