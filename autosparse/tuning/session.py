@@ -247,7 +247,7 @@ class TuningSession:
         incumbent.drop()
         self.incumbent = self.in_place = None
         why = "the tuned kernel stopped being faster than the default one, or could not serve products any more"
-        self.plan = dataclasses.replace(self.plan, choice=DEFAULT, why=why)
+        self.plan = dataclasses.replace(self.plan, choice=DEFAULT, why=why, measured_s=self.plan.default_s)
         remember(context, self.plan)
 
     def _served(self) -> ServedTrial | None:

@@ -155,8 +155,7 @@ def remember(context: TuningContext, plan: Plan) -> None:
         key = key_of(context)
         context.store.save_later("plan", key.stable_hash(), lambda: cache.plan_to_record(plan, key))
     if Effort(plan.effort).rank >= Effort.MEASURE.rank:
-        is_known = plan.measured_s and plan.default_s and not plan.is_default
-        saved = 1.0 - plan.measured_s / plan.default_s if is_known else 0.0
+        saved = 1.0 - plan.measured_s / plan.default_s if plan.measured_s and plan.default_s else 0.0
         context.stats.cost_estimates.observe_gain(context.problem.group, saved)
 
 
