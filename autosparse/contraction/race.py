@@ -134,12 +134,10 @@ def _selected(
         prepare=prepare, measure=lambda one: measure(one or ready), rule=RULE, default=default, limit_s=LIMIT_S
     )
     result = selector.select(others)
-    found = [replace(one, measured_s=one.measured_s or measure(ready)) for one in result.candidates[:1]]
-    found += result.candidates[1:]
-    if result.bound is None:
-        return (found[0], ready), found
+    first, *more = result.candidates
+    found = [replace(first, measured_s=first.measured_s or measure(ready)), *more]
     winner = next(one for one in found if one.choice == result.choice)
-    return (winner, result.bound), found
+    return (winner, result.bound or ready), found
 
 
 def _measured_s(ready: ReadyProgram, named: dict[str, Operand], extents: dict[str, int]) -> float:

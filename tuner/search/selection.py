@@ -87,7 +87,7 @@ class Selector(Generic[T]):
             at = race.winner(factors, has_incumbent=best is not None)
             best = timed[at - 1] if at else None
         default = replace(self.default, measured_s=default_s)
-        choice, bound = (DEFAULT, None) if best is None else (best[0].choice, best[1])
+        choice, bound = (self.default.choice, None) if best is None else (best[0].choice, best[1])
         return Selection(choice=choice, bound=bound, default_s=default_s, candidates=(default, *found))
 
     def _prepared(self, choice: Choice) -> tuple[T | None, str | None]:
