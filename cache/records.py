@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Callable, Hashable, Mapping
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from autosparse.cache.envelope import Envelope, Record
 from autosparse.cache.keys import SCHEMAS, PlanKey
@@ -17,10 +17,6 @@ from autosparse.core.plan import Candidate, Plan
 from autosparse.core.solver import DEFAULT, FAMILIES, Choice, choice_of
 from autosparse.core.values import dataclass
 from autosparse.errors import RecordError, ScheduleError
-from autosparse.log import event
-
-if TYPE_CHECKING:
-    from autosparse.cache.store import Store
 
 T = TypeVar("T")
 
@@ -136,16 +132,6 @@ def plan_to_record(plan: Plan, key: PlanKey | None = None) -> Record:
     content = _fields_to_json(plan) | {"candidates": [_fields_to_json(item) for item in plan.candidates]}
     del content["remembered"], content["not_remembered"]
     return content if key is None else content | {"key": key.to_json()}
-
-
-def stored_plan(store: Store, key: PlanKey) -> Plan | None:
-    """Return the plan that `store` has under `key`, with `remembered` set; None if there is no valid one."""
-    record = store.load("plan", key.stable_hash())
-    try:
-        return None if record is None else plan_from_record(record)
-    except RecordError as err:
-        event("fallback", f"a remembered plan is not used: {err}")
-        return None
 
 
 def plan_key_of(record: Record) -> Record:

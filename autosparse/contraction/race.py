@@ -114,12 +114,12 @@ def fastest(
         best, more = _selected(*best, rest, prepare, measure)
         found += [one for one in more if one.choice not in known]
     winner, ready = best
-    plan = Plan(
+    chosen = Plan(
         choice=winner.choice, why=f"the fastest of {len(found)} that were timed on these patterns",
         effort=effort.value, predicted_s=winner.predicted_s, measured_s=winner.measured_s,
         default_s=found[0].measured_s, tune_s=time.perf_counter() - start_s, candidates=tuple(found),
     )  # fmt: skip
-    return Raced(ready.program, ready.tasks, plan)
+    return Raced(ready.program, ready.tasks, chosen)
 
 
 def _selected(

@@ -12,8 +12,8 @@ from autosparse import config, forking
 from autosparse._native import runtime_api
 from autosparse._native.c.build import compiler_id
 from autosparse.cache.keys import PlanKey
-from autosparse.cache.records import plan_to_record, stored_plan
-from autosparse.cache.stores import open_store
+from autosparse.cache.records import plan_to_record
+from autosparse.cache.stores import open_store, stored_plan
 from autosparse.config import Effort
 from autosparse.contraction.candidates import listed, name_of
 from autosparse.contraction.choice import choose, plan_of

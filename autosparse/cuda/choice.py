@@ -222,11 +222,11 @@ def told(structure: CudaPattern) -> Iterator[str]:
     """Yield an explanation for each kind of product of `structure`: solver, reason, schedule and candidates."""
     for made in structure.choices.values():
         schedule = made.schedule
-        by = "torch" if schedule is None else implementations.implementation_of(schedule, None).name
+        by = implementations.implementation_of(schedule, None).name if schedule else "torch"
         turned = " of the transpose" * made.kind.transposed
         kind = f"{made.kind.operation}{turned} x {made.kind.n_dense_cols} {made.kind.dtype}"
-        yield f"{kind} by {by}: {made.plan.why}" + (f"\n  {schedule}" if schedule is not None else "")
-        if schedule is not None and schedule.is_composite:
+        yield f"{kind} by {by}: {made.plan.why}" + (f"\n  {schedule}" if schedule else "")
+        if schedule and schedule.is_composite:
             yield from (f"  {line}" for line in composites.told(structure, made.kind.transposed, schedule))
         if made.plan.candidates:
             yield as_text((candidates_section(made.plan.candidates, made.plan.choice),))

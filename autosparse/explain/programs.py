@@ -118,7 +118,8 @@ def _of_programs(
 ) -> ProgramExplanation:
     known = peek(prepared, subscripts, is_dense_output=is_dense)
     choice = choose(prepared, subscripts, is_dense_output=is_dense)
-    timed, plan = (), choice.plan
+    timed: Sequence[Candidate] = ()
+    plan = choice.plan
     if isinstance(known, RememberedProgram):
         timed, plan = known.plan.candidates, known.program.plan
     elif known is not None:

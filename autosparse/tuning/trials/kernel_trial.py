@@ -245,8 +245,7 @@ class KernelTrial(ServedTrial):
             start_s = time.perf_counter()
             reason = comparison.difference(context.problem, operand, self._by_kernel, schedule, context.n_threads())
             n_columns = comparison.columns_compared(context.problem, schedule)
-            units = comparison.units(context.problem, n_columns)
-            kind = comparison.kind(context.problem, n_columns)
+            kind, units = comparison.kind(context.problem, n_columns), comparison.units(context.problem, n_columns)
             context.stats.cost_estimates.observe(kind, time.perf_counter() - start_s, units)
             operand.refresh()
             if reason is None or versions == (operand.structure_version, operand.values_version):
