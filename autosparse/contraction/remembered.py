@@ -27,6 +27,7 @@ from autosparse.contraction.race import PROGRAM, plan_by_model, race, tasks_of
 from autosparse.contraction.routes import joins
 from autosparse.contraction.routes.patterns import key_of
 from autosparse.contraction.subscripts import Subscripts
+from autosparse.core.calls import ServedCalls
 from autosparse.core.plan import Plan
 from autosparse.core.target import Target
 from autosparse.ops import EINSUM
@@ -42,27 +43,6 @@ RACE_S: Final = number("programs", "race s")
 """Approximate duration of the timing, mostly compilation, in seconds. Calls must take as long before it starts."""
 NUMBA_S: Final = number("programs", "numba s")
 """Approximate time that numba takes to compile a kernel, in seconds."""
-
-
-@dataclass(eq=False)
-class ServedCalls:
-    """Number of calls with the same patterns and their total duration in seconds."""
-
-    n_calls: int = 0
-    served_s: float = 0.0
-
-    def count(self, elapsed_s: float) -> None:
-        """Count one call."""
-        self.n_calls += 1
-        self.served_s += elapsed_s
-
-    def pays(self, price_s: float) -> bool:
-        """Return whether these calls, or those announced by the option `runs`, take at least `price_s` seconds."""
-        if not self.n_calls:
-            return False
-        expected = config.get_options().runs or 0
-        expected_s = max(self.served_s, expected * self.served_s / self.n_calls)
-        return max(self.n_calls, expected) >= CALLS_BEFORE_TIMING and expected_s >= price_s
 
 
 @dataclass(eq=False)
@@ -92,7 +72,7 @@ def contract(operands: Sequence[Operand], subscripts: Subscripts, *, is_dense_ou
     key, found = ready(operands, subscripts, is_dense_output=is_dense_output)
     options = config.get_options()
     may_time = options.effort.rank >= Effort.MEASURE.rank and not options.deterministic
-    if may_time and not found.plan.satisfies(options.effort) and found.pays(RACE_S):
+    if may_time and not found.plan.satisfies(options.effort) and found.pays(RACE_S, least_calls=CALLS_BEFORE_TIMING):
         found.plan = replace(found.plan, effort=options.effort.value)
         ranked = choose(operands, subscripts, is_dense_output=is_dense_output, are_copies_kept=is_kept(named))
         raced = race(ranked, named, subscripts.extents, options.effort)
@@ -159,7 +139,7 @@ def contract_without_compiler(
     if len(_without_compiler) >= MAX_CHOICES:
         _without_compiler.clear()
     _without_compiler[key] = found
-    if found.plan is None and found.pays(NUMBA_S):
+    if found.plan is None and found.pays(NUMBA_S, least_calls=CALLS_BEFORE_TIMING):
         found.plan = choose(operands, subscripts, is_dense_output=is_dense_output).plan
     if found.plan is not None:
         named = {name_of(n): operand for n, operand in enumerate(operands)}

@@ -22,6 +22,7 @@ from autosparse._native.kernels.spgemm import multiply as by_runtime
 from autosparse._native.kernels.spgemm_solvers import ROW_SOLVERS, rows_of
 from autosparse.config import Effort, Options
 from autosparse.containment import contained
+from autosparse.core.calls import ServedCalls
 from autosparse.core.pattern import Pattern
 from autosparse.core.plan import Candidate, Plan
 from autosparse.core.problem import Problem
@@ -53,21 +54,12 @@ class _Prepared(NamedTuple):
     is_built_in: bool
 
 
-@dataclasses.dataclass(slots=True, eq=False)
-class _Product:
+@dataclasses.dataclass(eq=False)
+class _Product(ServedCalls):
     """Calls of one product of patterns, its plan, and the plan's solver once it is prepared."""
 
     plan: Plan | None = None
     prepared: _Prepared | None = None
-    n_calls: int = 0
-    served_s: float = 0.0
-
-    def limit_s(self, options: Options) -> float:
-        """Return the seconds that a race may take: those of all calls, at most the budget; 0 before enough calls."""
-        runs = max(self.n_calls, options.runs or 0)
-        if not self.n_calls or runs < CALLS_BEFORE_RACE:
-            return 0.0
-        return min(options.budget_s, runs * self.served_s / self.n_calls)
 
 
 _products: Final[OrderedDict[tuple[str, object, bool], _Product]] = OrderedDict()
@@ -96,13 +88,12 @@ def multiply(A: CompressedRows, B: CompressedRows, *, n_cols: int, options: Opti
     product = _product_of(key, problem, options)
     is_found = product.plan is not None and product.plan.satisfies(options.effort)
     may_race = options.effort.rank >= Effort.MEASURE.rank and not options.deterministic and not is_found
-    if may_race and (limit_s := product.limit_s(options)):
+    if may_race and (limit_s := min(options.budget_s, product.expected_s(CALLS_BEFORE_RACE))):
         product.plan, product.prepared = _raced(problem, pair, options, limit_s)
         cache.open_store(options).save("plan", key.stable_hash(), cache.plan_to_record(product.plan, key))
     start_s = time.perf_counter()
     rows = _served(product, problem, pair, options)
-    product.n_calls += 1
-    product.served_s += time.perf_counter() - start_s
+    product.count(time.perf_counter() - start_s)
     return rows
 
 
