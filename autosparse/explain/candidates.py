@@ -48,6 +48,6 @@ def _order(one: Candidate) -> tuple[bool, bool, float]:
 
 def _row(one: Candidate, chosen: Choice, default_s: float | None) -> tuple[str, ...]:
     note = " ".join((one.failed or ("runs" if one.choice == chosen else "")).split())[:MAX_REMARK]
-    prepared = seconds(one.build_s), seconds(one.pack_s), n_bytes(one.packed_bytes)
+    prepared = seconds(one.build_s or None), seconds(one.pack_s or None), n_bytes(one.packed_bytes or None)
     name = one.name or choice_name(one.choice)
     return name, seconds(one.measured_s), predicted(one, default_s), *prepared, note

@@ -144,8 +144,8 @@ def report(
     For other operations B is the number of columns of the dense operands. The call reads the cache and changes nothing.
     Each part of a serving composite is timed alone for at most about 0.2 s, on synthetic dense operands.
     """
-    is_matmul = isinstance(operation, str) and operation in (MATMUL.name, *MATMUL.synonyms)
-    if is_matmul and isinstance(operand, Operand):
+    turnable = {name for row in OPS.values() if "transposed" in row.abilities for name in (row.name, *row.synonyms)}
+    if isinstance(operand, Operand) and isinstance(operation, str) and operation in turnable:
         B = _columns(B, n_rows=operand.n_major if transposed else operand.n_minor)
     operation, rows, columns, transposed = _checked(operand, operation, B, transposed)
     if rows is None or rows.dtype is None:
