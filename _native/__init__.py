@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from autosparse._native.storage.packing import reason_unfit as reason_unfit
     from autosparse._native.storage.parts import Subset as Subset
     from autosparse._native.storage.parts import View as View
-    from autosparse._native.storage.parts import block_fill as block_fill
     from autosparse._native.storage.parts import subsets as subsets
     from autosparse._native.storage.row_orders import order_effort as order_effort
     from autosparse._native.storage.structure import PackedStructure as PackedStructure
@@ -70,7 +69,7 @@ _MODULES: Final = {
         "supports",
     ),
     "kernels.composite": ("CompositeKernel", "CompositeSpec", "composite_unsupported", "part_unsupported"),
-    "storage.parts": ("Subset", "View", "block_fill", "subsets"),
+    "storage.parts": ("Subset", "View", "subsets"),
     "storage.composite": ("composite_bytes", "composite_reason_unfit", "pack_composite"),
     "kernels.kernel": ("BoundKernel", "BoundMttkrp", "BoundSddmm", "CompiledKernel"),
     "storage.packing": ("PackedOperand", "pack", "packed_bytes", "reason_unfit"),

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from autosparse.cache.store import Store as Store
     from autosparse.cache.stores import close_stores as close_stores
     from autosparse.cache.stores import open_store as open_store
+    from autosparse.cache.stores import stored_plan as stored_plan
     from autosparse.cache.wisdom import wisdom_export as wisdom_export
     from autosparse.cache.wisdom import wisdom_forget as wisdom_forget
     from autosparse.cache.wisdom import wisdom_import as wisdom_import
@@ -36,7 +37,7 @@ _HOMES: Final = {
     "records": ("KINDS", "Failure", "History", "plan_from_record", "plan_key_of", "plan_to_record"),
     "stats": ("Stats",),
     "store": ("Store",),
-    "stores": ("close_stores", "open_store"),
+    "stores": ("close_stores", "open_store", "stored_plan"),
     "wisdom": ("wisdom_export", "wisdom_forget", "wisdom_import"),
 }
 _HOME_OF: Final = {name: module for module, names in _HOMES.items() for name in names}

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from autosparse.core.values import dataclass
-from autosparse.ops import names
 
 if TYPE_CHECKING:
     from autosparse.core.problem import Problem
+    from autosparse.core.solver import Solver
 
 PLAN_SCHEMA: Final = 4
 """Version of the plan records' layout and meaning. Increase it when either changes."""
 SCHEMAS: Final[Mapping[str, int]] = {
-    "plan": PLAN_SCHEMA, "history": 1, "machine": 2, "features": 1, names.EINSUM: 2, "device_plan": 2, "failure": 1,
-    "rates": 1,
+    "plan": PLAN_SCHEMA, "history": 1, "machine": 2, "features": 1, "failure": 1, "rates": 1,
 }  # fmt: skip
 """Layout version of each kind of record. It is part of the folder's name, so that versions coexist."""
 
@@ -99,7 +98,9 @@ class PlanKey:
     schema: int = PLAN_SCHEMA
 
     @classmethod
-    def of(cls, problem: Problem, *, space: str, toolchain: ToolchainIdentity, solvers: str = "") -> PlanKey:
+    def of(
+        cls, problem: Problem, *, space: str, toolchain: ToolchainIdentity, solvers: Iterable[Solver] = ()
+    ) -> PlanKey:
         """Return the key of `problem` for a search in `space` among kernels of `toolchain` and further `solvers`."""
         from autosparse.core.problem import columns_bucket
 
@@ -118,7 +119,7 @@ class PlanKey:
             compiler=toolchain.compiler,
             emitter=toolchain.emitter,
             runtime=toolchain.runtime,
-            solvers=solvers,
+            solvers=", ".join(f"{one.name} {getattr(one, 'version', '')}".strip() for one in solvers),
         )
 
     def to_json(self) -> dict[str, Any]:

@@ -17,7 +17,6 @@ from autosparse.core.plan import Candidate, Plan
 from autosparse.core.solver import DEFAULT, FAMILIES, Choice, choice_of
 from autosparse.core.values import dataclass
 from autosparse.errors import RecordError, ScheduleError
-from autosparse.ops import EINSUM
 
 T = TypeVar("T")
 
@@ -26,10 +25,6 @@ MAX_COUNT: Final = 2**53
 """Maximum of all counts, bytes included. Integers up to this value are exact as floats."""
 MAX_SECONDS: Final = 1e15
 """Maximum of all seconds, dates and ratios. Sums and products of such numbers are finite."""
-
-
-MAX_PROGRAM_CHARS: Final = 4096
-"""Maximum length of a program's text, in characters; programs of four operands take a few hundred."""
 
 
 def _is_int(value: object) -> bool:
@@ -310,39 +305,6 @@ def _rates(record: Record) -> Record:
     return record
 
 
-def _program(record: Record) -> Record:
-    """Check an einsum program given by its text and the operands with a dense first level; return the record.
-
-    Callers check that the enumeration lists the program; the text is only compared and never parsed.
-    """
-    program = record.get("program") if isinstance(record, dict) else None
-    if not isinstance(program, str) or len(program) > MAX_PROGRAM_CHARS:
-        raise RecordError.bad_field(EINSUM.name, "program", program, expected=f"at most {MAX_PROGRAM_CHARS} characters")
-    tasks = record.get("tasks", 0.0)
-    if not _is_float(tasks):
-        raise RecordError.bad_field(EINSUM.name, "tasks", tasks, expected="a number of turns of loops")
-    _effort_from_json(record.get("effort"))
-    names = record.get("dense_levels")
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise RecordError.bad_field(EINSUM.name, "dense_levels", names, expected="names of operands")
-    return record
-
-
-def _device_plan(record: Record) -> Record:
-    """Return the record of a GPU plan; raise RecordError if its schedule or its seconds by candidate are invalid.
-
-    The schedule is JSON text, or None if torch's own path was fastest.
-    """
-    schedule = record.get("schedule", "") if isinstance(record, dict) else ""
-    if schedule is not None and not (isinstance(schedule, str) and schedule):
-        raise RecordError.bad_field("device_plan", "schedule", schedule, expected="text or None")
-    _effort_from_json(record.get("effort"))
-    measured = record.get("measured_s")
-    if not isinstance(measured, dict) or not all(map(_is_float, measured.values())):
-        raise RecordError.bad_field("device_plan", "measured_s", measured, expected="seconds by name")
-    return record
-
-
 def _is_mean(pair: object) -> bool:
     return isinstance(pair, list) and len(pair) == 2 and _is_float(pair[0]) and _is_int(pair[1])
 
@@ -369,8 +331,6 @@ KINDS: Final[Mapping[str, RecordKind]] = {
         RecordKind("history", History.from_record, _longer_history, is_wisdom=True),
         RecordKind("machine", _machine, _newer, is_wisdom=False),  # cost estimates: the tuner checks their ranges
         RecordKind("features", _features, _newer, is_wisdom=False),  # features of patterns, for learned models
-        RecordKind(EINSUM.name, _program, _newer, is_wisdom=True),
-        RecordKind("device_plan", _device_plan, _newer, is_wisdom=True),
         RecordKind("rates", _rates, _newer, is_wisdom=False),  # of the machine: the tuner checks their ranges
         RecordKind("failure", Failure.from_record, _newer, is_wisdom=False),
     )

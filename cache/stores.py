@@ -8,10 +8,15 @@ from typing import TYPE_CHECKING
 
 from autosparse import forking
 from autosparse.config import Options, get_options, xdg_cache_home
+from autosparse.errors import RecordError
+from autosparse.log import event
 from autosparse.notices import CacheWarning, warn_once
 
 if TYPE_CHECKING:
+    from autosparse.cache.keys import PlanKey
     from autosparse.cache.store import Store
+
+    from autosparse.core.plan import Plan
 
 _stores: dict[str | None, Store] = {}
 _stores_mutex = forking.lock()
@@ -80,3 +85,15 @@ def _default_folder() -> Path | None:
 def _reset_after_fork() -> None:
     for store in _stores.values():
         store.reset_after_fork()
+
+
+def stored_plan(store: Store, key: PlanKey) -> Plan | None:
+    """Return the plan that `store` has under `key`, with `remembered` set; None if there is no valid one."""
+    from autosparse.cache.records import plan_from_record
+
+    record = store.load("plan", key.stable_hash())
+    try:
+        return None if record is None else plan_from_record(record)
+    except RecordError as err:
+        event("fallback", f"a remembered plan is not used: {err}")
+        return None

@@ -13,7 +13,7 @@ from autosparse._native import runtime_api
 from numpy.typing import NDArray
 
 from autosparse.core.composite import Rest, RowList, Rows, Selection
-from autosparse.core.dtypes import HalfBits, NarrowIndex
+from autosparse.core.dtypes import NarrowIndex
 from autosparse.core.pattern import Pattern
 from autosparse.core.values import dataclass
 
@@ -106,19 +106,3 @@ def _of_rows(view: View, rows: Array) -> Subset:
     if view.origin is None:
         return Subset(pattern, rows.astype(NarrowIndex), begin=begin)
     return Subset(pattern, rows.astype(NarrowIndex), view.origin[entries])
-
-
-def block_fill(pattern: Pattern, r: int, c: int) -> Array:
-    """Return the number of entries in the aligned r x c block of each entry, uint16 (nnz,)."""
-    fill = np.empty(pattern.nnz, dtype=HalfBits)
-    code = runtime_api.lib.asp_block_fill(
-        runtime_api.INDEX_CODES[pattern.index_dtype],
-        *pattern.shape,
-        runtime_api.pointer(pattern.indptr),
-        runtime_api.pointer(pattern.indices),
-        *(r, c),
-        runtime_api.pointer(fill),
-    )
-    if code < 0:
-        raise MemoryError("no memory to count the entries of blocks")
-    return fill

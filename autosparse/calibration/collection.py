@@ -18,6 +18,7 @@ from autosparse.core.dtypes import NarrowIndex
 from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
 from autosparse.core.solver import choice_of
+from autosparse.core.target import Target
 from autosparse.errors import BuildError
 from autosparse.operands.csr import DATA, INDICES, INDPTR, Operand
 from autosparse.operands.packed_copies import PackedCopyCache
@@ -28,7 +29,6 @@ from autosparse.tuner.research.generators.coordinates import Coordinates
 from autosparse.tuner.search.trial import Trial
 from autosparse.tuning.learned import LearnedProposer, proposer_of
 from autosparse.tuning.memory.history import tuning_stats_of
-from autosparse.tuning.problems import target_of
 from autosparse.tuning.trials.context import TuningContext
 from autosparse.tuning.trials.served import DefaultTrial, ServedTrial
 
@@ -92,7 +92,7 @@ def context_for(pattern: Coordinates, op: Op, dtype: str = SINGLE.name) -> Itera
     with options(extra_memory=COLLECTING_MEMORY, deterministic=False, effort="measure"):
         settings = get_options()
         store = cache.open_store(settings)
-        target = target_of(settings)
+        target = Target.host().held_to(settings.isa)
         problem = Problem(
             operation=op.operation, pattern=operand.pattern, transposed=False, n_dense_cols=op.n_dense_cols,
             dtype=dtype, threads=settings.threads or runtime_api.max_threads(), deterministic=False, target=target,
@@ -139,7 +139,7 @@ def _matrix(pattern: Coordinates, dtype: str) -> Operand:
 def build_ahead(op: Op, schedules: Sequence[SuperSchedule], dtype: str = SINGLE.name) -> int:
     """Build the kernels of `schedules` for `op` before measurements start; return the number of kernels built."""
     settings = get_options()
-    isa, gathers = target_of(settings).isa, runtime_api.gathers()
+    isa, gathers = Target.host().held_to(settings.isa).isa, runtime_api.gathers()
     specs = [_native.KernelSpec(op.operation, one, dtype, NARROW_INDEX.name, isa, gathers=gathers) for one in schedules]
     distinct = {spec.key(): spec for spec in specs}
     kernels = _native.build_many(list(distinct.values()), store=cache.open_store(settings), compiler=settings.compiler)

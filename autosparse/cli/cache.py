@@ -11,10 +11,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from autosparse.cache import KINDS, open_store, wisdom_export, wisdom_import
+from autosparse.cache import KINDS, open_store, plan_from_record, plan_key_of, wisdom_export, wisdom_import
 from autosparse.cli import show
 from autosparse.cli.operands import at_least, writable
 from autosparse.cli.show import CommandError
+from autosparse.errors import RecordError
+from autosparse.explain.cache_report import RememberedPlan
 
 if TYPE_CHECKING:
     from autosparse.cache import Entry
@@ -121,18 +123,15 @@ def _record(entry: Entry) -> Mapping[str, Any]:  # Any: JSON values
 
 def _what(entry: Entry) -> str:
     """Return a text on a stored plan: ``matmul, 32 columns, float32: 1.70 times the default kernel's speed``."""
-    record = _record(entry) if entry.kind == "plan" else {}
-    key = record.get("key")
-    if not isinstance(key, dict):
+    record = dict(_record(entry)) if entry.kind == "plan" else {}
+    try:
+        one = RememberedPlan(plan=plan_from_record(record), key=plan_key_of(record))
+    except RecordError:
         return ""
-    width = f", {key.get('columns_bucket')} columns" if key.get("columns_bucket") != 1 else ""
-    what = f"{key.get('operation')}{' transposed' if key.get('transposed') else ''}{width}, {key.get('dtype')}"
-    default_s, measured_s = record.get("default_s"), record.get("measured_s")
-    if record.get("schedule") is None:
-        return f"{what}: the default kernel stays"
-    if not default_s or not measured_s:
-        return f"{what}: estimated"
-    return f"{what}: {default_s / measured_s:.2f} times the default kernel's speed"
+    if one.plan.is_default:
+        return f"{one.what}: the default kernel stays"
+    gain = "estimated" if one.ratio is None else f"{one.ratio:.2f} times the default kernel's speed"
+    return f"{one.what}: {gain}"
 
 
 def _export(arguments: argparse.Namespace) -> None:

@@ -26,12 +26,12 @@ def run(arguments: argparse.Namespace) -> int:
     """Measure the rates unless they are stored, store them in the cache and in --out, and print them; or undo that."""
     from autosparse.cache import open_store
     from autosparse.config import get_options
-    from autosparse.tuning.problems import target_of
+    from autosparse.core.target import Target
     from autosparse.tuning.rates import probed, record
 
     with chosen_options(arguments):
         out: Path | None = arguments.out
-        target, store = target_of(get_options()), open_store(get_options())
+        target, store = Target.host().held_to(get_options().isa), open_store(get_options())
         if out is None and store.cache_folder is None:
             raise CommandError("nothing is kept on disk here", hint="--out DIR")
         if out is not None:

@@ -13,10 +13,11 @@ from autosparse.contraction.lower.bound import BoundContraction, bound
 from autosparse.contraction.lower.kernel import NS_PER_TASK, CompiledProgram, compiled, execute
 from autosparse.contraction.lower.plan import EinsumPlan
 from autosparse.contraction.operands import Operand, Sparse
-from autosparse.core.solver import Choice, Cost
+from autosparse.core.plan import Candidate, Plan
+from autosparse.core.solver import Choice
 from autosparse.targets.priors import number
 from autosparse.tuner.search.race import RaceRule
-from autosparse.tuner.search.selection import Considered, Selector
+from autosparse.tuner.search.selection import Selector
 
 PROGRAM: Final = "program"
 """Name of the solver of generated programs; its knobs are the program's text."""
@@ -45,16 +46,30 @@ class ReadyProgram:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Raced:
-    """Result of a race: the fastest program, the estimated number of its tasks, and all programs considered."""
+    """Result of a race: the fastest program, the estimated number of its tasks, and the plan with all candidates."""
 
     program: CompiledProgram
     tasks: float
-    considered: tuple[Considered, ...]
+    plan: Plan
 
 
-def candidate_of(plan: EinsumPlan, tasks: float) -> Considered:
+def candidate_of(plan: EinsumPlan, tasks: float) -> Candidate:
     """Return a program as a candidate; its expected time is that of its loop iterations."""
-    return Considered(choice=Choice(PROGRAM, plan.text), name=plan.text, cost=Cost(seconds=tasks * NS_PER_TASK * 1e-9))
+    predicted_s = tasks * NS_PER_TASK * 1e-9
+    return Candidate(choice=Choice(PROGRAM, plan.text), name=plan.text, predicted_s=predicted_s)
+
+
+def plan_by_model(plan: EinsumPlan, tasks: float) -> Plan:
+    """Return the plan that runs a program unmeasured."""
+    one = candidate_of(plan, tasks)
+    return Plan(
+        choice=one.choice, why="the model prices it least", effort=Effort.ESTIMATE.value, predicted_s=one.predicted_s
+    )
+
+
+def tasks_of(plan: Plan) -> float:
+    """Return the estimated number of tasks of the program that `plan` chose; 0 if its record has none."""
+    return (plan.predicted_s or 0.0) / (NS_PER_TASK * 1e-9)
 
 
 def race(
@@ -86,7 +101,7 @@ def fastest(
     effort: Effort,
 ) -> Raced:
     """Race the (cost, plan) pairs, cheapest first: one plan of each distinct cost, then others of the winner's."""
-    kinds: dict[int, list[Considered]] = {}
+    start_s, kinds = time.perf_counter(), dict[int, list[Candidate]]()
     for tasks, plan in priced:
         if tasks <= WORTH_TIMING * priced[0][0]:
             kinds.setdefault(round(tasks), []).append(candidate_of(plan, tasks))
@@ -98,27 +113,31 @@ def fastest(
     if rest:
         best, more = _selected(*best, rest, prepare, measure)
         found += [one for one in more if one.choice not in known]
-    return Raced(best[1].program, best[1].tasks, tuple(found))
+    winner, ready = best
+    chosen = Plan(
+        choice=winner.choice, why=f"the fastest of {len(found)} that were timed on these patterns",
+        effort=effort.value, predicted_s=winner.predicted_s, measured_s=winner.measured_s,
+        default_s=found[0].measured_s, tune_s=time.perf_counter() - start_s, candidates=tuple(found),
+    )  # fmt: skip
+    return Raced(ready.program, ready.tasks, chosen)
 
 
 def _selected(
-    default: Considered,
+    default: Candidate,
     ready: ReadyProgram,
-    others: Sequence[Considered],
+    others: Sequence[Candidate],
     prepare: Callable[[Choice], ReadyProgram],
     measure: Callable[[ReadyProgram], float],
-) -> tuple[tuple[Considered, ReadyProgram], list[Considered]]:
+) -> tuple[tuple[Candidate, ReadyProgram], list[Candidate]]:
     """Return the fastest of `default`, which is `ready`, and `others`, and all of them with their times."""
     selector = Selector(
         prepare=prepare, measure=lambda one: measure(one or ready), rule=RULE, default=default, limit_s=LIMIT_S
     )
     result = selector.select(others)
-    found = [replace(one, measured_s=one.measured_s or measure(ready)) for one in result.considered[:1]]
-    found += result.considered[1:]
-    if result.bound is None:
-        return (found[0], ready), found
+    first, *more = result.candidates
+    found = [replace(first, measured_s=first.measured_s or measure(ready)), *more]
     winner = next(one for one in found if one.choice == result.choice)
-    return (winner, result.bound), found
+    return (winner, result.bound or ready), found
 
 
 def _measured_s(ready: ReadyProgram, named: dict[str, Operand], extents: dict[str, int]) -> float:

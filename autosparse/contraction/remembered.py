@@ -5,14 +5,15 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final
+from dataclasses import dataclass, field, replace
+from typing import Final
 
 from autosparse import config, forking
 from autosparse._native import runtime_api
 from autosparse._native.c.build import compiler_id
 from autosparse.cache.keys import PlanKey
-from autosparse.cache.stores import open_store
+from autosparse.cache.records import plan_to_record
+from autosparse.cache.stores import open_store, stored_plan
 from autosparse.config import Effort
 from autosparse.contraction.candidates import listed, name_of
 from autosparse.contraction.choice import choose, plan_of
@@ -22,15 +23,15 @@ from autosparse.contraction.lower.bound import BoundContraction, bound, is_kept,
 from autosparse.contraction.lower.kernel import CompiledProgram, compiled, execute
 from autosparse.contraction.lower.plan import EinsumPlan
 from autosparse.contraction.operands import Operand, Sparse
-from autosparse.contraction.race import race
+from autosparse.contraction.race import PROGRAM, plan_by_model, race, tasks_of
 from autosparse.contraction.routes import joins
 from autosparse.contraction.routes.patterns import key_of
 from autosparse.contraction.subscripts import Subscripts
-from autosparse.core.solver import satisfies
+from autosparse.core.calls import ServedCalls
+from autosparse.core.plan import Plan
 from autosparse.core.target import Target
 from autosparse.ops import EINSUM
 from autosparse.targets.priors import number
-from autosparse.tuner.search.selection import Considered
 
 MAX_CHOICES: Final = 256
 """Maximum number of choices kept in a process."""
@@ -40,31 +41,8 @@ CALLS_BEFORE_TIMING: Final = 8
 """Number of calls with one pattern, made or announced by the option `runs`, after which programs may be timed."""
 RACE_S: Final = number("programs", "race s")
 """Approximate duration of the timing, mostly compilation, in seconds. Calls must take as long before it starts."""
-MAX_TASKS: Final = number("programs", "maximum tasks")
-"""Maximum number of tasks accepted from a stored record."""
 NUMBA_S: Final = number("programs", "numba s")
 """Approximate time that numba takes to compile a kernel, in seconds."""
-
-
-@dataclass(eq=False)
-class ServedCalls:
-    """Number of calls with the same patterns and their total duration in seconds."""
-
-    n_calls: int = 0
-    served_s: float = 0.0
-
-    def count(self, elapsed_s: float) -> None:
-        """Count one call."""
-        self.n_calls += 1
-        self.served_s += elapsed_s
-
-    def pays(self, price_s: float) -> bool:
-        """Return whether these calls, or those announced by the option `runs`, take at least `price_s` seconds."""
-        if not self.n_calls:
-            return False
-        expected = config.get_options().runs or 0
-        expected_s = max(self.served_s, expected * self.served_s / self.n_calls)
-        return max(self.n_calls, expected) >= CALLS_BEFORE_TIMING and expected_s >= price_s
 
 
 @dataclass(eq=False)
@@ -79,9 +57,7 @@ class RememberedProgram(ServedCalls):
     """Compiled program that was chosen for operands of one pattern, and the calls that it served."""
 
     program: CompiledProgram = field(kw_only=True)
-    tasks: float = 0.0  # estimated number of tasks
-    effort: Effort = Effort.ESTIMATE  # effort by which the program was chosen
-    considered: tuple[Considered, ...] = ()  # programs that were timed in this process
+    plan: Plan = field(kw_only=True)  # with the programs that were timed
 
 
 _choices: Final[OrderedDict[str, RememberedProgram]] = OrderedDict()
@@ -96,12 +72,12 @@ def contract(operands: Sequence[Operand], subscripts: Subscripts, *, is_dense_ou
     key, found = ready(operands, subscripts, is_dense_output=is_dense_output)
     options = config.get_options()
     may_time = options.effort.rank >= Effort.MEASURE.rank and not options.deterministic
-    if may_time and not satisfies(found.effort, options.effort) and found.pays(RACE_S):
-        found.effort = options.effort
+    if may_time and not found.plan.satisfies(options.effort) and found.pays(RACE_S, least_calls=CALLS_BEFORE_TIMING):
+        found.plan = replace(found.plan, effort=options.effort.value)
         ranked = choose(operands, subscripts, is_dense_output=is_dense_output, are_copies_kept=is_kept(named))
         raced = race(ranked, named, subscripts.extents, options.effort)
-        found.program, found.tasks, found.considered = raced.program, raced.tasks, raced.considered
-        _save(key, found.program.plan, found.tasks, effort=found.effort)
+        found.program, found.plan = raced.program, raced.plan
+        _save(key, found.plan)
     start = time.perf_counter()
     result = _served(key, found, named, subscripts.extents)
     found.count(time.perf_counter() - start)
@@ -118,13 +94,13 @@ def ready(
     if found is None:
         loaded = _load(key, operands, subscripts, is_dense_output=is_dense_output)
         if loaded is None:
-            tasks, plan, _ = choose(operands, subscripts, is_dense_output=is_dense_output).plans[0]
-            effort = Effort.ESTIMATE
+            tasks, program, _ = choose(operands, subscripts, is_dense_output=is_dense_output).plans[0]
+            plan = plan_by_model(program, tasks)
         else:
-            tasks, plan, effort = loaded
-        found = RememberedProgram(program=compiled(plan, named, subscripts.extents), tasks=tasks, effort=effort)
+            plan, program = loaded
+        found = RememberedProgram(program=compiled(program, named, subscripts.extents), plan=plan)
         if loaded is None:
-            _save(key, plan, tasks, effort=effort)
+            _save(key, plan)
         with _mutex:
             found = _choices.setdefault(key, found)
             while len(_choices) > MAX_CHOICES:
@@ -139,9 +115,9 @@ def _served(
     kept = _bound.get(key)
     if kept is None or kept.program is not found.program or not is_plain(named, kept.program):
         is_wanted = found.n_calls > 0 and runtime_api.available
-        kept = bound(found.program, named, extents, found.tasks) if is_wanted else None
+        kept = bound(found.program, named, extents, tasks_of(found.plan)) if is_wanted else None
         if kept is None:
-            return execute(found.program, named, extents, tasks=found.tasks)
+            return execute(found.program, named, extents, tasks=tasks_of(found.plan))
         with _mutex:
             _bound[key] = kept
             while len(_bound) > MAX_BOUND:
@@ -163,7 +139,7 @@ def contract_without_compiler(
     if len(_without_compiler) >= MAX_CHOICES:
         _without_compiler.clear()
     _without_compiler[key] = found
-    if found.plan is None and found.pays(NUMBA_S):
+    if found.plan is None and found.pays(NUMBA_S, least_calls=CALLS_BEFORE_TIMING):
         found.plan = choose(operands, subscripts, is_dense_output=is_dense_output).plan
     if found.plan is not None:
         named = {name_of(n): operand for n, operand in enumerate(operands)}
@@ -176,23 +152,15 @@ def contract_without_compiler(
 
 def peek(
     operands: Sequence[Operand], subscripts: Subscripts, *, is_dense_output: bool
-) -> RememberedProgram | EinsumPlan | None:
-    """Return the program of this process or the plan on disk for these operands, else None; compile nothing."""
+) -> RememberedProgram | tuple[Plan, EinsumPlan] | None:
+    """Return the program of this process, or the plan on disk with its program, else None; compile nothing."""
     key = key_of(operands, subscripts, is_dense_output=is_dense_output)
-    found = _choices.get(key)
-    if found is not None:
-        return found
-    loaded = _load(key, operands, subscripts, is_dense_output=is_dense_output)
-    return None if loaded is None else loaded[1]
+    return _choices.get(key) or _load(key, operands, subscripts, is_dense_output=is_dense_output)
 
 
-def _save(key: str, plan: EinsumPlan, tasks: float, *, effort: Effort) -> None:
+def _save(key: str, plan: Plan) -> None:
     plan_key = _plan_key(key)
-    record = {
-        "program": plan.text, "dense_levels": sorted(plan.dense_levels), "tasks": tasks, "effort": effort.value,
-        "key": plan_key.to_json(),
-    }  # fmt: skip
-    open_store().save(EINSUM.name, plan_key.stable_hash(), record)
+    open_store().save("plan", plan_key.stable_hash(), plan_to_record(plan, plan_key))
 
 
 def _plan_key(key: str) -> PlanKey:
@@ -208,19 +176,15 @@ def _plan_key(key: str) -> PlanKey:
 
 def _load(
     key: str, operands: Sequence[Operand], subscripts: Subscripts, *, is_dense_output: bool
-) -> tuple[float, EinsumPlan, Effort] | None:
-    """Load (estimated tasks, plan, effort of its choice) from disk; None if absent or not an enumerated program."""
-    record: Any = open_store().load(EINSUM.name, _plan_key(key).stable_hash())
-    if not isinstance(record, dict) or not isinstance(record.get("program"), str):
+) -> tuple[Plan, EinsumPlan] | None:
+    """Load the plan and its program from disk; None if absent or not an enumerated program."""
+    plan = stored_plan(open_store(), _plan_key(key))
+    if plan is None or plan.solver != PROGRAM or not isinstance(plan.choice.knobs, str):
         return None
     inputs = tuple(operand.indices for operand in operands)
     sparse = tuple(isinstance(operand, Sparse) for operand in operands)
-    candidate = listed(record["program"], inputs, subscripts.output, sparse)
+    candidate = listed(plan.choice.knobs, inputs, subscripts.output, sparse)
     if candidate is None:
         return None
-    plan = plan_of(candidate, operands, subscripts, is_dense_output=is_dense_output)
-    if not plan.fits(subscripts.extents):
-        return None
-    tasks: Any = record.get("tasks")
-    is_number = isinstance(tasks, int | float) and 0 <= tasks <= MAX_TASKS
-    return float(tasks) if is_number else 0.0, plan, Effort(record["effort"])
+    program = plan_of(candidate, operands, subscripts, is_dense_output=is_dense_output)
+    return (plan, program) if program.fits(subscripts.extents) else None

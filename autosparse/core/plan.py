@@ -7,7 +7,7 @@ from typing import Final
 
 from autosparse.config import Effort
 from autosparse.core.composite import Part, Schedule, parts_of
-from autosparse.core.solver import DEFAULT_SOLVER, Choice, satisfies
+from autosparse.core.solver import DEFAULT_SOLVER, Choice
 from autosparse.core.values import dataclass
 
 EFFORT_IS_OFF: Final = "effort is off"
@@ -46,6 +46,7 @@ class Candidate(_Chosen):
     failed: str | None = None  # reason why it could not be built, packed or run
     predicted_ratio: float | None = None  # predicted time divided by the default kernel's
     n_samples: int = 0  # products that `measured_s` was measured on, in this process and earlier ones
+    name: str = ""  # name in explanations; "": that of the choice
 
     def __repr__(self) -> str:
         return f"Candidate({_facts(self, why=self.failed or '')})"
@@ -96,8 +97,12 @@ class Plan(_Chosen):
         return self.choice.solver == DEFAULT_SOLVER
 
     def satisfies(self, effort: Effort, budget_s: float = 0.0) -> bool:
-        """Return whether the plan was found with enough effort, and for a full search in enough time."""
-        return satisfies(Effort(self.effort), effort, tune_s=self.tune_s, budget_s=budget_s)
+        """Return whether the plan was found with enough effort.
+
+        A full search is repeated where `budget_s`, the seconds allowed now, is more than twice what it took.
+        """
+        is_short = effort is Effort.FULL and budget_s > 2.0 * self.tune_s
+        return not is_short and Effort(self.effort).rank >= effort.rank
 
     @property
     def break_even_runs(self) -> float | None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
-from autosparse.config import Effort
 from autosparse.core.formats import CSR_LEVELS, LevelKind
 from autosparse.core.schedule import SuperSchedule
 from autosparse.core.values import dataclass
@@ -210,13 +209,3 @@ class Solver(Protocol):
 
         Registered solvers get a `SparseOperand`, a `TensorOperand` or a `SparsePair`.
         """
-
-
-def satisfies(found: Effort, wanted: Effort, *, tune_s: float = 0.0, budget_s: float = 0.0) -> bool:
-    """Return whether a plan found with the effort `found` in `tune_s` seconds serves where `wanted` is asked for.
-
-    A full search is repeated where the user now allows more than twice the seconds that it took.
-    """
-    if wanted is Effort.FULL and budget_s > 2.0 * tune_s:
-        return False
-    return found.rank >= wanted.rank

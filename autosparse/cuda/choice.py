@@ -7,9 +7,10 @@ only where it was measured to be faster.
 # mypy: allow-untyped-calls
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from typing import Any, Final
+from dataclasses import dataclass, field, replace
+from typing import Final
 
 import torch
 
@@ -17,10 +18,11 @@ from autosparse import config
 from autosparse._native.kernels import implementations
 from autosparse._native.triton import source
 from autosparse._native.triton.launch import Launch
-from autosparse.cache import PlanKey, open_store
+from autosparse.cache import PlanKey, open_store, plan_to_record, stored_plan
 from autosparse.config import Effort
 from autosparse.containment import contained
-from autosparse.core.solver import DEFAULT, Choice, satisfies
+from autosparse.core.plan import Candidate, Plan
+from autosparse.core.solver import DEFAULT, Choice
 from autosparse.cuda import composites
 from autosparse.cuda.device import Device
 from autosparse.cuda.solvers import PREPARE_S, TRITON, DeviceProblem, ProductKind, candidates
@@ -36,7 +38,7 @@ from autosparse.scalar.tensors import wide_real
 from autosparse.targets.priors import number
 from autosparse.tuner.gpu import model
 from autosparse.tuner.search.race import RaceRule
-from autosparse.tuner.search.selection import Considered, Selection, Selector
+from autosparse.tuner.search.selection import Selection, Selector
 from autosparse.tuning import amortization
 
 EXPECTED_GAIN: Final = number("gpu", "expected gain")
@@ -56,48 +58,47 @@ TOLERANCE: Final = {name: SCALARS[name].tolerance for name in model.ITEM_BYTES}
 """Tolerance of a candidate's result against torch's, relative to the largest element, by dtype."""
 DIFFERS: Final = "its result differs from torch's"
 """Reason why a candidate with a wrong result is not used."""
-TORCH: Final = Considered(choice=DEFAULT, name="torch")
+TORCH: Final = Candidate(choice=DEFAULT, name="torch")
 """The default solver as explanations list it."""
+TOO_FEW: Final = Plan(choice=DEFAULT, why="torch's own path: too few calls so far to pay for a search")
+"""Plan of a kind of product before its search."""
 
 
 @dataclass(slots=True)
 class PlannedProduct:
-    """Plan for one kind of product (`launch` None: torch computes it), with its calls and what was considered."""
+    """Plan for one kind of product, its kernel (`launch` None: torch computes it), and the number of calls."""
 
     kind: ProductKind
     n_calls: int = 0
     launch: Launch | None = None
-    choice: Choice = DEFAULT
-    why: str = "torch's own path: too few calls so far to pay for a search"
-    effort: Effort = Effort.OFF  # effort of the search that found the plan; OFF: there was none
-    considered: tuple[Considered, ...] = ()
+    plan: Plan = TOO_FEW
     compiled: set[tuple[bool, ...]] = field(default_factory=set)  # operand alignments that Triton has compiled for
 
     @property
     def schedule(self) -> DeviceSchedule | None:
         """Schedule of the kernel; None where torch computes the product."""
-        return self.choice.knobs if isinstance(self.choice.knobs, DeviceSchedule) else None
+        return None if self.plan.is_default else DeviceSchedule.from_json(str(self.plan.choice.knobs))
 
     @property
     def is_finished(self) -> bool:
         """Return whether a search was made, or the plan was given up."""
-        return self.effort is not Effort.OFF
+        return self.plan.effort != Effort.OFF.value
 
     @property
     def measured_s(self) -> dict[str, float]:
         """Seconds of one product by each candidate that was timed, by name."""
-        return {one.name: one.measured_s for one in self.considered if one.measured_s is not None}
+        return {one.name: one.measured_s for one in self.plan.candidates if one.measured_s is not None}
 
     @property
     def rejected(self) -> list[str]:
         """Names of the candidates whose result differed from torch's."""
-        return [one.name for one in self.considered if one.failed == DIFFERS]
+        return [one.name for one in self.plan.candidates if one.failed == DIFFERS]
 
     def give_up(self, err: BaseException) -> None:
         """Use torch's path from now on; warn once with the reason."""
-        self.launch, self.choice, self.effort = None, DEFAULT, Effort.FULL
-        self.why = f"torch's own path: {type(err).__name__}: {err}"
-        event("fallback", self.why, error=err)
+        why = f"torch's own path: {type(err).__name__}: {err}"
+        self.launch, self.plan = None, replace(self.plan, choice=DEFAULT, why=why, effort=Effort.FULL.value)
+        event("fallback", why, error=err)
         warn_once(
             FallbackWarning, "triton",
             f"PyTorch computes the product, Triton kernels are not used: {type(err).__name__}: {err}. "
@@ -119,7 +120,7 @@ def may_plan(made: PlannedProduct, structure: CudaPattern, device: Device, runs:
     options = config.get_options()
     if options.effort is Effort.OFF or device.is_capturing():
         return False
-    if made.is_finished and satisfies(made.effort, options.effort):
+    if made.is_finished and made.plan.satisfies(options.effort):
         return False
     target = target_of(device.name(structure.col))
     item = model.ITEM_BYTES[made.kind.dtype] * made.kind.n_dense_cols
@@ -141,23 +142,25 @@ def plan(made: PlannedProduct, structure: CudaPattern, device: Device, run: Run,
     problem = DeviceProblem(
         structure=structure, kind=made.kind, target=target_of(name), deterministic=options.deterministic
     )
-    made.effort = options.effort
+    made.plan = replace(made.plan, effort=options.effort.value)  # no other thread begins a search
     try:
         store, key = open_store(), key_of(problem, name)
-        record = store.load("device_plan", key.stable_hash())
-        if record is not None and satisfies(Effort(record["effort"]), options.effort):
-            _adopt(made, problem, record)
+        known = stored_plan(store, key)
+        if known is not None and known.satisfies(options.effort):
+            made.launch = None if known.is_default else TRITON.prepare(problem, known.choice.knobs)
+            made.plan = replace(known, why=f"plan from the cache: {known.why}")
             return
-        reason = TRITON.applicable(problem)
+        reason, start_s = TRITON.applicable(problem), time.perf_counter()
         offered = candidates(problem, options.effort) if reason is None else []
         found = _selector(problem, device, run, vendor).select(offered)
     except contained() as err:
         made.give_up(err)
         return
-    made.choice, made.launch, made.considered = found.choice, found.bound, found.considered
-    made.why = _why(found) if reason is None else f"torch's own path: {reason}"
-    store.save("device_plan", key.stable_hash(), _record(made, key))
-    event("plan", made.why, schedule=_text(made) or "torch")
+    why = _why(found) if reason is None else f"torch's own path: {reason}"
+    made.launch = found.bound
+    made.plan = found.plan(why=why, effort=options.effort, tune_s=time.perf_counter() - start_s)
+    store.save("plan", key.stable_hash(), plan_to_record(made.plan, key))
+    event("plan", why, schedule=str(made.plan.choice.knobs or TORCH.name))
 
 
 def _selector(problem: DeviceProblem, device: Device, run: Run, vendor: Vendor) -> Selector[Launch]:
@@ -176,7 +179,7 @@ def _selector(problem: DeviceProblem, device: Device, run: Run, vendor: Vendor) 
         return None if _agrees(run(launch, 0).to(wide_real), wanted, problem.kind.dtype) else DIFFERS
 
     def handicap(choice: Choice) -> float:
-        return 1.0 / ACCEPTED if isinstance(choice.knobs, DeviceSchedule) and choice.knobs.is_composite else 1.0
+        return 1.0 / ACCEPTED if DeviceSchedule.from_json(str(choice.knobs)).is_composite else 1.0
 
     return Selector(
         prepare=prepare, measure=measure, difference=difference, handicap=handicap, rule=RULE, default=TORCH
@@ -185,35 +188,15 @@ def _selector(problem: DeviceProblem, device: Device, run: Run, vendor: Vendor) 
 
 def _why(found: Selection[Launch]) -> str:
     """Return the reason for the plan: the measured times, and the candidates with wrong results."""
-    wrong = [one.name for one in found.considered if one.failed == DIFFERS]
+    wrong = [one.name for one in found.candidates if one.failed == DIFFERS]
     suffix = f"; results differ from torch's: {'; '.join(wrong)}" if wrong else ""
     default_s = found.default_s
     if found.choice.is_default or default_s is None:
         measured = f": {default_s:.3g} s" if default_s is not None else ": no candidate could be used"
         return f"torch's own path was fastest{measured}{suffix}"
-    name = next(one.name for one in found.considered if one.choice == found.choice)
+    name = next(one.name for one in found.candidates if one.choice == found.choice)
     took_s = found.measured_s(found.choice) or 0.0
     return f"{name}: measured {took_s:.3g} s, torch's own path {default_s:.3g} s{suffix}"
-
-
-def _adopt(made: PlannedProduct, problem: DeviceProblem, record: dict[str, Any]) -> None:
-    """Use a stored plan: compile or load its kernel and pack the entries."""
-    text = record["schedule"]
-    made.effort = Effort(record["effort"])
-    made.why = "plan from the cache: torch's own path was fastest" if text is None else "plan from the cache"
-    if text is not None:
-        made.choice = Choice(TRITON.name, DeviceSchedule.from_json(text))
-        made.launch = TRITON.prepare(problem, made.choice.knobs)
-    made.considered = (TORCH,) if made.launch is None else (TORCH, Considered(choice=made.choice, name="stored plan"))
-
-
-def _record(made: PlannedProduct, key: PlanKey) -> dict[str, Any]:
-    return {"schedule": _text(made), "effort": made.effort.value, "measured_s": made.measured_s, "key": key.to_json()}
-
-
-def _text(made: PlannedProduct) -> str | None:
-    """Return the text of the kernel's schedule; None for torch's path."""
-    return made.schedule.to_json() if isinstance(made.schedule, DeviceSchedule) else None
 
 
 def _agrees(found: torch.Tensor, wanted: torch.Tensor, dtype: str) -> bool:
@@ -239,12 +222,11 @@ def told(structure: CudaPattern) -> Iterator[str]:
     """Yield an explanation for each kind of product of `structure`: solver, reason, schedule and candidates."""
     for made in structure.choices.values():
         schedule = made.schedule
-        is_ours = isinstance(schedule, DeviceSchedule)
-        by = implementations.implementation_of(schedule, None).name if is_ours else "torch"
+        by = implementations.implementation_of(schedule, None).name if schedule else "torch"
         turned = " of the transpose" * made.kind.transposed
         kind = f"{made.kind.operation}{turned} x {made.kind.n_dense_cols} {made.kind.dtype}"
-        yield f"{kind} by {by}: {made.why}" + (f"\n  {schedule}" if is_ours else "")
-        if isinstance(schedule, DeviceSchedule) and schedule.is_composite:
+        yield f"{kind} by {by}: {made.plan.why}" + (f"\n  {schedule}" if schedule else "")
+        if schedule and schedule.is_composite:
             yield from (f"  {line}" for line in composites.told(structure, made.kind.transposed, schedule))
-        if made.considered:
-            yield as_text((candidates_section(made.considered, made.choice),))
+        if made.plan.candidates:
+            yield as_text((candidates_section(made.plan.candidates, made.plan.choice),))

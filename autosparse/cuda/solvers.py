@@ -15,6 +15,7 @@ from autosparse._native.kernels import implementations
 from autosparse._native.triton.launch import Launch
 from autosparse._native.triton.spec import DeviceSpec
 from autosparse.cache import open_store
+from autosparse.core.plan import Candidate
 from autosparse.core.solver import Choice, Cost
 from autosparse.cuda import composites
 from autosparse.cuda.structure import CudaPattern
@@ -24,7 +25,6 @@ from autosparse.gpu.target import DeviceTarget
 from autosparse.scalar import INDICES
 from autosparse.targets.priors import number
 from autosparse.tuner.gpu import correction, model, space
-from autosparse.tuner.search.selection import Considered
 
 PREPARE_S: Final = number("gpu", "prepare s")
 """Estimated seconds to prepare one candidate: compilation and packing, on an H100's host."""
@@ -60,7 +60,7 @@ class DeviceProblem:
 
 
 class TritonSolver:
-    """Triton kernels, whose knobs are a device schedule; `prepare` compiles the kernel and packs the entries."""
+    """Triton kernels, whose knobs are the text of a device schedule; `prepare` compiles, and packs the entries."""
 
     name: Final = "triton"
 
@@ -70,38 +70,39 @@ class TritonSolver:
             return "Triton is not installed"
         return None if problem.kind.dtype in model.ITEM_BYTES else f"no Triton kernel computes {problem.kind.dtype}"
 
-    def knobs(self, problem: DeviceProblem) -> Iterable[DeviceSchedule]:
+    def knobs(self, problem: DeviceProblem) -> Iterable[str]:
         """Return the schedules that the cost model ranks, best first."""
-        return [one for _, one in ranked(problem.structure, problem.kind, problem.target, problem.deterministic)]
+        offered = ranked(problem.structure, problem.kind, problem.target, problem.deterministic)
+        return [one.to_json() for _, one in offered]
 
     def cost(self, problem: DeviceProblem, knobs: Hashable) -> Cost:
         """Return the cost model's seconds of one product; composites are priced only while they are ranked."""
-        assert isinstance(knobs, DeviceSchedule)
-        if knobs.is_composite:
+        schedule = DeviceSchedule.from_json(str(knobs))
+        if schedule.is_composite:
             return Cost(setup_s=PREPARE_S)
         facts = problem.structure.facts(problem.kind.transposed)
         product = model.ProductSizes(n_dense_cols=problem.kind.n_dense_cols, dtype=problem.kind.dtype)
-        return Cost(seconds=model.predicted_s(facts, knobs, product, problem.target, None), setup_s=PREPARE_S)
+        return Cost(seconds=model.predicted_s(facts, schedule, product, problem.target, None), setup_s=PREPARE_S)
 
     def prepare(self, operand: DeviceProblem, knobs: Hashable) -> Launch:
         """Build and load the kernel and pack the entries; raise BuildError or PackError."""
-        assert isinstance(knobs, DeviceSchedule)
-        return launch_of(operand.structure, operand.kind, knobs)
+        return launch_of(operand.structure, operand.kind, DeviceSchedule.from_json(str(knobs)))
 
 
 TRITON: Final = TritonSolver()
 """The solver of Triton kernels."""
 
 
-def candidates(problem: DeviceProblem, effort: config.Effort) -> list[Considered]:
+def candidates(problem: DeviceProblem, effort: config.Effort) -> list[Candidate]:
     """Return the candidates to measure, most promising first."""
     offered = ranked(problem.structure, problem.kind, problem.target, problem.deterministic)
-    return [
-        Considered(
-            choice=Choice(TRITON.name, schedule), name=label(name, schedule), cost=TRITON.cost(problem, schedule)
-        )
-        for name, schedule in tried(offered, effort)
-    ]
+    found = []
+    for name, schedule in tried(offered, effort):
+        choice = Choice(TRITON.name, schedule.to_json())
+        cost = TRITON.cost(problem, choice.knobs)
+        one = Candidate(choice=choice, name=label(name, schedule), predicted_s=cost.seconds, build_s=cost.setup_s)
+        found.append(one)
+    return found
 
 
 def label(name: str, schedule: DeviceSchedule) -> str:

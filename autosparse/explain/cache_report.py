@@ -37,12 +37,18 @@ class RememberedPlan:
         return plan.default_s / plan.measured_s
 
     @property
+    def name(self) -> str:
+        """Name of the kernel, program or solver that the plan chose."""
+        named = (one.name for one in self.plan.candidates if one.choice == self.plan.choice and one.name)
+        return next(named, choice_name(self.plan.choice))
+
+    @property
     def what(self) -> str:
         """Description of the product, such as ``matmul transposed, 32 columns, float32``."""
         width = self.key.get("columns_bucket", 1)
-        columns = "" if width == 1 else f", {width} columns"
         turned = " transposed" if self.key.get("transposed") else ""
-        return f"{self.key.get('operation', '?')}{turned}{columns}, {self.key.get('dtype', '?')}"
+        facts = f"{self.key.get('operation', '?')}{turned}", f"{width} columns" * (width != 1), self.key.get("dtype")
+        return ", ".join(str(one) for one in facts if one)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +111,7 @@ class CacheReport:
                 seconds(one.plan.measured_s) if one.plan.measured_s and not one.plan.is_default else "",
                 seconds(one.plan.tune_s),
                 f"{math.ceil(one.plan.break_even_runs):,}" if one.plan.break_even_runs else "",
-                choice_name(one.plan.choice),
+                one.name,
             )
             for one in self.plans[:N_LISTED]
         ]

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from autosparse.core.plan import Candidate, Plan
 from autosparse.core.solver import Choice
+from autosparse.explain.loop_nest import choice_name
 from autosparse.explain.section import Section
 from autosparse.explain.units import n_bytes, seconds
-from autosparse.tuner.search.selection import Considered
 
 HEADER: Final = ("", "measured", "predicted", "build", "pack", "memory", "")
 """Header of the table; the first column is the candidate's name, the last one a remark."""
@@ -18,29 +19,35 @@ MAX_REMARK: Final = 300
 """Maximum number of characters of a remark: a compiler's message may have pages."""
 
 
-def candidates_section(considered: Sequence[Considered], chosen: Choice) -> Section:
-    """Return the section that lists candidates: measured ones by time, then predicted ones, then failed ones."""
-    ordered = sorted(considered, key=_order)
-    rows = [_row(one, chosen) for n, one in enumerate(ordered) if n < N_LISTED or one.choice == chosen]
-    return section_of(rows, n_left=len(ordered) - len(rows))
+def candidates_section(found: Sequence[Candidate], chosen: Choice, default_s: float | None = None) -> Section:
+    """Return the section that lists candidates: measured ones by time, then predicted ones, then failed ones.
 
-
-def section_of(rows: Sequence[tuple[str, ...]], *, n_left: int) -> Section:
-    """Return the section with these rows, and a line on the `n_left` candidates that are not listed."""
+    The chosen one and the solvers that were refused are always listed. `default_s` scales predicted ratios.
+    """
+    ordered, shown = sorted(found, key=_order), list[Candidate]()
+    for one in ordered:
+        is_refused = one.failed is not None and one.choice.knobs is None
+        if len(shown) < N_LISTED or one.choice == chosen or is_refused:
+            shown.append(one)
+    n_left, rows = len(ordered) - len(shown), [_row(one, chosen, default_s) for one in shown]
     return Section(title="Candidates", table=(HEADER, *rows), lines=(f"and {n_left:,} more",) if n_left else ())
 
 
-def remark(text: str) -> str:
-    """Return `text` as one line of at most `MAX_REMARK` characters."""
-    return " ".join(text.split())[:MAX_REMARK]
+def predicted(one: Plan | Candidate, default_s: float | None) -> str:
+    """Return a text: the predicted seconds, or a multiple of the default kernel's time if that is unknown."""
+    if one.predicted_s is None and one.predicted_ratio is not None:
+        return seconds(one.predicted_ratio * default_s) if default_s else f"{one.predicted_ratio:.2f} x default"
+    return seconds(one.predicted_s)
 
 
-def _order(one: Considered) -> tuple[bool, bool, float]:
-    time_s = one.cost.seconds if one.measured_s is None else one.measured_s
+def _order(one: Candidate) -> tuple[bool, bool, float]:
+    time_s = one.measured_s if one.measured_s is not None else one.predicted_s
+    time_s = one.predicted_ratio if time_s is None else time_s
     return one.failed is not None, one.measured_s is None, float("inf") if time_s is None else time_s
 
 
-def _row(one: Considered, chosen: Choice) -> tuple[str, ...]:
-    note = one.failed or ("runs" if one.choice == chosen else "")
-    set_up, memory = seconds(one.cost.setup_s or None), n_bytes(one.cost.n_bytes or None)
-    return one.name, seconds(one.measured_s), seconds(one.cost.seconds), set_up, seconds(None), memory, remark(note)
+def _row(one: Candidate, chosen: Choice, default_s: float | None) -> tuple[str, ...]:
+    note = " ".join((one.failed or ("runs" if one.choice == chosen else "")).split())[:MAX_REMARK]
+    prepared = seconds(one.build_s or None), seconds(one.pack_s or None), n_bytes(one.packed_bytes or None)
+    name = one.name or choice_name(one.choice)
+    return name, seconds(one.measured_s), predicted(one, default_s), *prepared, note

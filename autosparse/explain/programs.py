@@ -7,7 +7,6 @@ from typing import Any
 
 from scipy.sparse import issparse
 
-from autosparse.config import Effort
 from autosparse.contraction.choice import RankedPrograms, choose, is_computable
 from autosparse.contraction.expressions.request import EinsumRequest
 from autosparse.contraction.expressions.semirings import PLUS_TIMES, Semiring, named
@@ -24,6 +23,7 @@ from autosparse.contraction.routes.triangles import triangles
 from autosparse.contraction.serving import account_of, takes
 from autosparse.contraction.subscripts import Subscripts, interleaved
 from autosparse.contraction.surface import loops
+from autosparse.core.plan import Candidate, Plan
 from autosparse.core.solver import Choice
 from autosparse.explain.candidates import candidates_section
 from autosparse.explain.program_explanation import ProgramExplanation
@@ -31,7 +31,6 @@ from autosparse.explain.section import Section
 from autosparse.explain.sparse_products import sections_of_operands
 from autosparse.explain.units import seconds
 from autosparse.ops import EINSUM
-from autosparse.tuner.search.selection import Considered
 
 
 def explain_einsum(*arguments: Any, format: str | None = None, semiring: str = PLUS_TIMES) -> ProgramExplanation:
@@ -119,7 +118,12 @@ def _of_programs(
 ) -> ProgramExplanation:
     known = peek(prepared, subscripts, is_dense_output=is_dense)
     choice = choose(prepared, subscripts, is_dense_output=is_dense)
-    plan = known.program.plan if isinstance(known, RememberedProgram) else known or choice.plan
+    timed: Sequence[Candidate] = ()
+    plan = choice.plan
+    if isinstance(known, RememberedProgram):
+        timed, plan = known.plan.candidates, known.program.plan
+    elif known is not None:
+        timed, plan = known[0].candidates, known[1]
     facts += [
         ("considered", f"{choice.found.n_programs} programs, of which {len(choice.plans)} are beaten by none"),
         ("why", _why(known)),
@@ -128,7 +132,7 @@ def _of_programs(
         title,
         (
             _section(title, facts, "a generated program"),
-            _candidates(choice, plan, known.considered if isinstance(known, RememberedProgram) else ()),
+            _candidates(choice, plan, timed),
             Section(title="The loops of the chosen program, as C", lines=tuple(loops(plan))),
         ),
     )
@@ -144,19 +148,17 @@ def _operand(n: int, operand: Operand) -> str:
     return f"T{n}[{','.join(operand.indices)}] dense"
 
 
-def _why(known: RememberedProgram | EinsumPlan | None) -> str:
+def _why(known: RememberedProgram | tuple[Plan, EinsumPlan] | None) -> str:
     if known is None:
         return "no call with these patterns yet; the model prices it least"
-    if isinstance(known, EinsumPlan):
-        return "remembered on disk for these patterns"
-    calls = f"{known.n_calls} calls in this process"
-    if known.considered:
-        return f"{calls}; the fastest of {len(known.considered)} that were timed on these patterns"
-    was_timed = known.effort.rank >= Effort.MEASURE.rank
-    return f"{calls}; {'remembered on disk' if was_timed else 'the model prices it least, none was timed yet'}"
+    if not isinstance(known, RememberedProgram):
+        return f"remembered on disk for these patterns: {known[0].why}"
+    from_disk = ", remembered on disk" if known.plan.remembered else ""
+    untimed = "" if known.plan.candidates else ", none was timed yet"
+    return f"{known.n_calls} calls in this process; {known.plan.why}{untimed}{from_disk}"
 
 
-def _candidates(ranked: RankedPrograms, chosen: EinsumPlan, timed: Sequence[Considered]) -> Section:
+def _candidates(ranked: RankedPrograms, chosen: EinsumPlan, timed: Sequence[Candidate]) -> Section:
     """Return the section that lists the programs: the `timed` ones, then the others by estimated cost."""
     known = {one.choice for one in timed}
     others = [candidate_of(plan, tasks) for tasks, plan, _ in ranked.plans]

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 from autosparse.core.composite import Composite
 from autosparse.core.pattern import TensorPattern
-from autosparse.core.plan import EFFORT_IS_OFF, Candidate, Plan
+from autosparse.core.plan import EFFORT_IS_OFF, Plan
 from autosparse.core.problem import Problem
-from autosparse.explain.candidates import N_LISTED, remark, section_of
+from autosparse.explain.candidates import candidates_section, predicted
 from autosparse.explain.loop_nest import choice_name, default_name, format_lines, format_name, nest_lines, words_of
 from autosparse.explain.memory import memory_section
 from autosparse.explain.parts import parts_section
@@ -144,7 +144,7 @@ def _plan(report: Report) -> Section:
         ("effort", _effort(plan)),
         ("not remembered", plan.not_remembered),
         ("measured", "" if plan.is_default else seconds(plan.measured_s)),
-        ("predicted", _predicted(plan, report.default_s)),
+        ("predicted", predicted(plan, report.default_s)),
         ("default kernel", _against(report)),
         ("serves now", _served(report)),
     ]
@@ -162,13 +162,6 @@ def _served(report: Report) -> str:
     saves = f"; the packed copy saves {seconds(served.gain_s)}" if served.gain_s else ""
     other = "a kernel on the arrays themselves" if served.has_in_place else "the default kernel"
     return f"{'the packed copy' if served.is_packed else other}: {per_product}{saves}"
-
-
-def _predicted(one: Plan | Candidate, default_s: float | None) -> str:
-    """Return a text: the predicted seconds, or a multiple of the default kernel's time if that is unknown."""
-    if one.predicted_s is None and one.predicted_ratio is not None:
-        return seconds(one.predicted_ratio * default_s) if default_s else f"{one.predicted_ratio:.2f} x default"
-    return seconds(one.predicted_s)
 
 
 def _was_tuned(plan: Plan) -> bool:
@@ -299,33 +292,9 @@ def _loops(report: Report) -> Section | None:
 
 
 def _candidates(report: Report) -> Section | None:
-    everyone = sorted(report.plan.candidates, key=_order)
-    if not everyone:
-        return None
-    refused = [one for one in everyone if one.failed and one.schedule is None]  # solvers, with the reasons against them
-    shown = [one for one in everyone if one not in refused][:N_LISTED] + refused
-    return section_of([_row(one, report) for one in shown], n_left=len(everyone) - len(shown))
-
-
-def _order(candidate: Candidate) -> tuple[bool, bool, float]:
-    """Return a sort key: measured candidates by time, then predicted ones, then failed ones."""
-    time_s = candidate.measured_s if candidate.measured_s is not None else candidate.predicted_s
-    time_s = candidate.predicted_ratio if time_s is None else time_s
-    return candidate.failed is not None, candidate.measured_s is None, time_s if time_s is not None else float("inf")
-
-
-def _row(candidate: Candidate, report: Report) -> tuple[str, ...]:
-    plan, default_s = report.plan, report.plan.default_s or report.default_s
-    note = candidate.failed or ("runs" if candidate.choice == plan.choice else "")
-    return (
-        choice_name(candidate.choice),
-        seconds(candidate.measured_s),
-        _predicted(candidate, default_s),
-        seconds(candidate.build_s),
-        seconds(candidate.pack_s),
-        n_bytes(candidate.packed_bytes),
-        remark(note),
-    )
+    plan = report.plan
+    default_s = plan.default_s or report.default_s
+    return candidates_section(plan.candidates, plan.choice, default_s) if plan.candidates else None
 
 
 SECTIONS: Final[tuple[Callable[[Report], Section | None], ...]] = (

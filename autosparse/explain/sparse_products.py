@@ -6,22 +6,18 @@ from typing import Any, Final
 
 import numpy as np
 
-from autosparse._native.kernels.spgemm import BY_CLASS
 from autosparse._native.kernels.spgemm_solvers import ROW_SOLVERS
 from autosparse.arrays import sparse_product
 from autosparse.arrays.planning import sparse_products
 from autosparse.config import get_options
 from autosparse.core.plan import Plan
 from autosparse.core.problem import Problem
-from autosparse.core.solver import Choice, Cost
 from autosparse.errors import ShapeError
 from autosparse.explain.candidates import candidates_section
-from autosparse.explain.loop_nest import choice_name
 from autosparse.explain.program_explanation import ProgramExplanation
 from autosparse.explain.section import Section
 from autosparse.explain.units import seconds
 from autosparse.ops import SPGEMM
-from autosparse.tuner.search.selection import Considered
 
 RUNTIME: Final = "runtime (compiled at installation): entries, their order and sums are SciPy's to the last bit"
 """Description of the default solver."""
@@ -58,11 +54,6 @@ def sections_of_operands(left: Any, right: Any) -> list[Section]:
     return [] if problem is None else sections_of(problem, sparse_products.plan_for(problem, get_options()))
 
 
-def _name(choice: Choice) -> str:
-    """Return the name of a candidate: that of a built-in solver, or a registered solver with its knobs."""
-    return BY_CLASS if choice.is_default else choice.solver if choice.solver in WAYS else choice_name(choice)
-
-
 def sections_of(problem: Problem, plan: Plan | None) -> list[Section]:
     """Return the section that lists the built-in solvers, and one of candidates if registered solvers compete."""
     shares = [one.share(problem) for one in ROW_SOLVERS]
@@ -74,11 +65,4 @@ def sections_of(problem: Problem, plan: Plan | None) -> list[Section]:
     solvers = Section(title="Solvers", table=tuple(rows), lines=("Costs are estimated from counts of the patterns.",))
     if plan is None:
         return [solvers]
-    considered = [
-        Considered(
-            choice=one.choice, name=_name(one.choice), measured_s=one.measured_s,
-            cost=Cost(seconds=one.predicted_s, setup_s=one.pack_s), failed=one.failed,
-        )
-        for one in plan.candidates
-    ]  # fmt: skip
-    return [solvers, candidates_section(considered, plan.choice)]
+    return [solvers, candidates_section(plan.candidates, plan.choice)]

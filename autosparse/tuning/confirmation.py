@@ -6,13 +6,10 @@ drift, so the winner is re-timed against the default kernel before it is stored.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Generator, Sequence
 from typing import Final
 
-from autosparse.config import Effort
 from autosparse.core.composite import Composite, Schedule
-from autosparse.core.plan import Plan
 from autosparse.core.schedule import SuperSchedule
 from autosparse.core.solver import DEFAULT
 from autosparse.core.values import dataclass
@@ -20,7 +17,6 @@ from autosparse.targets.priors import number
 from autosparse.tuner.search.race import LAST_ROUNDS, LAST_TIE, LastRace, Race, RaceRule, last_race
 from autosparse.tuner.search.search import CLOSE, Search
 from autosparse.tuner.search.trial import Pause, Sample, Step, Trial
-from autosparse.tuning.memory.plan_lookup import remember
 from autosparse.tuning.trials.context import TuningContext
 from autosparse.tuning.trials.served import ServedTrial
 
@@ -216,12 +212,3 @@ def _is_lost(race: Race) -> bool:
     pairs = list(zip(race.samples_s[0], race.samples_s[1], strict=False))
     n_slower = sum(mine > reference for reference, mine in pairs)
     return not pairs or (race.ratio(1) > WATCH_MARGIN and n_slower >= WATCH_MAJORITY * len(pairs))
-
-
-def given_up(context: TuningContext, plan: Plan) -> Plan:
-    """Store and return a plan with the default kernel in place of `plan`, whose kernel lost its advantage."""
-    why = "the tuned kernel stopped being faster than the default one, or could not serve products any more"
-    instead = dataclasses.replace(plan, choice=DEFAULT, why=why)
-    if plan.effort != Effort.OFF.value and not context.is_stale:
-        remember(context, instead)
-    return instead

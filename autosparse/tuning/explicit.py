@@ -16,6 +16,7 @@ from autosparse.core.composite import Composite, Schedule
 from autosparse.core.pattern import Pattern
 from autosparse.core.plan import Plan
 from autosparse.core.problem import Problem
+from autosparse.core.target import Target
 from autosparse.dispatch.protocols import HasDtype
 from autosparse.dispatch.state import DispatchState, state_for
 from autosparse.errors import OptionError, ShapeError
@@ -29,7 +30,6 @@ from autosparse.tuning import planner
 from autosparse.tuning.amortization import Tier
 from autosparse.tuning.live import LiveTuner
 from autosparse.tuning.memory import misses, notes, plan_lookup
-from autosparse.tuning.problems import target_of
 from autosparse.tuning.report import Report, ServingCosts, verdict_of
 from autosparse.tuning.setup import context_of, session_of
 from autosparse.tuning.trials.context import TuningContext
@@ -62,9 +62,7 @@ def tune(
     next search.
     """
     options = get_options()
-    operation, rows = _meant(operand, operation)
-    transposed = transposed and "transposed" in OPS[operation].abilities  # other operations compute on the stored rows
-    columns = _positive("columns", columns)
+    operation, rows, columns, transposed = _checked(operand, operation, columns, transposed)
     wanted = parse_setting("effort", effort) if effort is not None else options.effort
     runs = parse_setting("runs", runs) if runs is not None else options.runs
     budget_s = parse_setting("budget_s", budget_s) if budget_s is not None else options.budget_s
@@ -91,10 +89,13 @@ def tune(
     return decision.plan
 
 
-def _meant(operand: AnyOperand, operation: str) -> tuple[str, HasDtype | None]:
-    """Return the name in `OPS` of `operation` or its synonym, and an object with the dtype of the kernels for it.
+def _checked(
+    operand: AnyOperand, operation: str, columns: Any, transposed: bool
+) -> tuple[str, HasDtype | None, int, bool]:
+    """Return the checked arguments: operation, rows, columns, and whether the product is of the transpose.
 
-    The object is None if SciPy or NumPy computes the product. Raise OptionError if the operation is unknown.
+    The operation is its name in `OPS`, also of a synonym. The rows are an object with the dtype of the kernels; None
+    if SciPy or NumPy computes the product. Raise OptionError for an unknown operation or a bad number of columns.
     """
     kind = "tensor" if isinstance(operand, Unfolding) else "matrix"
     known = [row for row in OPS.values() if row.is_tuned and row.sparse == kind]
@@ -103,10 +104,15 @@ def _meant(operand: AnyOperand, operation: str) -> tuple[str, HasDtype | None]:
     if not meant:
         domain = ", ".join((*(row.name for row in known), *(name for row in known for name in row.synonyms)))
         raise OptionError.bad_value("operation", operation, domain=f"one of {domain}", source="argument")
+    is_number = isinstance(columns, (int, np.integer)) and not isinstance(columns, bool)
+    if not is_number or not 1 <= columns <= MAX_COLUMNS:
+        raise OptionError.bad_value("columns", columns, domain="an integer from 1 to 2**31 - 1", source="argument")
+    transposed = transposed and "transposed" in OPS[meant].abilities  # other operations compute on the stored rows
     if isinstance(operand, Unfolding):
-        return meant, operand if operand.has_kernels and operand.is_native else None
+        return meant, operand if operand.has_kernels and operand.is_native else None, int(columns), transposed
     rows = operand.rows or operand.validate()
-    return meant, rows if rows.dtype is not None and rows.dtype.name in OPS[meant].dtypes else None
+    is_typed = rows.dtype is not None and rows.dtype.name in OPS[meant].dtypes
+    return meant, rows if is_typed else None, int(columns), transposed
 
 
 def _names(given: Any, dtype: np.dtype[Any]) -> bool:
@@ -115,12 +121,6 @@ def _names(given: Any, dtype: np.dtype[Any]) -> bool:
         return bool(np.dtype(given) == dtype)
     except (TypeError, ValueError):
         return False
-
-
-def _positive(name: str, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not 1 <= value <= MAX_COLUMNS:
-        raise OptionError.bad_value(name, value, domain="an integer from 1 to 2**31 - 1", source="argument")
-    return int(value)
 
 
 def current_plan(operand: Operand, *, columns: int = 1, transposed: bool = False, dtype: Any = None) -> Plan:
@@ -144,11 +144,10 @@ def report(
     For other operations B is the number of columns of the dense operands. The call reads the cache and changes nothing.
     Each part of a serving composite is timed alone for at most about 0.2 s, on synthetic dense operands.
     """
-    operation, rows = _meant(operand, operation)
-    if "transposed" in OPS[operation].abilities and isinstance(operand, Operand):
-        columns = _columns(B, n_rows=operand.n_major if transposed else operand.n_minor)
-    else:
-        columns, transposed = _positive("columns", B), False
+    turnable = {name for row in OPS.values() if "transposed" in row.abilities for name in (row.name, *row.synonyms)}
+    if isinstance(operand, Operand) and isinstance(operation, str) and operation in turnable:
+        B = _columns(B, n_rows=operand.n_major if transposed else operand.n_minor)
+    operation, rows, columns, transposed = _checked(operand, operation, B, transposed)
     if rows is None or rows.dtype is None:
         return _unserved_report(operand, columns, operation=operation, transposed=transposed)
     state = state_for(operand, rows, columns, transposed, operation=operation)
@@ -162,10 +161,10 @@ def report(
     return _report(state, context, plan)
 
 
-def _columns(B: Any, *, n_rows: int) -> int:
-    """Return the number of columns of `B`, which may be that number itself; raise ShapeError if B does not fit."""
+def _columns(B: Any, *, n_rows: int) -> Any:
+    """Return the number of columns of `B`, or B if it is a number; raise ShapeError if B does not fit."""
     if isinstance(B, (int, np.integer)) and not isinstance(B, bool):
-        return _positive("columns", B)
+        return B
     shape = np.shape(B)
     if not 1 <= len(shape) <= 2 or shape[0] != n_rows:
         raise ShapeError.explained(shape, n_rows=n_rows)
@@ -182,7 +181,7 @@ def _report(state: DispatchState, context: TuningContext, plan: Plan) -> Report:
         value_bytes=state.dtype.itemsize,
         n_calls=account.n_calls,
         product_s=account.product_s,
-        runs_expected=outlook.total_runs or context.stats.runs_expected(live_tuner.history_key),
+        runs_expected=outlook.total_runs or context.stats.runs_expected(live_tuner.history_key()),
         packed_bytes=context.packed_copies.n_bytes + (state.turning.n_bytes if state.turning is not None else 0),
         packed_limit_bytes=context.limit_bytes,
         implementation=_implementation(plan, context),
@@ -231,9 +230,10 @@ def _tiers(context: TuningContext, default_s: float) -> tuple[Tier, ...]:
 def _unserved_report(operand: AnyOperand, columns: int, *, operation: str, transposed: bool) -> Report:
     """Return the report of a product of `columns` columns that no kernel supports."""
     options = get_options()
+    target = Target.host().held_to(options.isa)
     problem = Problem(
         operation=operation, pattern=operand.pattern, transposed=transposed, n_dense_cols=columns,
-        dtype=operand.dtype.name, threads=1, deterministic=options.deterministic, target=target_of(options),
+        dtype=operand.dtype.name, threads=1, deterministic=options.deterministic, target=target,
         mode=operand.mode if isinstance(operand, Unfolding) else 0,
     )  # fmt: skip
     return Report(problem=problem, plan=unserved_plan(operand, operation), value_bytes=operand.dtype.itemsize)

@@ -149,7 +149,7 @@ class LearnedProposer:
         middle_s = clock()
         proposals = Proposals(self._stored(self.model.propose(problem, features, self._able(), note=n_scored.append)))
         end_s = clock()
-        self.context.stats.observe("propose", end_s - middle_s)
+        self.context.stats.cost_estimates.observe("propose", end_s - middle_s)
         if self.model.search is not None:
             seconds = f"features {middle_s - start_s:.2g} s, search {end_s - middle_s:.2g} s"
             proposals.account = (
@@ -206,7 +206,7 @@ class LearnedProposer:
         problem = self.context.problem
         pattern = problem.pattern
         found = self.model.features(pattern if isinstance(pattern, Pattern) else rows_first(pattern, problem.mode))
-        self.context.stats.observe("features", clock() - start_s, self._n_entries)
+        self.context.stats.cost_estimates.observe("features", clock() - start_s, self._n_entries)
         self.context.store.save_later("features", self._key, lambda: {"values": found.tolist()})
         return found
 
@@ -252,7 +252,7 @@ class LazyProposer:
         clock = self.context.stats.clock
         start_s = clock()
         proposer = proposer_of(self.context, live=False)
-        self.context.stats.observe("model", clock() - start_s)
+        self.context.stats.cost_estimates.observe("model", clock() - start_s)
         return proposer() if proposer is not None else []
 
     def more(self, known: Sequence[SuperSchedule]) -> Sequence[Proposal]:

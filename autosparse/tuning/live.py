@@ -56,9 +56,8 @@ class LiveTuner:
     failure: str | None = None
     clock: Callable[[], float] = time.perf_counter
     operand: Callable[[], AnyOperand | None] = lambda: None  # a weak reference
-    name_in_history: Callable[[], str] = lambda: ""  # samples the structure; "" if the operand is gone
+    history_key: Callable[[], str] = lambda: ""  # of the problem; "" if the operand is gone
     n_counted: int = 0  # calls already counted in the history
-    _history_key: str = ""
     _counted_ns: int = 0
     _product: Product | None = None  # the product that a sample may be taken from
     _worked_s: float = 0.0  # seconds of work since the last product
@@ -98,12 +97,6 @@ class LiveTuner:
         context = self.session.context if self.session is not None else None
         return context is not None and context.is_stale
 
-    @property
-    def history_key(self) -> str:
-        """Key of the problem in histories; "" if the operand is gone."""
-        self._history_key = self._history_key or self.name_in_history()
-        return self._history_key
-
     # -- accounts -----------------------------------------------------------------------------------------------
 
     def account(self) -> TuningAccount:
@@ -141,13 +134,9 @@ class LiveTuner:
         """Add the products since the last call of this method to the problem's history in `stats`."""
         self.state.commit()
         n_calls, product_ns = self.state.n_calls, self.state.product_ns
-        if n_calls > self.n_counted and self.history_key:
-            stats.count(
-                self.history_key,
-                n_calls=n_calls - self.n_counted,
-                spent_s=(product_ns - self._counted_ns) * 1e-9,
-                n_objects=int(self.n_counted == 0),
-            )
+        if n_calls > self.n_counted and (key := self.history_key()):
+            spent_s, n_objects = (product_ns - self._counted_ns) * 1e-9, int(self.n_counted == 0)
+            stats.count(key, n_calls=n_calls - self.n_counted, spent_s=spent_s, n_objects=n_objects)
             self.n_counted, self._counted_ns = n_calls, product_ns
 
     # -- steps ---------------------------------------------------------------------------------------------
@@ -269,10 +258,18 @@ class LiveTuner:
 
     def _incumbent(self, *, is_over: bool = False) -> ServedTrial | None:
         """Return the kernel that serves (None: default): the incumbent, or a fallback if its copy does not pay."""
-        session = self.session
-        is_over = is_over or self.pending is None
-        incumbent = session.serving_trial(is_over=is_over) if session is not None else None
-        if session is None or incumbent is None or incumbent.reads_live:
+        if (session := self.session) is None:
+            self.service = None
+            return None
+        found, recalled = session.incumbent, session.recalled
+        if recalled is not None and (found is not None or is_over or self.pending is None):
+            if found is not None and found.schedule == recalled.schedule:
+                found.service = found.service or recalled.service  # keep the known cost of checks for writes
+            if recalled is not found:
+                recalled.drop()  # the incumbent shares the packed copy, or nothing is faster than the default
+            session.recalled = None
+        incumbent = found or session.recalled
+        if incumbent is None or incumbent.reads_live:
             self.service = None
             return incumbent
         in_place_s = session.plan.in_place_s if session.in_place is not None else None
@@ -294,7 +291,7 @@ class LiveTuner:
         if self.session is None or (borrower.session is not None and borrower.session.is_at_work):
             return
         if (lent := self.session.lent(state.options, found_under=self.state.options)) is not None:
-            borrower.operand, borrower.name_in_history = self.operand, self.name_in_history
+            borrower.operand, borrower.history_key = self.operand, self.history_key
             state.live_tuner = borrower
             borrower.install(lent)
 
@@ -304,7 +301,7 @@ class LiveTuner:
         self._spend(seconds)
         context = self.session.context if self.session is not None else None
         if context is not None:
-            context.stats.observe(step.kind, seconds, step.units)
+            context.stats.cost_estimates.observe(step.kind, seconds, step.units)
             context.stats.flush_if_due()
             self.count_into(context.stats)
         event("tune", step.what, step=step.kind, seconds=seconds, price=step.price_s)

@@ -17,7 +17,6 @@ from autosparse.core.plan import EFFORT_IS_OFF, Plan
 from autosparse.core.solver import DEFAULT, choice_of
 from autosparse.core.values import dataclass
 from autosparse.errors import TUNING_FAILURES
-from autosparse.log import event
 from autosparse.ops import OPS
 from autosparse.targets.priors import number
 from autosparse.tuner import Progress, Search
@@ -94,7 +93,7 @@ def plan(
     spaces.entrants(context.problem, context.supports)  # first, so that the observed price of ranking excludes it
     search = search_for(context, effort=effort, start=known.schedule if known else None, live=False)
     found = _raced(context, search, known, budget_s=budget_s, clock=clock, progress=progress)
-    conclude(context, found)
+    remember(context, found)
     trial = served_of(search.incumbent)
     if trial is not None and not trial.ready:  # it was dropped to make room for another candidate when the budget ended
         trial.pack()
@@ -120,7 +119,7 @@ def _raced(
     try:
         perform(
             search.steps(), runner=context.runner, budget_s=budget_s - final_s, clock=clock, progress=progress,
-            observe=lambda work, seconds: context.stats.observe(work.kind, seconds, work.units),
+            observe=lambda work, seconds: context.stats.cost_estimates.observe(work.kind, seconds, work.units),
         )  # fmt: skip
         confirm(context, search, limit_s=final_s, clock=clock)
         if progress is not None:
@@ -222,14 +221,3 @@ def tiers(context: TuningContext, *, default_s: float, most: Effort, budget_s: f
         ),
     }
     return [tier for effort, tier in found.items() if effort.rank <= most.rank]
-
-
-def conclude(context: TuningContext, found: Plan) -> None:
-    """Store the plan `found` of a finished search, and record the fraction of time it saves."""
-    event("plan", found.why, schedule=found.choice.text, seconds=found.tune_s)
-    if found.effort == Effort.OFF.value or context.is_stale:
-        return  # the result is not representative, so no later search should rely on it
-    remember(context, found)
-    if Effort(found.effort).rank >= Effort.MEASURE.rank:
-        saved = 1.0 - found.measured_s / found.default_s if found.measured_s and found.default_s else 0.0
-        context.stats.gained(context.problem.group, saved)

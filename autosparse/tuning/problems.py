@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from autosparse._native import runtime_api
-from autosparse.config import Options
 from autosparse.core.problem import Problem
 from autosparse.core.target import Target
 from autosparse.dispatch.state import DispatchState
@@ -25,7 +24,7 @@ def problem_of(operand: AnyOperand, state: DispatchState) -> Problem:
     allows rounding, for operations with float32. Dictionary encoding is for products with one vector, which are bound
     by reading values, where one permutation of registers reads a small table.
     """
-    options, target, storage = state.options, target_of(state.options), ""
+    options, target, storage = state.options, Target.host().held_to(state.options.isa), ""
     abilities: frozenset[str] = frozenset({"slices"})  # of products; a remembered plan loads no table of operations
     if options.storage or state.operation != names.MATMUL:
         from autosparse.ops import OPS
@@ -43,8 +42,3 @@ def problem_of(operand: AnyOperand, state: DispatchState) -> Problem:
         n_dense_cols=state.n_dense_cols, dtype=state.dtype.name, threads=options.threads or runtime_api.max_threads(),
         deterministic=options.deterministic, target=target, mode=getattr(operand, "mode", 0), storage=storage,
     )  # fmt: skip
-
-
-def target_of(options: Options) -> Target:
-    """Return this machine as a target, limited to the instruction set of the option `isa`."""
-    return Target.host().held_to(options.isa)

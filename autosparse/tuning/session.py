@@ -13,6 +13,7 @@ from autosparse._native import memory
 from autosparse.config import Effort, Options
 from autosparse.core.composite import Schedule
 from autosparse.core.plan import Plan
+from autosparse.core.solver import DEFAULT
 from autosparse.core.values import dataclass
 from autosparse.dispatch.protocols import FirstRace
 from autosparse.log import event
@@ -23,11 +24,18 @@ from autosparse.tuner.search.outcome import plan_of
 from autosparse.tuner.search.trial import Sample, Steps, Work
 from autosparse.tuner.space import spaces
 from autosparse.tuning.amortization import UNKNOWN_GAIN
-from autosparse.tuning.confirmation import fastest_in_place, given_up, watch
+from autosparse.tuning.confirmation import fastest_in_place, watch
 from autosparse.tuning.memory import notes
 from autosparse.tuning.memory.history import TuningStats
-from autosparse.tuning.memory.plan_lookup import expected_gain, is_allowed, recall, remember_measured, supported
-from autosparse.tuning.planner import adoption, conclude, default_plan
+from autosparse.tuning.memory.plan_lookup import (
+    expected_gain,
+    is_allowed,
+    recall,
+    remember,
+    remember_measured,
+    supported,
+)
+from autosparse.tuning.planner import adoption, default_plan
 from autosparse.tuning.rates.steps import rates_step
 from autosparse.tuning.solvers.candidates import search_for
 from autosparse.tuning.trials.context import TuningContext
@@ -105,20 +113,6 @@ class TuningSession:
         other.build()
         other.pack()
         return served_of(other) if other.ready else None
-
-    def serving_trial(self, *, is_over: bool) -> ServedTrial | None:
-        """Return the kernel that serves between samples of candidates (None: the default one).
-
-        `is_over`: tuning has ended, so that a recalled plan without incumbent is dropped.
-        """
-        if self.recalled is not None and (self.incumbent is not None or is_over):
-            if self.incumbent is not None and self.incumbent.schedule == self.recalled.schedule:
-                # keep the known cost of checks for writes
-                self.incumbent.service = self.incumbent.service or self.recalled.service
-            if self.recalled is not self.incumbent:
-                self.recalled.drop()  # the incumbent shares the packed copy, or nothing is faster than the default
-            self.recalled = None
-        return self.incumbent or self.recalled
 
     def current_plan(self) -> Plan:
         """Return the plan that is in use now."""
@@ -229,7 +223,7 @@ class TuningSession:
             in_place.pack()
         self.in_place = in_place if in_place is not None and in_place.ready else None
         self.plan, self.is_finished = plan_of(self.search, tune_s=self.tuning_s), True
-        conclude(self.context, self.plan)
+        remember(self.context, self.plan)
         notes.note(self.context, self.plan)
 
     def keep_unfinished(self) -> None:
@@ -253,8 +247,9 @@ class TuningSession:
             self.plan = dataclasses.replace(self.plan, in_place=None, in_place_s=None)
         incumbent.drop()
         self.incumbent = self.in_place = None
-        self.plan = given_up(context, self.plan)
-        event("plan", self.plan.why)
+        why = "the tuned kernel stopped being faster than the default one, or could not serve products any more"
+        self.plan = dataclasses.replace(self.plan, choice=DEFAULT, why=why, measured_s=self.plan.default_s)
+        remember(context, self.plan)
 
     def _served(self) -> ServedTrial | None:
         """Return the tuned kernel that serves now."""

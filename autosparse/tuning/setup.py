@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import weakref
 from collections.abc import Callable
 
@@ -45,16 +46,22 @@ def session_of(
     stats = tuning_stats_of(cache.open_store(options), Target.host())
     reference = weakref.ref(operand)
 
-    def name() -> str:
-        return _name_in_history(reference(), state)
+    @functools.cache
+    def key() -> str:
+        if (tuned := reference()) is None:
+            return ""
+        return history_key(
+            tuned, operation=state.operation, transposed=state.transposed, n_dense_cols=state.n_dense_cols,
+            dtype=state.dtype.name,
+        )  # fmt: skip
 
-    live_tuner.name_in_history = name
+    live_tuner.history_key = key
     session = TuningSession(
         make_context=lambda: context_of(_alive(reference), state),
         effort=options.effort,
         stats=stats,
         operand_bytes=operand.structure_bytes + operand.nnz * state.dtype.itemsize,
-        runs_expected=lambda: stats.runs_expected(name()),
+        runs_expected=lambda: stats.runs_expected(key()),
         total_runs=float(options.runs) if options.runs is not None else None,
         early=state.early,
         gain=OPS[state.operation].tuning.measured_gain(state.n_dense_cols),
@@ -68,16 +75,6 @@ def session_of(
         _reporters.append(_report_counts)
         before_flush(_report_counts)
     return session
-
-
-def _name_in_history(operand: AnyOperand | None, state: DispatchState) -> str:
-    """Return the `history_key` of the state's problem; "" if its operand is gone."""
-    if operand is None:
-        return ""
-    return history_key(
-        operand, operation=state.operation, transposed=state.transposed, n_dense_cols=state.n_dense_cols,
-        dtype=state.dtype.name,
-    )  # fmt: skip
 
 
 _reporters: list[Callable[[], None]] = []

@@ -126,7 +126,7 @@ def measure(case: Case, given: Any, clock: Clock) -> dict[str, Any]:
     return {
         "case": case.name, "part": case.part, "nnz": int(given.nnz), "errors": errors, "failed": failed,
         "wrong": [name for name in runs if name not in right], "rejected": made.rejected, "plan_s": plan_s,
-        "why": made.why, "served": [int(made.launch is not None), 1],
+        "why": made.plan.why, "served": [int(made.launch is not None), 1],
         "schedule": None if made.schedule is None else made.schedule.to_json(),
         "candidates_s": made.measured_s, **_timed(right, case, A, clock), "device": clock.name,
         "torch": torch.__version__, "is_dry": not clock.is_gpu,

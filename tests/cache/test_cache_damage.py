@@ -27,8 +27,6 @@ RECORDS = {
     "history": History().observe(process="p", calls=3, spent_s=0.5).to_record(),
     "machine": {"rates_s": {"compile": [0.3, 2]}},
     "features": {"values": [0.25, -1.5, 3.0]},
-    "einsum": {"program": "∀i R += T0[i:s] * T1[i:s]", "dense_levels": ["T0"], "effort": "measure"},
-    "device_plan": {"schedule": None, "effort": "measure", "measured_s": {"torch": 1e-4}},
     "rates": {"memory": 3e10, "threads": 2, "measured_at": 1.0},
     "failure": Failure(reason="r", compiler="cc", failed_at=1.0).to_record(),
 }

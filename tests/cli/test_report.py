@@ -5,9 +5,9 @@ from __future__ import annotations
 import autosparse as asp
 from autosparse import cache
 from autosparse.cli import main
-from autosparse.core.plan import Plan
+from autosparse.core.plan import Candidate, Plan
 from autosparse.core.schedule import SuperSchedule
-from autosparse.core.solver import DEFAULT, choice_of
+from autosparse.core.solver import DEFAULT, Choice, choice_of
 from autosparse.explain.cache_report import CacheReport
 
 
@@ -50,3 +50,21 @@ def test_report_and_filtered_clear(tmp_path, capsys):
     assert len(CacheReport.of_cache().plans) == 2
     assert main(["cache", "clear", "--kind", "plan"]) == 0
     assert not CacheReport.of_cache().plans
+
+
+def test_plans_of_programs_and_of_solvers_are_listed_with_their_gain(tmp_path, capsys):
+    asp.set_options(cache_dir=tmp_path)
+    program = Candidate(choice=Choice("program", "R += T0 * T1"), name="R += T0 * T1")
+    gains = Plan(
+        choice=program.choice, why="", effort="measure", default_s=2e-3, measured_s=1e-3, candidates=(program,)
+    )
+    guess = Plan(choice=Choice("program", "R += T0"), why="", effort="estimate")
+    for n, (plan, dtype) in enumerate(((gains, "float32"), (guess, ""))):
+        key = {"operation": "einsum", "columns_bucket": 1, "dtype": dtype, "transposed": False}
+        cache.open_store().save("plan", f"{n:032x}", cache.plan_to_record(plan) | {"key": key})
+    assert main(["cache", "ls"]) == 0
+    listed = capsys.readouterr().out
+    assert "einsum, float32: 2.00 times the default kernel's speed" in listed
+    assert "einsum: estimated" in listed
+    names = [one.name for one in CacheReport.of_cache().plans]
+    assert names == ["R += T0 * T1", "solver program (R += T0)"]

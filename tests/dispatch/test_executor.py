@@ -20,11 +20,11 @@ from hypothesis import strategies as st
 import autosparse as asp
 from autosparse import cache
 from autosparse.config import get_options
+from autosparse.core.target import Target
 from autosparse.dispatch import executor
 from autosparse.errors import OptionError
 from autosparse.isa import isas_of
 from autosparse.tuning import amortization, planner
-from autosparse.tuning.problems import target_of
 from tests.covering import in_turn
 from tests.tuning.forcing import ENOUGH_S, FORMATS, WIDTHS, close, dense, force, make, schedule_of, state_of, until
 
@@ -298,7 +298,7 @@ def check_estimate() -> None:
     plain = sps.csr_array(blocks.astype(np.float32))
     A = asp.csr(plain, copy=True)
     plan = A.tune(columns=32, effort="estimate", budget_s=ENOUGH_S)
-    isa = target_of(get_options()).isa
+    isa = Target.host().held_to(get_options().isa).isa
     assert plan.is_default == (isa not in training_domain.STATISTICS.isas)
     assert (f"the model was not trained with {isa}" in plan.why) == plan.is_default
     assert plan.effort == "estimate"

@@ -9,12 +9,12 @@ import shutil
 import numpy as np
 import pytest
 import scipy.sparse as sps
+from autosparse.cache.records import plan_to_record
 from autosparse.cache.stores import open_store
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import autosparse as asp
-from autosparse.config import Effort
 from autosparse.contraction import remembered
 from autosparse.contraction.candidates import candidates, enumerated, kernel_of, name_of
 from autosparse.contraction.choice import choose, is_computable
@@ -26,8 +26,11 @@ from autosparse.contraction.lower import numba_kernel
 from autosparse.contraction.lower.kernel import compiled, execute
 from autosparse.contraction.operands import Sparse, prepare
 from autosparse.contraction.path import is_short
+from autosparse.contraction.race import PROGRAM
 from autosparse.contraction.results import dense
 from autosparse.contraction.subscripts import read
+from autosparse.core.plan import Plan
+from autosparse.core.solver import Choice
 from tests.einsum.test_semantics import array, as_dense, sparse
 
 NO_COMPILER = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
@@ -224,19 +227,18 @@ def test_a_choice_is_remembered_and_timed_once(tmp_path, monkeypatch):
         wanted = as_dense(A @ A) * as_dense(A)
         for _ in range(remembered.CALLS_BEFORE_TIMING + 1):
             np.testing.assert_allclose(as_dense(asp.einsum("ij,ik,kj->ij", A, A, A)), wanted)
-        assert [one.effort for one in remembered._choices.values()] == [Effort.MEASURE]
+        assert [one.plan.effort for one in remembered._choices.values()] == ["measure"]
         (kept,) = remembered._choices.values()
         remembered._choices.clear()
         asp.einsum("ij,ik,kj->ij", A, A, A)
         (again,) = remembered._choices.values()
         assert str(again.program.plan.program) == str(kept.program.plan.program)
-        assert again.effort is Effort.MEASURE
+        assert again.plan.effort == "measure"
         (key,) = map(remembered._plan_key, remembered._choices)
-        for record in (
-            {"program": "nonsense [", "dense_levels": [], "effort": "measure"},
-            {"program": "∀i R += T0[i:s]", "dense_levels": [], "effort": "measure"},
-        ):
-            open_store().save("einsum", key.stable_hash(), record)
+        assert again.plan.candidates == kept.plan.candidates
+        for text in ("nonsense [", "∀i R += T0[i:s]"):
+            forged = Plan(choice=Choice(PROGRAM, text), why="forged", effort="measure")
+            open_store().save("plan", key.stable_hash(), plan_to_record(forged))
             remembered._choices.clear()
             np.testing.assert_allclose(as_dense(asp.einsum("ij,ik,kj->ij", A, A, A)), wanted)
 
@@ -275,10 +277,10 @@ def test_another_process_reuses_a_choice_and_times_an_untimed_one(tmp_path, monk
         with monkeypatch.context() as patched:
             patched.setattr(remembered, "choose", None)
             np.testing.assert_array_equal(as_dense(asp.einsum("ij,ik,kj->ij", A, A, A)), first)
-        assert [one.effort for one in remembered._choices.values()] == [Effort.ESTIMATE]
+        assert [one.plan.effort for one in remembered._choices.values()] == ["estimate"]
         for _ in range(remembered.CALLS_BEFORE_TIMING):
             asp.einsum("ij,ik,kj->ij", A, A, A)
-        assert [one.effort for one in remembered._choices.values()] == [Effort.MEASURE]
+        assert [one.plan.effort for one in remembered._choices.values()] == ["measure"]
 
 
 def tasks_of(found):
@@ -367,7 +369,7 @@ def test_programs_are_timed_only_after_calls_took_as_long(announced, tmp_path, m
         for _ in range(2 * remembered.CALLS_BEFORE_TIMING):
             asp.einsum("ij,ik,kj->ij", A, A, A)
         (known,) = remembered._choices.values()
-        assert known.effort is Effort.ESTIMATE
+        assert known.plan.effort == "estimate"
         monkeypatch.setattr(remembered, "RACE_S", known.served_s)
         asp.einsum("ij,ik,kj->ij", A, A, A)
-        assert known.effort is Effort.MEASURE
+        assert known.plan.effort == "measure"

@@ -22,7 +22,7 @@ def raced(priced, times_s, effort=Effort.MEASURE):
         return times_s[ready.program]
 
     found = fastest([(task, SimpleNamespace(text=name)) for task, name in priced], prepare, measure, effort)
-    return found.program, [one.name for one in found.considered], runs
+    return found.program, [one.name for one in found.plan.candidates], runs
 
 
 def test_one_program_of_each_price_is_run_then_variants_of_the_fastest():

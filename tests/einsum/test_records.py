@@ -22,26 +22,27 @@ pytestmark = [
 ]
 PRODUCT = "∀ij R[i,j] += T0[i:l,j:s] * T1[i:l,j:s]"
 FORGED = {
-    "sum for product": ("ij,ij->ij", {"program": "∀ij R[i,j] += T0[i:l,j:s] + T1[i:l,j:s]"}),
-    "factor twice": ("ij,ij->ij", {"program": "∀ij R[i,j] += T0[i:l,j:s] * T1[i:l,j:s] * T1[i:l,j:s]"}),
+    "sum for product": ("ij,ij->ij", {"knobs": "∀ij R[i,j] += T0[i:l,j:s] + T1[i:l,j:s]"}),
+    "factor twice": ("ij,ij->ij", {"knobs": "∀ij R[i,j] += T0[i:l,j:s] * T1[i:l,j:s] * T1[i:l,j:s]"}),
     "stepped dense level": (
-        "ij,ij->ij", {"program": "∀ij R[i,j] += T0[i:s,j:s] * T1[i:l,j:s]", "dense_levels": ["T0", "T1"]}
+        "ij,ij->ij", {"knobs": "∀ij R[i,j] += T0[i:s,j:s] * T1[i:l,j:s]"}
     ),
     "workspace too small": (
         "ij,jk,k->ik",
-        {"program": "∀i ((∀jk R[i,k] += w[j:s] * T2[k]) where (∀jk w[k] += T0[i:l,j:s] * T1[j:l,k:s]))"},
+        {"knobs": "∀i ((∀jk R[i,k] += w[j:s] * T2[k]) where (∀jk w[k] += T0[i:l,j:s] * T1[j:l,k:s]))"},
     ),
     "workspace of another": (
         "ij,jk,k->ik",
-        {"program": "∀i ((∀k R[i,k] += w[k:l] * T2[k]) where (∀jk w[j] += T0[i:l,j:s] * T1[j:l,k:s]))"},
+        {"knobs": "∀i ((∀k R[i,k] += w[k:l] * T2[k]) where (∀jk w[j] += T0[i:l,j:s] * T1[j:l,k:s]))"},
     ),
-    "loops in another order": ("ij,j->ij", {"program": "∀ji R[i,j] += T0[i:l,j:s] * T1[j]"}),
-    "index that no loop has": ("ij,ij->ij", {"program": "R[i,j] += T0[i:l,j:s] * T1[i:l,j:s]"}),
-    "many parentheses": ("ij,ij->ij", {"program": "(" * 100_000 + PRODUCT + ")" * 100_000}),
-    "levels of no operand": ("ij,ij->ij", {"dense_levels": ["R", "w", "T7"]}),
-    "every level dense": ("ij,jk,k->ik", {"dense_levels": ["T0", "T1", "T2"]}),
-    "no number of tasks": ("ij,jk,k->ik", {"tasks": float("1e300")}),
-    "no tasks": ("ij,jk,k->ik", {"tasks": "many"}),
+    "loops in another order": ("ij,j->ij", {"knobs": "∀ji R[i,j] += T0[i:l,j:s] * T1[j]"}),
+    "index that no loop has": ("ij,ij->ij", {"knobs": "R[i,j] += T0[i:l,j:s] * T1[i:l,j:s]"}),
+    "many parentheses": ("ij,ij->ij", {"knobs": "(" * 100_000 + PRODUCT + ")" * 100_000}),
+    "knobs that are no text": ("ij,jk,k->ik", {"knobs": [1, 2]}),
+    "another solver": ("ij,jk,k->ik", {"solver": "default"}),
+    "no number of seconds": ("ij,jk,k->ik", {"predicted_s": float("1e300")}),
+    "no seconds": ("ij,jk,k->ik", {"predicted_s": "many"}),
+    "many seconds": ("ij,jk,k->ik", {"predicted_s": 1e15}),
 }  # fmt: skip
 
 
@@ -54,13 +55,13 @@ def entry_of(text, folder):
     with asp.options(cache_dir=folder):
         remembered._choices.clear()
         asp.einsum(text, *operands_of(text))
-        (entry,) = (one for one in wisdom.document_of(open_store().envelopes(("einsum",)))["entries"])
+        (entry,) = (one for one in wisdom.document_of(open_store().envelopes(("plan",)))["entries"])
     return entry
 
 
 def sealed(entry, change):
     record = entry["record"] | change
-    made = Envelope.seal("einsum", entry["key"], record, schema=entry["schema"], saved_at=entry["saved_at"] + 10)
+    made = Envelope.seal("plan", entry["key"], record, schema=entry["schema"], saved_at=entry["saved_at"] + 10)
     return {"autosparse_wisdom": 1, "library": asp.__version__, "entries": [made.to_json()]}
 
 
@@ -93,7 +94,7 @@ def _enumerated(text):
 def test_an_honest_record_is_used(tmp_path, monkeypatch):
     text = "ij,jk,k->ik"
     members = [str(one) for one in _enumerated(text)]
-    document = sealed(entry_of(text, tmp_path / "mine"), {"program": members[-1]})
+    document = sealed(entry_of(text, tmp_path / "mine"), {"knobs": members[-1]})
     (tmp_path / "honest.json").write_text(json.dumps(document))
     remembered._choices.clear()
     with asp.options(cache_dir=tmp_path / "theirs"):

@@ -47,15 +47,13 @@ def mutated(record: dict[str, Any], rng: random.Random) -> dict[str, Any]:
     """Return the record with another program or another field."""
     record = copy.deepcopy(record)
     if rng.random() < 0.3:
-        record[rng.choice(("program", "dense_levels", "tasks", "is_timed", "more"))] = rng.choice(NASTY)
+        record[rng.choice(("knobs", "solver", "predicted_s", "candidates", "more"))] = rng.choice(NASTY)
         return record
-    tokens = [one for one in record["program"].replace("[", " [").split(" ") if one]
+    tokens = [one for one in record["knobs"].replace("[", " [").split(" ") if one]
     for _ in range(rng.choice((1, 1, 2, 5))):
         at = rng.randrange(len(tokens))
         tokens[at : at + rng.randrange(2)] = [rng.choice((*PIECES, *tokens))]
-    record["program"] = " ".join(tokens).replace(" [", "[")
-    if rng.random() < 0.3:
-        record["dense_levels"] = rng.sample(["T0", "T1", "T2"], rng.randrange(4))
+    record["knobs"] = " ".join(tokens).replace(" [", "[")
     return record
 
 
@@ -73,9 +71,7 @@ def known_records(folder: Path) -> dict[str, dict[str, Any]]:
             forget()
             asp.einsum(text, *operands_of(text))
             asp.wisdom_export(folder / "wisdom.json")
-        (entry,) = (
-            one for one in json.loads((folder / "wisdom.json").read_text())["entries"] if one["kind"] == "einsum"
-        )
+        (entry,) = (one for one in json.loads((folder / "wisdom.json").read_text())["entries"] if one["kind"] == "plan")
         found[text] = entry
     return found
 
@@ -87,7 +83,7 @@ def check(seed: int, known: dict[str, dict[str, Any]], folder: Path) -> bool:
     entry = known[text]
     try:
         record = mutated(entry["record"], rng)
-        sealed = Envelope.seal("einsum", entry["key"], record, schema=entry["schema"], saved_at=2e9 + seed)
+        sealed = Envelope.seal("plan", entry["key"], record, schema=entry["schema"], saved_at=2e9 + seed)
         document = {"autosparse_wisdom": 1, "library": asp.__version__, "entries": [sealed.to_json()]}
         (folder / "mutant.json").write_text(json.dumps(document))
     except (ValueError, OverflowError):  # JSON cannot represent the value

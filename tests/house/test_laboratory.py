@@ -17,8 +17,8 @@ from autosparse.tuner import registry
 from autosparse.tuner.learned.safetensors import read_metadata
 
 from autosparse.config import get_options, options
+from autosparse.core.target import Target
 from autosparse.tuning.learned import weights_in_use
-from autosparse.tuning.problems import target_of
 from tests.house.sources import REPOSITORY, library
 from tests.house.test_layering import imported
 
@@ -79,7 +79,7 @@ def test_a_name_without_an_entry_is_a_key_error() -> None:
 def test_the_network_that_an_option_names_is_registered() -> None:
     """Check that the extractor of a file that ``model="waco"`` selects has a scorer."""
     with options(model="waco"):
-        path = weights_in_use(get_options(), target_of(get_options()), "spmm32")
+        path = weights_in_use(get_options(), Target.host().held_to(get_options().isa), "spmm32")
     if path is None:
         pytest.skip("no model is shipped for this machine")
     assert read_metadata(path)["extractor"] in registry.ENTRIES["scorer"]

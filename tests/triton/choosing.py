@@ -8,6 +8,7 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,7 +19,6 @@ from autosparse.tuner.gpu import space
 from autosparse.tuner.search.race import RaceRule
 
 import autosparse as asp
-from autosparse.config import Effort
 from autosparse.cuda import choice, device, matrix, products, solvers, structure
 from autosparse.cuda.choice import PlannedProduct
 from autosparse.cuda.solvers import ProductKind
@@ -79,8 +79,8 @@ def test_a_candidate_that_is_wrong_is_rejected_and_told_of() -> None:
     torch.testing.assert_close(product, torch_product(A, B))
     assert made.launch is None
     assert len(made.rejected) == 1
-    assert "results differ from torch's: " + made.rejected[0] in made.why
-    assert made.why in A.explain()
+    assert "results differ from torch's: " + made.rejected[0] in made.plan.why
+    assert made.plan.why in A.explain()
 
 
 def test_results_without_a_finite_number_are_compared() -> None:
@@ -94,7 +94,7 @@ def test_results_without_a_finite_number_are_compared() -> None:
     with replaced(solvers, "launch_of", lambda *given: StandIn(A)):
         made, _ = planned(A, B)
     assert not made.rejected
-    assert len(made.measured_s) == 2, made.why
+    assert len(made.measured_s) == 2, made.plan.why
 
 
 def test_a_kernel_that_fails_later_leaves_torch() -> None:
@@ -104,12 +104,12 @@ def test_a_kernel_that_fails_later_leaves_torch() -> None:
     A, B = matrix.csr(matrix_of()), torch.randn(23, 8)
     A @ B
     (made,) = A.structure.choices.values()
-    made.effort, made.launch = Effort.FULL, StandIn(A, broken)
+    made.plan, made.launch = replace(made.plan, effort="full"), StandIn(A, broken)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         torch.testing.assert_close(A @ B, torch_product(A, B))
     assert made.launch is None
-    assert "out of shared memory" in made.why
+    assert "out of shared memory" in made.plan.why
 
 
 def test_a_plan_larger_than_its_memory_is_not_tried() -> None:
@@ -118,7 +118,7 @@ def test_a_plan_larger_than_its_memory_is_not_tried() -> None:
         made, product = planned(A, B, extra_memory=0.0)
     torch.testing.assert_close(product, torch_product(A, B))
     assert made.launch is None
-    assert any("extra_memory" in (one.failed or "") for one in made.considered), made.why
+    assert any("extra_memory" in (one.failed or "") for one in made.plan.candidates), made.plan.why
     assert "extra_memory" in A.explain()
     try:
         with replaced(solvers, "FREE_BYTES", 0), asp.options(extra_memory=0.0):
@@ -209,7 +209,7 @@ def test_launches_and_measurements_go_to_the_device_of_the_tensors() -> None:
     A, B, host = matrix.csr(matrix_of()), torch.randn(23, 8), Watched()
     with standing_in(host), replaced(solvers, "launch_of", lambda *given: StandIn(A)):
         made, _ = planned(A, B)
-    assert len(made.measured_s) == 2, made.why
+    assert len(made.measured_s) == 2, made.plan.why
     assert host.depth == 0
 
 
@@ -348,8 +348,8 @@ def test_a_plan_of_less_effort_does_not_stand_for_a_search() -> None:
                 A @ B
             (made,) = A.structure.choices.values()
             A.structure.known.choices.clear()
-            efforts.append((made.effort.value, len(made.measured_s)))
+            efforts.append((made.plan.effort, len(made.measured_s)))
     assert efforts[0] == ("estimate", 2)
     assert efforts[1][0] == "measure"
     assert efforts[1][1] > 2, "it was searched anew"
-    assert efforts[2] == ("measure", 0), "the stored plan of more effort serves"
+    assert efforts[2] == efforts[1], "the stored plan of more effort serves, with its measurements"

@@ -255,7 +255,7 @@ def test_composites_are_explained_by_their_parts() -> None:
     A @ B
     (made,) = A.structure.choices.values()
     schedule = next(one for _, one in offered_of(A, hybrid=True) if one.selections == BLOCKS)
-    made.choice = Choice(solvers.TRITON.name, schedule)
+    made.plan = replace(made.plan, choice=Choice(solvers.TRITON.name, schedule.to_json()))
     told = A.explain().splitlines()
     share = 320 * 16 / A.nnz
     assert any(line.startswith(f"  blocks(16x16,0.5): {share:.1%} of the entries, in 320 rows, by ") for line in told)
@@ -277,14 +277,14 @@ def _check_remembered() -> None:
         with asp.options(**asked):
             A @ B
         (made,) = A.structure.choices.values()
-        assert made.schedule is not None, made.why
+        assert made.schedule is not None, made.plan.why
         assert made.schedule.is_composite
         assert len(made.measured_s) == 1 + solvers.MAX_COMPOSITES
         again = matrix.CudaCsr(structure_of(A.structure.crow.clone(), A.structure.col, 320), A.values)
         with asp.options(**asked):
             again @ B
         (second,) = again.structure.choices.values()
-        assert second.why.startswith("plan from the cache"), second.why
+        assert second.plan.why.startswith("plan from the cache"), second.plan.why
         assert second.schedule == made.schedule
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,7 +10,6 @@ import torch
 
 import autosparse as asp
 from autosparse.arrays import sparse_tensor
-from autosparse.config import Effort
 from autosparse.core.solver import Choice
 from autosparse.cuda import choice, fibers, solvers
 from autosparse.errors import DtypeError, InputTypeError, ShapeError
@@ -43,7 +43,7 @@ def forced(T: torch.Tensor, factors: list[Any], mode: int, **how: Any) -> tuple[
     made = list(known.choices.values())[-1]
     target = choice.target_of("NVIDIA H100")
     schedule = solvers.ranked(known, made.kind, target, deterministic=True)[0][1]
-    made.effort, made.choice = Effort.FULL, Choice(solvers.TRITON.name, schedule)
+    made.plan = replace(made.plan, effort="full", choice=Choice(solvers.TRITON.name, schedule.to_json()))
     made.launch = solvers.launch_of(known, made.kind, schedule)
     return fibers.mttkrp(T, factors, mode, **how), made
 
@@ -60,7 +60,7 @@ def test_mttkrp_is_ours_in_every_mode() -> None:
         found, made = forced(one, given, mode, out=out)
         assert found is out
         torch.testing.assert_close(found, wanted)
-        assert made.compiled, made.why  # a kernel of ours has computed it
+        assert made.compiled, made.plan.why  # a kernel of ours has computed it
 
 
 def test_mttkrp_plans_once_and_reads_values_live() -> None:
@@ -72,7 +72,7 @@ def test_mttkrp_plans_once_and_reads_values_live() -> None:
     (made,) = known.choices.values()
     assert made.is_finished
     assert not made.rejected
-    assert len(made.measured_s) > 1, made.why
+    assert len(made.measured_s) > 1, made.plan.why
     _, again = forced(T, factors, 1)
     assert again is made
     T._values().mul_(3)

@@ -140,7 +140,7 @@ def ours(**more: Any) -> Iterator[None]:
 def served(A: matrix.CudaCsr) -> None:
     """Check that a kernel of ours serves each kind of product so far."""
     for made in A.structure.choices.values():
-        assert made.launch is not None, made.why
+        assert made.launch is not None, made.plan.why
 
 
 def operands(dtype: torch.dtype = torch.float32) -> tuple[matrix.CudaCsr, torch.Tensor, torch.Tensor]:
@@ -244,7 +244,7 @@ def law_a_plan_is_measured_remembered_and_explained() -> None:
         again = matrix.csr(stored.clone())
         again @ B
         (made,) = again.structure.choices.values()
-        assert made.why.startswith("plan from the cache"), made.why
+        assert made.plan.why.startswith("plan from the cache"), made.plan.why
         assert "measured" in A.explain()
 
 
@@ -346,7 +346,7 @@ def law_mttkrp_is_that_of_dense() -> None:
             torch.testing.assert_close(found.double(), wanted, rtol=1e-4, atol=1e-3)
             known = fibers.fibers_of(T._indices(), tuple(T.shape), mode)
             for made in known.choices.values():
-                assert made.launch is not None, made.why
+                assert made.launch is not None, made.plan.why
 
 
 def law_structures_that_point_outside_raise_before_a_kernel_reads() -> None:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import torch
 from autosparse._native.triton.launch import Launch
 
 import autosparse as asp
-from autosparse.config import Effort
 from autosparse.core.solver import Choice
 from autosparse.cuda import aten, choice, products, solvers
 from autosparse.torch.dispatcher import extension, registration
@@ -41,7 +41,7 @@ def overridden(**how: Any) -> Iterator[list[str]]:
     def favourite(made: Any, structure: Any, device: Any, run: Any, vendor: Any) -> None:
         target = choice.target_of("NVIDIA H100")
         schedule = solvers.ranked(structure, made.kind, target, deterministic=True)[0][1]
-        made.effort, made.choice = Effort.FULL, Choice(solvers.TRITON.name, schedule)
+        made.plan = replace(made.plan, effort="full", choice=Choice(solvers.TRITON.name, schedule.to_json()))
         made.launch = solvers.launch_of(structure, made.kind, schedule)
 
     asp.torch.uninstall()  # removes kernels that other tests have registered

@@ -7,13 +7,13 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 
 import autosparse as asp
-from autosparse.config import Effort
 from autosparse.core.solver import Choice
 from autosparse.cuda import choice, device, fibers, matrix, products, solvers
 from autosparse.cuda.structure import structure_of
@@ -35,8 +35,8 @@ def finished(A: matrix.CudaCsr, B: torch.Tensor, **options: Any) -> choice.Plann
         A @ B
     made = next(iter(A.structure.choices.values()))
     assert made.is_finished
-    assert "torch" in made.measured_s, made.why
-    assert len(made.measured_s) > 1, made.why
+    assert "torch" in made.measured_s, made.plan.why
+    assert len(made.measured_s) > 1, made.plan.why
     return made
 
 
@@ -46,7 +46,7 @@ def use_ours(A: matrix.CudaCsr, B: torch.Tensor) -> None:
     made = next(iter(A.structure.choices.values()))
     target = choice.target_of("NVIDIA H100")
     schedule = solvers.ranked(A.structure, made.kind, target, deterministic=True)[0][1]
-    made.effort, made.choice = Effort.FULL, Choice(solvers.TRITON.name, schedule)
+    made.plan = replace(made.plan, effort="full", choice=Choice(solvers.TRITON.name, schedule.to_json()))
     made.launch = solvers.launch_of(A.structure, made.kind, schedule)
 
 
@@ -69,12 +69,12 @@ def test_planning_compares_and_remembers() -> None:
     made = finished(A, B)
     ours = [seconds for name, seconds in made.measured_s.items() if name != "torch"]
     is_faster = min(ours) < choice.ACCEPTED * made.measured_s["torch"]
-    assert (made.launch is not None) == is_faster, made.why
+    assert (made.launch is not None) == is_faster, made.plan.why
     again = matrix.csr(stored.clone())
     with asp.options(runs=10**9):
         again @ B
     (second,) = again.structure.choices.values()
-    assert second.why.startswith("plan from the cache"), second.why
+    assert second.plan.why.startswith("plan from the cache"), second.plan.why
 
 
 def test_ours_gives_the_product() -> None:
@@ -145,7 +145,7 @@ def test_failure_leaves_torch() -> None:
             product = A @ B
         torch.testing.assert_close(product, torch_product(A, B))
         (made,) = A.structure.choices.values()
-        assert "no ptxas here" in made.why
+        assert "no ptxas here" in made.plan.why
     finally:
         solvers.launch_of = original
 
@@ -160,7 +160,7 @@ def test_a_cache_that_cannot_be_opened_leaves_torch() -> None:
         torch.testing.assert_close(A @ B, torch_product(A, B))
     (made,) = A.structure.choices.values()
     assert made.is_finished
-    assert "platformdirs" in made.why
+    assert "platformdirs" in made.plan.why
 
 
 def test_arrays_come_back_as_they_went() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from autosparse.tuner.gpu.composites import block_fill
 from autosparse.tuner.hybrid import partitions as partitions_module
 from autosparse.tuner.hybrid.costs import CSR, REFERENCE, Operator
 from autosparse.tuner.hybrid.partitions import partitions, sample_of
@@ -175,7 +176,7 @@ def test_block_fill_counts_entries_of_blocks():
     for r, c in ((2, 4), (3, 3), (1, 1)):
         blocks = rows // r * N + pattern.indices // c
         counts = dict(zip(*np.unique(blocks, return_counts=True), strict=True))
-        assert _native.block_fill(pattern, r, c).tolist() == [counts[block] for block in blocks]
+        assert block_fill(pattern, r, c).tolist() == [counts[block] for block in blocks]
 
 
 def test_dense_rows_and_planted_blocks_are_found():
@@ -183,13 +184,13 @@ def test_dense_rows_and_planted_blocks_are_found():
     few = sp.random_array((400, 400), density=0.01, random_state=rng).toarray() > 0
     few[::40] |= rng.random((10, 400)) < 0.6
     pattern = pattern_of(few)
-    best = partitions(pattern, 256, _native.block_fill)[0]
+    best = partitions(pattern, 256, block_fill)[0]
     assert isinstance(best.selections[0], Rows)
     assert best.kinds == ("dense", "rest")
     assert best.selections[1] == REST
     planted = np.kron(rng.random((50, 50)) < 0.1, np.ones((4, 4), bool)) | (rng.random((200, 200)) < 0.03)
     pattern = pattern_of(planted)
-    rules = [one.selections[0] for one in partitions(pattern, 256, _native.block_fill)]
+    rules = [one.selections[0] for one in partitions(pattern, 256, block_fill)]
     assert any(isinstance(rule, Blocks) and (rule.r, rule.c) == (4, 4) for rule in rules)
 
 
@@ -198,16 +199,16 @@ def test_sampled_rows_keep_their_blocks(monkeypatch):
     rng = np.random.default_rng(0)
     planted = np.kron(rng.random((96, 50)) < 0.1, np.ones((4, 4), bool)) | (rng.random((384, 200)) < 0.03)
     pattern = pattern_of(planted)
-    whole = partitions(pattern, 256, _native.block_fill)
+    whole = partitions(pattern, 256, block_fill)
     monkeypatch.setattr(partitions_module, "SAMPLED_ENTRIES", pattern.nnz // 3)
     sample = sample_of(pattern)
     assert 0 < sample.nnz < pattern.nnz / 2
     firsts = range(GROUP_ROWS, pattern.n_rows, 3 * GROUP_ROWS)
     entries = [np.arange(pattern.indptr[first], pattern.indptr[first + GROUP_ROWS]) for first in firsts]
     for r, c in partitions_module.BLOCK_SHAPES:
-        wanted = _native.block_fill(pattern, r, c)[np.concatenate(entries)]
-        np.testing.assert_array_equal(_native.block_fill(sample, r, c), wanted)
-    sampled = partitions(pattern, 256, _native.block_fill)
+        wanted = block_fill(pattern, r, c)[np.concatenate(entries)]
+        np.testing.assert_array_equal(block_fill(sample, r, c), wanted)
+    sampled = partitions(pattern, 256, block_fill)
     assert sampled[0].selections == whole[0].selections
     assert sampled[0].predicted_ratio == pytest.approx(whole[0].predicted_ratio, rel=0.1)
 
@@ -223,7 +224,7 @@ def test_two_dense_rows_are_a_part():
 
 def test_uniform_matrices_are_not_divided():
     pattern = pattern_of(np.random.default_rng(0).random((300, 300)) < 0.03)
-    assert partitions(pattern, 256, _native.block_fill) == []
+    assert partitions(pattern, 256, block_fill) == []
 
 
 def test_long_rows_are_found_for_any_first_cut():

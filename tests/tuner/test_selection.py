@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 
-from autosparse.tuner.search.selection import BATCH, Considered, Selection, Selector
+from autosparse.tuner.search.selection import BATCH, Selection, Selector
 
-from autosparse.core.solver import DEFAULT, Choice, Cost
+from autosparse.core.plan import Candidate
+from autosparse.core.solver import DEFAULT, Choice
 from autosparse.errors import BuildError
 
 
-def candidate(name: str) -> Considered:
-    return Considered(choice=Choice("toy", name), name=name, cost=Cost(seconds=1.0))
+def candidate(name: str) -> Candidate:
+    return Candidate(choice=Choice("toy", name), name=name, predicted_s=1.0)
 
 
 def selected(times_s: dict[str, float], *names: str, default_s: float = 1.0, **how: object) -> Selection[str]:
@@ -31,7 +32,7 @@ def selected(times_s: dict[str, float], *names: str, default_s: float = 1.0, **h
 def test_the_fastest_candidate_wins_and_all_are_listed_with_their_times() -> None:
     found = selected({"a": 0.9, "b": 0.5, "c": 0.7}, "a", "b", "c")
     assert (found.choice, found.bound) == (Choice("toy", "b"), "b")
-    assert {one.name: one.measured_s for one in found.considered} == {"default": 1.0, "a": 0.9, "b": 0.5, "c": 0.7}
+    assert {one.name: one.measured_s for one in found.candidates} == {"default": 1.0, "a": 0.9, "b": 0.5, "c": 0.7}
 
 
 def test_the_default_stays_where_nothing_beats_it_by_the_margin() -> None:
@@ -50,7 +51,7 @@ def test_a_winner_of_one_batch_races_again_in_the_next() -> None:
 def test_a_candidate_that_fails_or_is_wrong_is_listed_with_the_reason() -> None:
     found = selected({"a": 0.1, "b": 0.5}, "broken", "a", "b", difference=lambda one: "wrong" * (one == "a") or None)
     assert found.choice.knobs == "b"
-    assert {one.name: one.failed for one in found.considered if one.failed} == {
+    assert {one.name: one.failed for one in found.candidates if one.failed} == {
         "broken": "no compiler likes it", "a": "wrong",
     }  # fmt: skip
 

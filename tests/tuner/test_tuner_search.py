@@ -295,15 +295,17 @@ def test_live_samples_are_priced_at_their_expected_excess() -> None:
 
 @given(values=st.lists(st.floats(1e-6, 1e3), min_size=1, max_size=50))
 def test_mean_stays_within_what_was_seen(values: list[float]) -> None:
-    mean = RunningMean(values[0])
+    cost_estimates = CostEstimates({"recall": RunningMean(values[0])})
     for value in values:
-        mean = mean.observed(value)
-    assert min(values) * (1 - 1e-9) <= mean.value <= max(values) * (1 + 1e-9)
+        cost_estimates.observe("recall", value)
+    assert min(values) * (1 - 1e-9) <= cost_estimates.price_s("recall") <= max(values) * (1 + 1e-9)
 
 
 @given(seconds=st.floats(1e-6, 10.0), units=st.floats(1, 1e9), gain=st.floats(0, 0.98))
 def test_cost_estimates_round_trip(seconds: float, units: float, gain: float) -> None:
-    cost_estimates = CostEstimates().observed("pack", seconds, units).gained("matmul|32", gain)
+    cost_estimates = CostEstimates()
+    cost_estimates.observe("pack", seconds, units)
+    cost_estimates.observe_gain("matmul|32", gain)
     assert CostEstimates.from_record(cost_estimates.to_record()) == cost_estimates  # within ten times the default rates
     assert cost_estimates.price_s("pack", units) == pytest.approx(
         min(seconds, 10 * CostEstimates().price_s("pack", units))

@@ -12,15 +12,15 @@ import autosparse
 from autosparse.config import get_options
 from autosparse.core.formats import DICTIONARY, Format
 from autosparse.core.schedule import SuperSchedule
+from autosparse.core.target import Target
 from autosparse.tuning.memory.plan_lookup import key_of
-from autosparse.tuning.problems import target_of
 from autosparse.tuning.setup import context_of
 from tests.native.runtime_cases import needs_runtime
 from tests.tuning.forcing import force, state_of
 
 pytestmark = [
     needs_runtime,
-    pytest.mark.skipif(target_of(get_options()).isa != "avx512", reason="no avx512 here"),
+    pytest.mark.skipif(Target.host().held_to(get_options().isa).isa != "avx512", reason="no avx512 here"),
 ]
 N = 700
 

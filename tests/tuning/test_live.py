@@ -34,14 +34,11 @@ class FakeSession:
         self.clock, self.prices_s, self.misjudged, self.challenger_s = clock, prices_s, misjudged, challenger_s
         self.total_runs: float | None = None
         self.gain, self.tuning_s, self.n_samples, self.incumbent_s = 0.15, 0.0, 0, 0.0
-        self.context = self.search = self.incumbent = self.in_place = None
+        self.context = self.search = self.incumbent = self.recalled = self.in_place = None
         self.plan = planner.default_plan("fake")
 
     def keep_private(self, options: asp.Options) -> None:
         """Do nothing: a fake session stores nothing."""
-
-    def serving_trial(self, *, is_over: bool) -> None:
-        return self.incumbent
 
     def steps(self) -> Iterator[Any]:
         for price_s in self.prices_s:
@@ -260,8 +257,8 @@ def test_short_processes_write_no_history(store: cache.Store, monkeypatch: pytes
 
 def test_prices_pass_from_process_to_process(store: cache.Store, monkeypatch: pytest.MonkeyPatch) -> None:
     stats = as_process(store, "one", monkeypatch)
-    stats.observe("compile", 0.77)
-    stats.gained("matmul|32", 0.4)
+    stats.cost_estimates.observe("compile", 0.77)
+    stats.cost_estimates.observe_gain("matmul|32", 0.4)
     stats.flush()
     later = as_process(store, "two", monkeypatch)
     assert later.cost_estimates.price_s("compile") == pytest.approx(0.77)

@@ -20,6 +20,7 @@ from autosparse.dispatch import executor, fast_path
 from autosparse.dispatch import state as states
 from autosparse.operands import csr
 from autosparse.tuning import planner
+from autosparse.tuning.memory import plan_lookup
 from tests.tuning.forcing import close, dense, force, make, schedule_of, state_of, until
 from tests.tuning.test_service import install
 
@@ -208,7 +209,7 @@ def test_plans_found_without_a_cache_are_never_written(tmp_path: Path, monkeypat
         state = state_of(A)
         if state.live_tuner.session.incumbent is not None:  # a later change of the plan is not written either
             state.live_tuner.session.plan = planner.default_plan("x")
-            planner.conclude(state.live_tuner.session.context, state.live_tuner.session.plan)
+            plan_lookup.remember(state.live_tuner.session.context, state.live_tuner.session.plan)
         assert not plans_of(tmp_path)
 
 

@@ -28,6 +28,7 @@ OLD: dict[str, Any] = {
     "features": {"seen": [1.0], "numbered": True},
     "failure": {"maker": "tcc", "doubt": "none"},
     "device_plan": {"schedule": {"Part": "near"}, "measured_s": {"theirs": "fast"}},
+    "einsum": {"program": "∀i R += T0[i:s] * T1[i:s]", "dense_levels": ["T0"], "effort": "measure"},
 }
 """Records of each kind with names and types that no present reader knows."""
 
@@ -42,7 +43,8 @@ def key_of(A: Any) -> keys.PlanKey:
 
 def write(root: Path, kind: str, name: str, record: Any) -> None:
     """Write a record as the release before the renames did: sealed, with the present schema and the one before."""
-    for schema in (keys.SCHEMAS[kind] - 1, keys.SCHEMAS[kind]):
+    newest = keys.SCHEMAS.get(kind, 2)  # plans of GPUs and of einsum programs had kinds of their own
+    for schema in (newest - 1, newest):
         folder = root / "records" / f"{kind}-{schema}" / keys.file_name(name)[:2]
         folder.mkdir(parents=True, exist_ok=True)
         sealed = Envelope.seal(kind, name, record, schema=schema, saved_at=1.0)

@@ -160,12 +160,12 @@ def partitions(pattern: Pattern, asked: GpuSetting, target: DeviceTarget) -> lis
     """Return partitions of op(A) with an expected gain on a GPU, best first; O(rows) and a sample of the entries."""
     if asked.kind not in OFFERS:
         return []
-    fill_of = _fill_of if asked.has_dots and asked.kind != "vector" else None
+    fill_of = block_fill if asked.has_dots and asked.kind != "vector" else None
     costs = costs_on(target, asked)
     return hybrid.partitions(pattern, asked.n_dense_cols, fill_of, costs, shapes=SHAPES)[:MAX_PARTITIONS]
 
 
-def _fill_of(pattern: Pattern, r: int, c: int) -> NDArray[Any]:
+def block_fill(pattern: Pattern, r: int, c: int) -> NDArray[Any]:
     """Return, for each entry, the number of entries in the aligned r x c block that contains it."""
     tiles = blocks(pattern, Operator("block", r, c))
     return np.bincount(tiles.tile_of, minlength=tiles.n_tiles)[tiles.tile_of] if pattern.nnz else tiles.tile_of

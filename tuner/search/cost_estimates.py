@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from autosparse.core.values import dataclass, field
 from autosparse.targets.priors import number, numbers
@@ -24,43 +24,45 @@ MAX_JUMP: Final = number("cost estimates", "maximum jump")
 """Maximum factor over the mean at which a single observation counts, since a process may be stopped for a minute."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunningMean:
+class RunningMean(NamedTuple):
     """Running mean of observations, exponentially weighted after the first `MEMORY` ones."""
 
     value: float
     n_seen: int = 0
 
-    def observed(self, value: float) -> RunningMean:
-        """Return the mean with one more observation."""
-        n_seen = self.n_seen + 1
-        return RunningMean(self.value + (value - self.value) / min(n_seen, MEMORY), n_seen)
 
-
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class CostEstimates:
-    """Measured seconds per unit by kind of step, and mean gains (fraction of time saved) by operation and width."""
+    """Measured seconds per unit by kind of step, and mean gains (fraction of time saved) by operation and width.
+
+    An observation replaces a table, so that other threads can read the old one meanwhile. Of two observations at once,
+    one may be lost.
+    """
 
     rates_s: Mapping[str, RunningMean] = field(default_factory=dict)
     gains: Mapping[str, RunningMean] = field(default_factory=dict)
+    is_changed: bool = field(default=False, compare=False)  # something was observed since the last write
 
     def price_s(self, kind: str, units: float = 1.0) -> float:
         """Return the expected seconds of a step of `kind` that processes `units` units."""
         seen = self.rates_s.get(kind)
         return (seen.value if seen else DEFAULT_RATES_S[kind]) * (units + STARTS.get(kind, 0.0))
 
-    def observed(self, kind: str, seconds: float, units: float = 1.0) -> CostEstimates:
-        """Return the estimates with one more measured step; steps without units or time are ignored."""
+    def observe(self, kind: str, seconds: float, units: float = 1.0) -> None:
+        """Update the rate of `kind` by one step that took `seconds`; steps without units or time are ignored."""
         if units <= 0 or seconds <= 0 or not math.isfinite(seconds):
-            return self
-        old = self.rates_s.get(kind, RunningMean(DEFAULT_RATES_S[kind]))
-        rate_s = min(seconds / (units + STARTS.get(kind, 0.0)), MAX_JUMP * old.value)
-        return CostEstimates({**self.rates_s, kind: old.observed(rate_s)}, self.gains)
+            return
+        mean, n_seen = self.rates_s.get(kind, RunningMean(DEFAULT_RATES_S[kind]))
+        rate_s = min(seconds / (units + STARTS.get(kind, 0.0)), MAX_JUMP * mean)
+        self.rates_s = {**self.rates_s, kind: RunningMean(mean + (rate_s - mean) / min(n_seen + 1, MEMORY), n_seen + 1)}
+        self.is_changed = True
 
-    def gained(self, kind: str, gain: float) -> CostEstimates:
-        """Return the estimates with the outcome of one tuning: `gain` in [0, 1), 0 when the default kernel won."""
-        old = self.gains.get(kind, RunningMean(0.0))
-        return CostEstimates(self.rates_s, {**self.gains, kind: old.observed(min(max(gain, 0.0), 0.99))})
+    def observe_gain(self, group: str, gain: float) -> None:
+        """Update the mean gain of the problems in `group` by one tuning: `gain` is 0 when the default kernel won."""
+        mean, n_seen = self.gains.get(group, RunningMean(0.0))
+        gain = min(max(gain, 0.0), 0.99)
+        self.gains = {**self.gains, group: RunningMean(mean + (gain - mean) / min(n_seen + 1, MEMORY), n_seen + 1)}
+        self.is_changed = True
 
     def to_record(self) -> dict[str, Any]:
         """Return the estimates as JSON-ready data; `from_record` inverts it."""

@@ -266,7 +266,8 @@ class Search:
             if not self.incumbent.choice.is_default and not self.incumbent.ready:
                 for trial in batch:
                     trial.drop()
-                yield self._pack(self.incumbent)
+                price_s, what = self.incumbent.pack_price_s(), self.incumbent.choice.name
+                yield Work(kind="pack", price_s=price_s, do=self.incumbent.pack, what=what)
         finally:  # also when the caller closes the generator: only the incumbent keeps memory
             for trial in batch:
                 if trial is not self.incumbent:
@@ -296,18 +297,15 @@ class Search:
                     kind="build", price_s=price_s, path_price_s=max(price_s, path_s), what=trial.choice.name,
                     in_advance=is_cheap and is_first, may_hang=True, do=trial.build,
                 )  # fmt: skip
-        for trial in batch:
-            if trial.failed is None:
-                yield self._pack(trial, in_advance=self.trials[:1] == [trial])
-            if trial.lacks_memory and self.incumbent.packed_bytes:
+        for trial, is_again in itertools.product(batch, (False, True)):
+            if is_again and trial.lacks_memory and self.incumbent.packed_bytes:
                 # The incumbent was measured already. It releases its copy, and is packed again if it stays best.
                 self.incumbent.drop()
-                yield self._pack(trial)
-
-    def _pack(self, trial: Trial, *, in_advance: bool = False) -> Work:
-        """Return the step that packs the operand for `trial`."""
-        price_s = trial.pack_price_s()
-        return Work(kind="pack", price_s=price_s, do=trial.pack, what=trial.choice.name, in_advance=in_advance)
+            elif is_again or trial.failed is not None:
+                continue
+            is_first = not is_again and self.trials[:1] == [trial]
+            price_s, what = trial.pack_price_s(), trial.choice.name
+            yield Work(kind="pack", price_s=price_s, do=trial.pack, what=what, in_advance=is_first)
 
     # -- the race -----------------------------------------------------------------------------------------------
 

@@ -14,8 +14,10 @@ from typing import Final, Generic, TypeVar
 
 from autosparse.tuner.search.race import Race, RaceRule
 
+from autosparse.config import Effort
 from autosparse.core.numbers import median
-from autosparse.core.solver import DEFAULT, Choice, Cost
+from autosparse.core.plan import Candidate, Plan
+from autosparse.core.solver import DEFAULT, Choice
 from autosparse.errors import BuildError, PackError
 
 T = TypeVar("T")
@@ -25,28 +27,25 @@ BATCH: Final = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Considered:
-    """Candidate of a plan: its choice, name for explanations, expected cost, and what a race found."""
-
-    choice: Choice
-    name: str
-    cost: Cost = Cost()  # noqa: RUF009  # a frozen dataclass
-    measured_s: float | None = None  # seconds of one run, scaled to the default's time
-    failed: str | None = None  # reason why it could not run
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Selection(Generic[T]):
-    """Result of a selection: the fastest choice, prepared (`bound` None: the default), and all that was considered."""
+    """Result of a selection: the fastest choice, prepared (`bound` None: the default), and all candidates."""
 
     choice: Choice
     bound: T | None
     default_s: float | None
-    considered: tuple[Considered, ...]
+    candidates: tuple[Candidate, ...]  # times are scaled to the default's; a failed one could not run, or was wrong
 
     def measured_s(self, choice: Choice) -> float | None:
         """Return the measured seconds of one run by `choice`; None if it was not timed."""
-        return next((one.measured_s for one in self.considered if one.choice == choice), None)
+        return next((one.measured_s for one in self.candidates if one.choice == choice), None)
+
+    def plan(self, *, why: str, effort: Effort, tune_s: float = 0.0, refused: Sequence[Candidate] = ()) -> Plan:
+        """Return the selection as a plan; `refused` are further candidates, with the reasons why they did not race."""
+        best = next(one for one in self.candidates if one.choice == self.choice)
+        return Plan(
+            choice=self.choice, why=why, effort=effort.value, predicted_s=best.predicted_s, measured_s=best.measured_s,
+            default_s=self.default_s, tune_s=tune_s, candidates=(*self.candidates, *refused),
+        )  # fmt: skip
 
 
 @dataclass(slots=True, kw_only=True)
@@ -58,13 +57,13 @@ class Selector(Generic[T]):
     difference: Callable[[T], str | None] = lambda bound: None  # why its result is wrong, or None
     handicap: Callable[[Choice], float] = lambda choice: 1.0  # factor on its time when it is compared with others
     rule: RaceRule = RaceRule()  # noqa: RUF009  # a frozen dataclass
-    default: Considered = Considered(choice=DEFAULT, name="default")
+    default: Candidate = Candidate(choice=DEFAULT, name="default")  # noqa: RUF009  # a frozen dataclass
     limit_s: float = float("inf")  # seconds of timing after which a race ends
 
-    def select(self, ranked: Iterable[Considered]) -> Selection[T]:
+    def select(self, ranked: Iterable[Candidate]) -> Selection[T]:
         """Race the default and the candidates `ranked`, in batches, and return the fastest that beats the default."""
-        waiting, found = iter(ranked), list[Considered]()
-        best: tuple[Considered, T] | None = None
+        waiting, found = iter(ranked), list[Candidate]()
+        best: tuple[Candidate, T] | None = None
         default_s: float | None = None
         while batch := list(itertools.islice(waiting, BATCH)):
             ready = []
@@ -88,8 +87,8 @@ class Selector(Generic[T]):
             at = race.winner(factors, has_incumbent=best is not None)
             best = timed[at - 1] if at else None
         default = replace(self.default, measured_s=default_s)
-        choice, bound = (DEFAULT, None) if best is None else (best[0].choice, best[1])
-        return Selection(choice=choice, bound=bound, default_s=default_s, considered=(default, *found))
+        choice, bound = (self.default.choice, None) if best is None else (best[0].choice, best[1])
+        return Selection(choice=choice, bound=bound, default_s=default_s, candidates=(default, *found))
 
     def _prepared(self, choice: Choice) -> tuple[T | None, str | None]:
         try:

@@ -41,32 +41,3 @@ int asp_run_parts(const asp_part *parts, int64_t n_parts, uintptr_t B, int64_t l
         asp_give_panel();
     return bad;
 }
-
-/* Compute fill for block rows of r rows; `counts` holds the entries per block column and is cleared after use. */
-#define BLOCK_FILL(index)                                                                                        \
-    const index *pos = indptr, *crd = indices;                                                                   \
-    for (int64_t block = 0; block < n_blocks; block++) {                                                         \
-        const int64_t begin = pos[block * r], last = (block + 1) * r, end = pos[last < n_rows ? last : n_rows];  \
-        for (int64_t e = begin; e < end; e++)                                                                    \
-            counts[crd[e] / c] += counts[crd[e] / c] < UINT16_MAX;                                               \
-        for (int64_t e = begin; e < end; e++)                                                                    \
-            fill[e] = counts[crd[e] / c];                                                                        \
-        for (int64_t e = begin; e < end; e++)                                                                    \
-            counts[crd[e] / c] = 0;                                                                              \
-    }
-
-int asp_block_fill(int itype, int64_t n_rows, int64_t n_cols, const void *indptr, const void *indices, int64_t r,
-                   int64_t c, uint16_t *fill)
-{
-    const int64_t n_blocks = (n_rows + r - 1) / r;
-    uint16_t *counts = calloc((size_t)(n_cols / c + 1), sizeof *counts);
-    if (!counts)
-        return -1;
-    if (itype == 0) {
-        BLOCK_FILL(int32_t)
-    } else {
-        BLOCK_FILL(int64_t)
-    }
-    free(counts);
-    return 0;
-}

@@ -12,7 +12,3 @@ typedef struct {
  */
 int asp_run_parts(const asp_part *parts, int64_t n_parts, uintptr_t B, int64_t ldB, uintptr_t C, int64_t ldC, int64_t n_j,
                   int64_t n_threads, int64_t value_bytes, int64_t n_reads);
-/* Compute fill[e], the number of entries in the aligned r x c block that contains entry e, for a CSR matrix with
- * 32-bit (itype 0) or 64-bit (1) indices. Returns 0, or -1 without memory. */
-int asp_block_fill(int itype, int64_t n_rows, int64_t n_cols, const void *indptr, const void *indices, int64_t r,
-                   int64_t c, uint16_t *fill);

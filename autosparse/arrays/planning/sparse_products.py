@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections import OrderedDict
-from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -23,11 +22,13 @@ from autosparse._native.kernels.spgemm import multiply as by_runtime
 from autosparse._native.kernels.spgemm_solvers import ROW_SOLVERS, rows_of
 from autosparse.config import Effort, Options
 from autosparse.containment import contained
+from autosparse.core.calls import ServedCalls
 from autosparse.core.pattern import Pattern
 from autosparse.core.plan import Candidate, Plan
 from autosparse.core.problem import Problem
 from autosparse.core.solver import DEFAULT, Bound, Choice, Solver, SparseOperand, SparsePair, SparseProductArguments
-from autosparse.errors import PackError, RecordError, StructureError
+from autosparse.core.target import Target
+from autosparse.errors import PackError, StructureError
 from autosparse.log import event
 from autosparse.notices import FallbackWarning, warn_once
 from autosparse.operands.native_rows import check_bounds
@@ -35,9 +36,8 @@ from autosparse.ops import names
 from autosparse.ops.registry import has_solvers, registered_solvers
 from autosparse.scalar import INDICES
 from autosparse.tuner.search.race import RaceRule
-from autosparse.tuner.search.selection import Considered, Selection, Selector
-from autosparse.tuning.problems import target_of
-from autosparse.tuning.solvers.offered import cost_of, offer_of, reason_against, signature_of, solver_named
+from autosparse.tuner.search.selection import Selector
+from autosparse.tuning.solvers.offered import cost_of, offer_of, reason_against, solver_named, solvers_of
 
 MAX_PRODUCTS: Final = 64
 """Maximum number of products whose plans and prepared solvers a process keeps."""
@@ -54,21 +54,12 @@ class _Prepared(NamedTuple):
     is_built_in: bool
 
 
-@dataclasses.dataclass(slots=True, eq=False)
-class _Product:
+@dataclasses.dataclass(eq=False)
+class _Product(ServedCalls):
     """Calls of one product of patterns, its plan, and the plan's solver once it is prepared."""
 
     plan: Plan | None = None
     prepared: _Prepared | None = None
-    n_calls: int = 0
-    served_s: float = 0.0
-
-    def limit_s(self, options: Options) -> float:
-        """Return the seconds that a race may take: those of all calls, at most the budget; 0 before enough calls."""
-        runs = max(self.n_calls, options.runs or 0)
-        if not self.n_calls or runs < CALLS_BEFORE_RACE:
-            return 0.0
-        return min(options.budget_s, runs * self.served_s / self.n_calls)
 
 
 _products: Final[OrderedDict[tuple[str, object, bool], _Product]] = OrderedDict()
@@ -86,7 +77,7 @@ def problem_of(A: CompressedRows, B: CompressedRows, *, n_cols: int, options: Op
     return Problem(
         operation=names.SPGEMM, pattern=first, other=second, transposed=False, n_dense_cols=1, dtype=A.data.dtype.name,
         threads=options.threads or runtime_api.max_threads(), deterministic=options.deterministic,
-        target=target_of(options),
+        target=Target.host().held_to(options.isa),
     )  # fmt: skip
 
 
@@ -95,15 +86,14 @@ def multiply(A: CompressedRows, B: CompressedRows, *, n_cols: int, options: Opti
     problem = problem_of(A, B, n_cols=n_cols, options=options)
     key, pair = key_of(problem, options), _pair(A, B, problem)
     product = _product_of(key, problem, options)
-    is_found = product.plan is not None and Effort(product.plan.effort).rank >= options.effort.rank
+    is_found = product.plan is not None and product.plan.satisfies(options.effort)
     may_race = options.effort.rank >= Effort.MEASURE.rank and not options.deterministic and not is_found
-    if may_race and (limit_s := product.limit_s(options)):
+    if may_race and (limit_s := min(options.budget_s, product.expected_s(CALLS_BEFORE_RACE))):
         product.plan, product.prepared = _raced(problem, pair, options, limit_s)
         cache.open_store(options).save("plan", key.stable_hash(), cache.plan_to_record(product.plan, key))
     start_s = time.perf_counter()
     rows = _served(product, problem, pair, options)
-    product.n_calls += 1
-    product.served_s += time.perf_counter() - start_s
+    product.count(time.perf_counter() - start_s)
     return rows
 
 
@@ -116,16 +106,15 @@ def plan_for(problem: Problem, options: Options) -> Plan | None:
     if found is not None:
         return found
     waiting, refused = _candidates(problem, options)
-    listed = [Candidate(choice=one.choice, predicted_s=one.cost.seconds) for one in waiting]
     why = f"the solvers have not raced: {CALLS_BEFORE_RACE} calls, made or announced by the option runs, come first"
-    return Plan(choice=DEFAULT, why=why, candidates=(_default_candidate(problem), *listed, *refused))
+    return Plan(choice=DEFAULT, why=why, candidates=(_default(problem), *waiting, *refused))
 
 
 def key_of(problem: Problem, options: Options) -> cache.PlanKey:
     """Return the key of the problem's plan: both patterns, and the solvers that may compete."""
     assert problem.other is not None
     toolchain = identity.toolchain_of(options.compiler)
-    solvers = signature_of(options, problem.operation)
+    solvers = solvers_of(options, problem.operation)
     key = cache.PlanKey.of(problem, space="row solvers", toolchain=toolchain, solvers=solvers)
     return dataclasses.replace(key, pattern=f"{problem.pattern.sparsity_hash} {problem.other.sparsity_hash}")
 
@@ -135,7 +124,7 @@ def _product_of(key: cache.PlanKey, problem: Problem, options: Options) -> _Prod
     name = key.stable_hash(), options.cache_dir, options.cache
     found = _products.get(name)
     if found is None:
-        found = _Product(plan=_recalled(name[0], problem, options))
+        found = _Product(plan=_recalled(key, problem, options))
         with _mutex:
             found = _products.setdefault(name, found)
             while len(_products) > MAX_PRODUCTS:
@@ -143,19 +132,13 @@ def _product_of(key: cache.PlanKey, problem: Problem, options: Options) -> _Prod
     return found
 
 
-def _recalled(name: str, problem: Problem, options: Options) -> Plan | None:
+def _recalled(key: cache.PlanKey, problem: Problem, options: Options) -> Plan | None:
     """Return the stored plan if its solver is there and computes the problem; else None."""
-    record = cache.open_store(options).load("plan", name)
-    if record is None:
-        return None
-    try:
-        found = cache.plan_from_record(record)
-    except RecordError as err:
-        event("fallback", f"a remembered plan is not used: {err}")
-        return None
-    solver = None if found.is_default else _solver(found.solver, options)
-    is_there = found.is_default or (solver is not None and reason_against(solver, problem) is None)
-    return found if is_there else None
+    found = cache.stored_plan(cache.open_store(options), key)
+    if found is None or found.is_default:
+        return found
+    solver = _solver(found.solver, options)
+    return found if solver is not None and reason_against(solver, problem) is None else None
 
 
 # -- serving
@@ -259,7 +242,7 @@ def _difference(found: CompressedRows, wanted: CompressedRows, pair: SparsePair)
 
 def _solver(name: str, options: Options) -> Solver | None:
     """Return the runtime's or the registered solver `name`; None if there is none."""
-    return next((one for one in ROW_SOLVERS if one.name == name), None) or solver_named(name, options)
+    return next((one for one in ROW_SOLVERS if one.name == name), None) or solver_named(name, options, names.SPGEMM)
 
 
 def _prepared(problem: Problem, pair: SparsePair, choice: Choice, options: Options) -> _Prepared:
@@ -273,25 +256,26 @@ def _prepared(problem: Problem, pair: SparsePair, choice: Choice, options: Optio
         raise PackError(f"{type(err).__name__}: {err}") from err
 
 
-def _candidates(problem: Problem, options: Options) -> tuple[list[Considered], tuple[Candidate, ...]]:
+def _candidates(problem: Problem, options: Options) -> tuple[list[Candidate], tuple[Candidate, ...]]:
     """Return the candidates beside the default solver, cheapest of the runtime's first, and the refused ones."""
     default, *others = ((one, one.cost(problem, None)) for one in ROW_SOLVERS)
     limit_s = MAX_RATIO * (default[1].seconds or 0.0)
     found = [
-        Considered(choice=Choice(one.name), name=one.name, cost=cost)
+        Candidate(choice=Choice(one.name), name=one.name, predicted_s=cost.seconds, pack_s=cost.setup_s)
         for one, cost in others
         if one.applicable(problem) is None and cost.seconds is not None and cost.seconds <= limit_s
     ]
     offer = offer_of(problem, options)
     for choice in offer.choices:
-        solver = solver_named(choice.solver, options)
+        solver = solver_named(choice.solver, options, names.SPGEMM)
         if solver is not None:
-            found.append(Considered(choice=choice, name=choice.solver, cost=cost_of(solver, problem, choice)))
+            cost = cost_of(solver, problem, choice)
+            found.append(Candidate(choice=choice, predicted_s=cost.seconds, pack_s=cost.setup_s))
     return found, offer.refused
 
 
-def _default_candidate(problem: Problem) -> Candidate:
-    return Candidate(choice=DEFAULT, predicted_s=ROW_SOLVERS[0].cost(problem, None).seconds)
+def _default(problem: Problem) -> Candidate:
+    return Candidate(choice=DEFAULT, name=BY_CLASS, predicted_s=ROW_SOLVERS[0].cost(problem, None).seconds)
 
 
 def _raced(problem: Problem, pair: SparsePair, options: Options, limit_s: float) -> tuple[Plan, _Prepared | None]:
@@ -309,12 +293,16 @@ def _raced(problem: Problem, pair: SparsePair, options: Options, limit_s: float)
         prepare=lambda choice: _prepared(problem, pair, choice, options),
         measure=lambda one: measured_s(one, pair),
         difference=difference,
-        default=Considered(choice=DEFAULT, name=BY_CLASS, cost=ROW_SOLVERS[0].cost(problem, None)),
+        default=_default(problem),
         rule=RaceRule(cut_short=3),
         limit_s=limit_s,
     )
     found = selector.select(waiting)
-    return _plan_of(found, refused, options, time.perf_counter() - start_s), found.bound
+    name = BY_CLASS if found.choice.is_default else found.choice.solver
+    why = f"{name} was the fastest of {len(found.candidates)} solvers that were timed in turn"
+    plan = found.plan(why=why, effort=options.effort, tune_s=time.perf_counter() - start_s, refused=refused)
+    event("plan", plan.why, schedule=plan.choice.text, seconds=plan.tune_s)
+    return plan, found.bound
 
 
 def measured_s(prepared: _Prepared | None, pair: SparsePair) -> float:
@@ -325,23 +313,3 @@ def measured_s(prepared: _Prepared | None, pair: SparsePair) -> float:
     else:
         _computed(prepared, pair)
     return time.perf_counter() - start_s
-
-
-def _plan_of(found: Selection[_Prepared], refused: Sequence[Candidate], options: Options, tune_s: float) -> Plan:
-    """Return the plan of a finished race."""
-    listed = [
-        Candidate(
-            choice=one.choice, predicted_s=one.cost.seconds, measured_s=one.measured_s, pack_s=one.cost.setup_s,
-            failed=one.failed,
-        )
-        for one in found.considered
-    ]  # fmt: skip
-    best_s = found.measured_s(found.choice)
-    name = BY_CLASS if found.choice.is_default else found.choice.solver
-    plan = Plan(
-        choice=found.choice, why=f"{name} was the fastest of {len(listed)} solvers that were timed in turn",
-        effort=options.effort.value, measured_s=best_s, default_s=found.default_s, tune_s=tune_s,
-        candidates=(*listed, *refused),
-    )  # fmt: skip
-    event("plan", plan.why, schedule=plan.choice.text, seconds=tune_s)
-    return plan

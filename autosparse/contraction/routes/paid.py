@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 from autosparse import config, forking
+from autosparse.core.calls import ServedCalls
 from autosparse.errors import BuildError
 
 T = TypeVar("T")
@@ -30,12 +31,11 @@ MAX_ACCOUNTS: Final = 256
 """Maximum number of accounts kept in a process."""
 
 
-class ExpressionCalls:
+class ExpressionCalls(ServedCalls):
     """Number, total and fastest seconds of one expression's calls without a kernel, and the state of its kernel."""
 
     def __init__(self) -> None:
-        self.n_calls = 0
-        self.served_s = 0.0
+        super().__init__()
         self.least_s = float("inf")
         self.compiling_in = 0  # id of the process in whose background a kernel is being compiled, or 0
         self.is_ready = False  # True once a kernel was compiled
@@ -46,10 +46,7 @@ class ExpressionCalls:
     @property
     def is_paid(self) -> bool:
         """Return whether these calls, or those announced by the option `runs`, take as long as a compilation."""
-        if not self.n_calls:
-            return False
-        expected = config.get_options().runs or 0
-        return max(self.served_s, expected * self.served_s / self.n_calls) >= COMPILE_S
+        return self.expected_s() >= COMPILE_S
 
     @property
     def prefers_kernel(self) -> bool:
@@ -64,8 +61,7 @@ class ExpressionCalls:
         start = time.perf_counter()
         result = serve()
         elapsed_s = time.perf_counter() - start
-        self.n_calls += 1
-        self.served_s += elapsed_s
+        self.count(elapsed_s)
         self.least_s = min(self.least_s, elapsed_s)
         return result
 

@@ -49,7 +49,6 @@ class TuningStats:
     cost_estimates: CostEstimates = field(default_factory=CostEstimates)
     clock: Callable[[], float] = time.monotonic
     _call_counts: dict[str, CallCounts] = field(default_factory=dict)
-    _is_new: bool = False  # prices changed since the last write
     _flushed_s: float = 0.0
     _lock: threading.Lock = field(default_factory=forking.lock)
 
@@ -57,23 +56,9 @@ class TuningStats:
         self.cost_estimates = CostEstimates.from_record(self.store.load("machine", self.machine_key))
         self._flushed_s = self.clock()
 
-    def observe(self, kind: str, seconds: float, units: float = 1.0) -> None:
-        """Update the price estimate of steps of `kind` by one step that took `seconds` for `units` units of work."""
-        if not units:
-            return
-        with self._lock:
-            self.cost_estimates = self.cost_estimates.observed(kind, seconds, units)
-            self._is_new = True
-
     def work(self, kind: str, do: Callable[[], object], *, units: float = 1.0, **terms: Any) -> Work:
         """Return the step that runs `do`, at the price of `units` units of the `kind`; `terms` are further fields."""
         return Work(kind=kind, price_s=self.cost_estimates.price_s(kind, units), units=units, do=do, **terms)
-
-    def gained(self, kind: str, gain: float) -> None:
-        """Update the expected gain of `kind` with one tuning that saved the fraction `gain` of the default time."""
-        with self._lock:
-            self.cost_estimates = self.cost_estimates.gained(kind, gain)
-            self._is_new = True
 
     def count(self, key: str, *, n_calls: int, spent_s: float, n_objects: int) -> None:
         """Add `n_calls` products that took `spent_s` seconds, and new objects, to the counts of the problem `key`."""
@@ -100,22 +85,19 @@ class TuningStats:
 
     def flush_if_due(self) -> None:
         """Write prices if the last write was more than FLUSH_INTERVAL_S ago."""
-        if self._is_new and self.clock() - self._flushed_s > FLUSH_INTERVAL_S:
+        if self.cost_estimates.is_changed and self.clock() - self._flushed_s > FLUSH_INTERVAL_S:
             self.flush_costs()
 
     def flush_costs(self) -> None:
         """Write prices now; concurrent processes may overwrite each other, as both measure the same machine."""
-        with self._lock:
-            record, self._is_new = self.cost_estimates.to_record(), False
-            self._flushed_s = self.clock()
-        self.store.save("machine", self.machine_key, record)
+        self.cost_estimates.is_changed, self._flushed_s = False, self.clock()
+        self.store.save("machine", self.machine_key, self.cost_estimates.to_record())
 
     def flush(self) -> None:
         """Write prices and histories at the end of the process."""
         with self._lock:
             call_counts, self._call_counts = self._call_counts, {}
-            is_new = self._is_new
-        if is_new:
+        if self.cost_estimates.is_changed:
             self.flush_costs()
         for key, counts in call_counts.items():
             if counts.spent_s >= WORTH_WRITING_S:

@@ -10,17 +10,17 @@ from autosparse._native.kernels.identity import code_digest
 from autosparse._version import __version__
 from autosparse.config import get_options
 from autosparse.core.schedule import SCHEDULE_VERSION
+from autosparse.core.target import Target
 from autosparse.tuner.space.families import space_signature
-from autosparse.tuning.problems import target_of
 from autosparse.tuning.rates.record import rates_in_use
 
 
 def machine_facts() -> dict[str, Any]:
     """Return the facts beside pattern and schedule that affect timings; every record contains them."""
     settings = get_options()
-    rates = rates_in_use(settings, target_of(settings)).rates
+    rates = rates_in_use(settings, Target.host().held_to(settings.isa)).rates
     return {
-        **asdict(target_of(settings)),
+        **asdict(Target.host().held_to(settings.isa)),
         **({"rates": rates.to_data()} if rates is not None else {}),
         "library": __version__,
         "schedule_version": SCHEDULE_VERSION,

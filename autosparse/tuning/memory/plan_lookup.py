@@ -25,7 +25,7 @@ from autosparse.tuner.search.outcome import plan_of
 from autosparse.tuner.space.families import TILES
 from autosparse.tuner.space.spaces import space_signature
 from autosparse.tuning import amortization
-from autosparse.tuning.solvers.offered import reason_against, signature_of, solver_named
+from autosparse.tuning.solvers.offered import reason_against, solver_named, solvers_of
 from autosparse.tuning.trials.context import TuningContext
 
 MAX_TILE: Final = max(TILES)
@@ -129,7 +129,7 @@ def _reason_unavailable(context: TuningContext, choice: Choice) -> str | None:
     """Return why this process has no kernel or solver for `choice`, or None."""
     schedule = choice.schedule
     if not isinstance(schedule, Schedule):
-        solver = solver_named(choice.solver, context.options)
+        solver = solver_named(choice.solver, context.options, context.problem.operation)
         return f"no solver {choice.solver} is registered" if solver is None else reason_against(solver, context.problem)
     reason = context.supports(context.problem.operation, schedule)
     if reason is None and schedule.is_precompiled and context.loaded(schedule) is None:
@@ -142,18 +142,21 @@ def forget(context: TuningContext) -> None:
     context.store.remove("plan", key_of(context).stable_hash())
 
 
-def remember(context: TuningContext, plan: Plan, *, at_once: bool = False) -> None:
+def remember(context: TuningContext, plan: Plan) -> None:
     """Store `plan` for later objects, calls or processes, unless a plan found with more effort is stored.
 
-    Another thread writes it soon, or the caller `at_once`: there are no threads at exit.
+    Another thread writes it soon. If candidates were measured, the fraction of time that the plan saves is recorded.
     """
+    event("plan", plan.why, schedule=plan.choice.text, seconds=plan.tune_s)
+    if plan.effort == Effort.OFF.value or context.is_stale:
+        return  # the result is not representative, so no later search should rely on it
     old = recall(context)
     if old is None or Effort(old.effort).rank <= Effort(plan.effort).rank:
         key = key_of(context)
-        if at_once:
-            context.store.save("plan", key.stable_hash(), cache.plan_to_record(plan, key))
-        else:
-            context.store.save_later("plan", key.stable_hash(), lambda: cache.plan_to_record(plan, key))
+        context.store.save_later("plan", key.stable_hash(), lambda: cache.plan_to_record(plan, key))
+    if Effort(plan.effort).rank >= Effort.MEASURE.rank:
+        saved = 1.0 - plan.measured_s / plan.default_s if plan.measured_s and plan.default_s else 0.0
+        context.stats.cost_estimates.observe_gain(context.problem.group, saved)
 
 
 def remember_measured(context: TuningContext, search: Search, known: Plan | None, *, tune_s: float) -> Plan | None:
@@ -218,7 +221,7 @@ def key_of(context: TuningContext) -> cache.PlanKey:
         space = space_signature(problem.operation, storage=problem.storage)
         space += HYBRIDS[context.options.hybrid]
         toolchain = identity.toolchain_of(context.options.compiler)
-        solvers = signature_of(context.options, problem.operation)
+        solvers = solvers_of(context.options, problem.operation)
         context.plan_key = cache.PlanKey.of(problem, space=space, toolchain=toolchain, solvers=solvers)
     return context.plan_key
 

@@ -34,7 +34,7 @@ def measure_within(context: TuningContext, budget_s: float, *, clock: Callable[[
     if price_s <= BUDGET_SHARE * budget_s and (rates.is_wanted or rates.is_unchecked):
         start_s = clock()
         _measure(context)
-        context.stats.observe(KIND, clock() - start_s)
+        context.stats.cost_estimates.observe(KIND, clock() - start_s)
 
 
 def _measure(context: TuningContext) -> None:

@@ -27,11 +27,12 @@ class Offer:
     refused: tuple[Candidate, ...] = ()
 
 
-def solvers_of(options: Options) -> tuple[Solver, ...]:
-    """Return the solvers beside the built-in ones that may compete under `options`; entry points are loaded first."""
+def solvers_of(options: Options, operation: str) -> list[Solver]:
+    """Return the solvers beside the built-in ones that may compete for `operation`; entry points are loaded first."""
     if options.deterministic:
-        return ()
-    return (*registered_solvers(), *(vendors() if options.vendor else ()))
+        return []
+    known = (*registered_solvers(), *(vendors() if options.vendor else ()))
+    return [one for one in known if computes(one, operation)]
 
 
 def vendors() -> tuple[Solver, ...]:
@@ -42,24 +43,16 @@ def vendors() -> tuple[Solver, ...]:
     return MKL, SCIPY
 
 
-def signature_of(options: Options, operation: str) -> str:
-    """Return a text that changes with the solvers that may compete for `operation`, which is part of plans' keys."""
-    found = (one for one in solvers_of(options) if computes(one, operation))
-    return ", ".join(f"{one.name} {getattr(one, 'version', '')}".strip() for one in found)
-
-
-def solver_named(name: str, options: Options) -> Solver | None:
-    """Return the solver `name` beside the built-in ones; None if it is not registered or not allowed."""
-    return next((one for one in solvers_of(options) if one.name == name), None)
+def solver_named(name: str, options: Options, operation: str) -> Solver | None:
+    """Return the solver `name` of `operation` beside the built-in ones; None if it is not registered or not allowed."""
+    return next((one for one in solvers_of(options, operation) if one.name == name), None)
 
 
 def offer_of(problem: Problem, options: Options) -> Offer:
     """Return the choices of the solvers beside the built-in ones for `problem`, and the refused solvers."""
     choices: list[Choice] = []
     refused: list[Candidate] = []
-    for solver in solvers_of(options):
-        if not computes(solver, problem.operation):
-            continue
+    for solver in solvers_of(options, problem.operation):
         reason = reason_against(solver, problem)
         if reason is None:
             choices += _choices(solver, problem)

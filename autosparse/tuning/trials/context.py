@@ -111,13 +111,9 @@ class TuningContext:
         """Keep results of this context in memory only from now on, under the store that `options` select."""
         store = cache.open_store(options)
         if store is not self.store:
-            cost_estimates, self.store, self.options = (
-                self.stats.cost_estimates,
-                store,
-                self.options._replace(cache=False),
-            )
+            known, self.store, self.options = self.stats.cost_estimates, store, self.options._replace(cache=False)
             self.stats = tuning_stats_of(store, self.problem.target)
-            self.stats.cost_estimates = cost_estimates
+            self.stats.cost_estimates = copy.copy(known)
 
     def n_threads(self) -> int:
         """Return the number of threads that a kernel may use now."""
@@ -172,7 +168,7 @@ class TuningContext:
             # Each gets an equal share of the total, the expected cost of the next compilation on this machine.
             trial.build_s = seconds if is_new or not any(are_new) else 0.0
             if is_new or not any(are_new):
-                self.stats.observe("compile" if is_new else "load", seconds)
+                self.stats.cost_estimates.observe("compile" if is_new else "load", seconds)
             event("build", trial.failed or "", format=trial.schedule.format, seconds=trial.build_s)
 
     def compile_limit_s(self) -> float:

@@ -207,7 +207,7 @@ class KernelTrial(ServedTrial):
         finally:
             self.pack_s = time.perf_counter() - start_s
         if is_new:
-            self.context.stats.observe(self._pack_kind(), self.pack_s, self._pack_units())
+            self.context.stats.cost_estimates.observe(self._pack_kind(), self.pack_s, self._pack_units())
 
     def _ends(self, bound: Bound, schedule: Schedule) -> bool:
         """Return whether the kernel's loops end in acceptable time; if not, set `failed`."""
@@ -245,8 +245,8 @@ class KernelTrial(ServedTrial):
             start_s = time.perf_counter()
             reason = comparison.difference(context.problem, operand, self._by_kernel, schedule, context.n_threads())
             n_columns = comparison.columns_compared(context.problem, schedule)
-            units = comparison.units(context.problem, n_columns)
-            context.stats.observe(comparison.kind(context.problem, n_columns), time.perf_counter() - start_s, units)
+            kind, units = comparison.kind(context.problem, n_columns), comparison.units(context.problem, n_columns)
+            context.stats.cost_estimates.observe(kind, time.perf_counter() - start_s, units)
             operand.refresh()
             if reason is None or versions == (operand.structure_version, operand.values_version):
                 break
@@ -390,7 +390,7 @@ class KernelTrial(ServedTrial):
             return False
         if is_current:
             seconds = time.perf_counter() - start_s
-            self.context.stats.observe("refresh", seconds, self.context.problem.pattern.nnz)
+            self.context.stats.cost_estimates.observe("refresh", seconds, self.context.problem.pattern.nnz)
             event("pack", "refreshed", seconds=seconds)
         return is_current
 

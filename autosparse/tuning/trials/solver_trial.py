@@ -106,7 +106,7 @@ class SolverTrial(ServedTrial):
 
     def _found(self) -> Solver | None:
         if self._solver is None:
-            self._solver = solver_named(self.choice.solver, self.context.options)
+            self._solver = solver_named(self.choice.solver, self.context.options, self.context.problem.operation)
         return self._solver
 
     def pack(self) -> None:

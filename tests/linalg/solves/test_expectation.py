@@ -43,9 +43,6 @@ class Session:
     def keep_private(self, options: asp.Options) -> None:
         """Do nothing: no result is kept."""
 
-    def serving_trial(self, *, is_over: bool) -> None:
-        return None
-
     def steps(self) -> Iterator[Any]:
         for at, price_s in enumerate(self.prices_s):
             path_s = sum(self.prices_s[at:])

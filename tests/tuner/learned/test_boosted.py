@@ -24,7 +24,6 @@ from autosparse.core.pattern import Pattern
 from autosparse.core.problem import Problem
 from autosparse.core.target import Target
 from autosparse.tuning.learned import find_model
-from autosparse.tuning.problems import target_of
 from tests.tuner.learned.samples import write_structure
 
 needs_runtime = pytest.mark.skipif(not runtime_api.available, reason="the C runtime was not built")
@@ -236,7 +235,7 @@ def test_from_measurements_to_a_product_without_torch(tmp_path):
     with options(models=run, effort="measure", cache_dir=str(tmp_path / "cache")):
         from autosparse.config import get_options
 
-        model = find_model(get_options(), target_of(get_options()), "spmv")
+        model = find_model(get_options(), Target.host().held_to(get_options().isa), "spmv")
         assert model is not None
         found = generate("banded", nnz=30_000, seed=7).to_pattern()
         features = model.features(found)
@@ -244,7 +243,7 @@ def test_from_measurements_to_a_product_without_torch(tmp_path):
         assert all(_native.supports("matmul", one) is None for one in schedules)
         problem = Problem(
             operation="matmul", pattern=found, transposed=False, n_dense_cols=1, dtype="float32", threads=2,
-            deterministic=False, target=target_of(get_options()),
+            deterministic=False, target=Target.host().held_to(get_options().isa),
         )  # fmt: skip
         rows = np.argsort(model.ratios(problem, features, schedules))
         assert rows.size == len(schedules)

@@ -23,7 +23,6 @@ from autosparse.core.solver import choice_of
 from autosparse.core.target import Target
 from autosparse.tuning import learned
 from autosparse.tuning.learned import find_model, shipped_folder
-from autosparse.tuning.problems import target_of
 
 SHIPPED = sorted(op for op in MODELS if (shipped_folder(Target.host()) / f"{op}.safetensors").exists())
 
@@ -45,7 +44,8 @@ def test_a_shipped_model_proposes_schedules_of_several_formats(op, family):
     pattern = generate(family, nnz=60_000, seed=11).to_pattern()
     problem = Problem(
         operation="sddmm" if op.startswith("sddmm") else "matmul", pattern=pattern, transposed=False,
-        n_dense_cols=COLUMNS[op], dtype="float32", threads=2, deterministic=False, target=target_of(get_options()),
+        n_dense_cols=COLUMNS[op], dtype="float32", threads=2, deterministic=False,
+        target=Target.host().held_to(get_options().isa),
     )  # fmt: skip
     proposals = model.propose(problem, model.features(pattern), _native.supports)
     assert len(proposals) == 10
@@ -70,7 +70,7 @@ def test_shipped_models_record_their_training(op):
 def test_the_cost_model_can_be_chosen(model, extractor, tmp_path):
     """Check that WACO's network runs where it is asked for, and boosted trees for the widths without one."""
     with options(model=model, cache_dir=str(tmp_path)):
-        target = target_of(get_options())
+        target = Target.host().held_to(get_options().isa)
         found = find_model(get_options(), target, "spmm32")
         assert (found.weights.extractor if found is not None else None) == extractor
         other = find_model(get_options(), target, "spmm8")
@@ -109,7 +109,7 @@ def test_a_shipped_network_reads_whole_patterns_and_searches_its_graph(op):
     problem = Problem(
         operation="mttkrp" if is_tensor else "sddmm" if op.startswith("sddmm") else "matmul", pattern=structure,
         transposed=False, n_dense_cols=COLUMNS.get(op, 16), dtype="float32", threads=2, deterministic=False,
-        target=target_of(get_options()),
+        target=Target.host().held_to(get_options().isa),
     )  # fmt: skip
     proposals = model.propose(problem, model.features(structure), _native.supports, note=counts.append)
     assert len(proposals) == 10

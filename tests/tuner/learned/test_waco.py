@@ -34,9 +34,9 @@ from autosparse.config import get_options, options
 from autosparse.core.pattern import TensorPattern
 from autosparse.core.plan import Plan
 from autosparse.core.solver import DEFAULT
+from autosparse.core.target import Target
 from autosparse.errors import RecordError
 from autosparse.tuning.learned import find_model
-from autosparse.tuning.problems import target_of
 
 pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the C runtime was not built")
 
@@ -206,7 +206,7 @@ def test_the_old_name_warns_and_means_the_same():
 
 def test_operations_without_a_network_have_trees(tmp_path):
     with options(model="waco", cache_dir=tmp_path):
-        found = find_model(get_options(), target_of(get_options()), "spmm8")
+        found = find_model(get_options(), Target.host().held_to(get_options().isa), "spmm8")
     assert found is None or found.weights.extractor == "boosted"
 
 
