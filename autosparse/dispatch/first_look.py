@@ -215,7 +215,9 @@ def _opened(state: DispatchState, operand: AnyOperand) -> ProblemAccount | None:
     found = ledger.read(place[1], key)
     if found is None:
         return ProblemAccount(*place, key)
-    return ProblemAccount(*place, key, spent=found.spent, plan=found.plan, next_step_s=found.next_step_s)
+    account = ProblemAccount(*place, key, spent=found.spent, plan=found.plan, next_step_s=found.next_step_s)
+    account.kernel = found.kernel
+    return account
 
 
 def _recall(state: DispatchState, operand: AnyOperand, account: ProblemAccount, plan: PlanNote) -> None:
@@ -229,12 +231,20 @@ def _recall(state: DispatchState, operand: AnyOperand, account: ProblemAccount, 
         start_s = time.perf_counter()
         state.early = early.resumed(state, operand, plan)
     else:
-        with forking.loading():
-            from autosparse.tuning.memory import recall
-
         start_s = time.perf_counter()
-        recall.serve(state, operand, account)
+        if account.kernel is None or not _by_kernel_note(state, operand, account):
+            with forking.loading():
+                from autosparse.tuning.memory import recall
+
+            recall.serve(state, operand, account)
     account.recall_s += time.perf_counter() - start_s
+
+
+def _by_kernel_note(state: DispatchState, operand: AnyOperand, account: ProblemAccount) -> bool:
+    with forking.loading():
+        from autosparse.tuning.memory import kernel_notes
+
+    return kernel_notes.serve(state, operand, account)
 
 
 def _pays(state: DispatchState, operand: AnyOperand, account: ProblemAccount, plan: PlanNote) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sps
-from autosparse.cache import keys
+from autosparse.cache import keys, trust
 from autosparse.cache.envelope import Envelope
 
 import autosparse as asp
@@ -42,7 +42,7 @@ def key_of(A: Any) -> keys.PlanKey:
 
 def write(root: Path, kind: str, name: str, record: Any) -> None:
     """Write a record as the release before the renames did: sealed, with the present schema and the one before."""
-    for schema in (keys.SCHEMAS[kind] - 1, keys.SCHEMAS[kind]):
+    for schema in (trust.SCHEMAS[kind] - 1, trust.SCHEMAS[kind]):
         folder = root / "records" / f"{kind}-{schema}" / keys.file_name(name)[:2]
         folder.mkdir(parents=True, exist_ok=True)
         sealed = Envelope.seal(kind, name, record, schema=schema, saved_at=1.0)
