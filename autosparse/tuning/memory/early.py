@@ -48,6 +48,11 @@ MAX_ROUNDS: Final = 9
 """Maximum number of rounds, each with one counted product of either kernel and one uncounted product before it."""
 CHECK_AFTER: Final = 256
 """Number of products after a won race from which on the winner races once more; timings drift, and noise may win."""
+PAID_BACK: Final = 1.0
+"""Seconds saved by a winner, as a multiple of those spent on its race, from which on it is noted for later processes.
+
+A note takes 4 ms: the modules that write it, a hash of the pattern, a stamp of the machine.
+"""
 HIGH_SLICE: Final = 32
 """Rows of a slice with dictionary-encoded values (`shipped_specs.HIGH_SLICE`)."""
 MAX_OTHERS: Final = 8
@@ -85,7 +90,9 @@ class EarlyRace:
         self.has_candidate = False
         self.trial: SliceTrial | None = None  # the candidate while it races
         self.is_won = False
-        self.check_ns = inf  # product time (ns) of the state from which on the winner races once more
+        self.check_ns = inf  # product time (ns) of the state from which on the winner races once more, or is noted
+        self._to_note: Slices | None = None  # the winner's, while it is not noted
+        self._operand: Callable[[], AnyOperand | None] = lambda: None  # a weak reference
         self._clock = clock
         self._pairs: list[tuple[float, float]] = []
         self._round: dict[bool, float] = {}  # is candidate -> seconds of this round
@@ -180,13 +187,18 @@ class EarlyRace:
             state.serving = state.recalled = None
             self.check_ns = inf
             trial.drop()
-        if not is_first:
-            start_s = self._clock()
-            self._note(state, operand, trial)
-            self.spent_s += self._clock() - start_s
+        account = state.account
+        if is_first or account is None:
+            return
+        if is_won and account.plan is None:
+            missing_s = PAID_BACK * self.spent_s - self.saved_s(state.tuned_ns)
+            self.check_ns = state.product_ns + 1e9 * max(0.0, missing_s) / max(self.ratio - 1.0, MARGIN)
+            self._to_note = trial.slices
+        elif account.plan is not None:
+            self._note(state, operand, trial.slices)
 
     def _serve(self, state: DispatchState, operand: AnyOperand, trial: SliceTrial) -> None:
-        reference = weakref.ref(operand)
+        reference = self._operand = weakref.ref(operand)
 
         def expand() -> Any:  # Any: a KernelTrial, or None
             found = reference()
@@ -195,17 +207,17 @@ class EarlyRace:
         trial.expand = expand
         state.serving = state.recalled = trial
 
-    def _note(self, state: DispatchState, operand: AnyOperand, trial: SliceTrial) -> None:
+    def _note(self, state: DispatchState, operand: AnyOperand, winner: Slices) -> None:
         """Write the winner into the account of the problem, or remove it after a lost race."""
-        if state.account is None:
-            return
+        start_s = self._clock()
         with forking.loading():
             from autosparse.tuning.memory import early_notes
 
         if self.is_won:
-            early_notes.write(state, operand, trial.slices, (self.default_s, self.default_s / self.ratio))
+            early_notes.write(state, operand, winner, (self.default_s, self.default_s / self.ratio))
         else:
             early_notes.forget(state)
+        self.spent_s += self._clock() - start_s
 
     def resume(self, state: DispatchState, operand: AnyOperand, trial: SliceTrial, note: PlanNote) -> None:
         """Let the winner of an earlier process serve; it races once more after CHECK_AFTER products."""
@@ -216,11 +228,15 @@ class EarlyRace:
         event("plan", "remembered", slices=trial.slices, ratio=self.ratio)
 
     def check(self, state: DispatchState) -> None:
-        """Let the winner race once more, if products are due for it and it has not been replaced."""
+        """Let the winner race once more, or note it, if products are due for that and it has not been replaced."""
         if state.product_ns < self.check_ns:
             return
-        self.check_ns = inf
-        if isinstance(state.recalled, SliceTrial) and state.recalled.ready and state.serving is state.recalled:
+        self.check_ns, winner, operand = inf, self._to_note, self._operand()
+        if winner is not None:
+            self._to_note = None
+            if operand is not None and self.is_won:
+                self._note(state, operand, winner)
+        elif isinstance(state.recalled, SliceTrial) and state.recalled.ready and state.serving is state.recalled:
             self.trial, self._pairs, self._round, self._is_warm = state.recalled, [], {}, False
             self._next(state)
 
