@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -22,6 +23,7 @@ from autosparse.dispatch.expectations import Expected, tell
 from autosparse.dispatch.state import DispatchState
 from autosparse.isa import ISAS
 from autosparse.scalar import GENERATED
+from autosparse.tuning.live import LiveTuner
 from autosparse.tuning.memory import early, row_padding
 from autosparse.tuning.setup import context_of, live_tuner_of
 from autosparse.tuning.solvers import candidates
@@ -34,7 +36,7 @@ OVERHEAD = asp.get_options().overhead
 @pytest.fixture(autouse=True)
 def first_in_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let each race be priced as the first of its process, which loads modules."""
-    monkeypatch.setattr(first_look, "_EARLY", "no.such.module")
+    monkeypatch.setattr(first_look, "_EARLY", dict.fromkeys((1, 2), "no.such.module"))
 
 
 def make_state(**options: Any) -> DispatchState:
@@ -175,17 +177,22 @@ def operand_of(nnz: int) -> Any:
 
 @given(
     default_s=st.floats(1e-5, 1e-2), nnz=st.integers(first_look.EARLY_ENTRIES[0], first_look.EARLY_ENTRIES[1] - 1),
-    ratio=st.floats(1.0, 5.0), n=st.integers(1, 3000), is_won=st.booleans(),
+    ratio=st.floats(1.0, 5.0), n=st.integers(1, 3000), columns=st.sampled_from([0, 1, 8, 32]),
 )  # fmt: skip
-def test_at_no_number_of_products_is_the_total_above_the_bound(default_s, nnz, ratio, n, is_won):
-    """Check the bound of 1.20 for the race, and for loading the modules of a search after it, by a scripted clock."""
-    found, operand = make_state(), operand_of(nnz)
+def test_at_no_number_of_products_is_the_total_above_the_bound(default_s, nnz, ratio, n, columns):
+    """Check the bound of 1.20 for the race, and for loading the modules of a search after it, by a scripted clock.
+
+    The race of a vector is lost if `columns` is 0.
+    """
+    found, operand, is_won = make_state(), operand_of(nnz), columns > 0
+    found.n_dense_cols = max(1, columns)
     tuning_s, is_loaded, race = 0.0, False, None
     for done in range(1, n + 1):
         served = is_won and race is not None
         found.count(round(default_s / (ratio if served else 1.0) * 1e9), is_tuned=served)
         if race is None and found.product_ns >= first_look.early_look_ns(found, operand):
-            spent_s = first_look.EARLY_S + nnz * first_look.EARLY_ENTRY_S
+            first_s = first_look.COLUMNS_EARLY_S if columns > 1 else first_look.EARLY_S
+            spent_s = first_s + nnz * first_look.EARLY_ENTRY_S
             race = early.EarlyRace()
             race.spent_s, race.has_candidate, race.is_won, race.ratio = spent_s, True, is_won, ratio if is_won else 1.0
             found.early, tuning_s = race, spent_s
@@ -213,7 +220,7 @@ def test_a_search_after_a_won_race_leaves_products_ahead(default_s: float, nnz: 
 
 def test_a_loop_races_early_and_the_next_one_of_its_process_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert first_look.early_look_ns(make_state(), operand_of(200_000)) <= 0.25e9
-    monkeypatch.setattr(first_look, "_EARLY", early.__name__)
+    monkeypatch.setattr(first_look, "_EARLY", dict.fromkeys((1, 2), early.__name__))
     assert first_look.early_look_ns(make_state(), operand_of(200_000)) <= 0.025e9
 
 
@@ -260,14 +267,24 @@ def test_no_race_where_options_decide_otherwise(options: dict[str, Any]) -> None
     assert first_look.early_look_ns(make_state(**options), operand_of(200_000)) == state.FOREVER_NS
 
 
-def test_no_race_for_small_or_wide_or_other_products() -> None:
+def test_no_race_for_small_or_large_or_other_products() -> None:
     found = make_state()
     for nnz in (100, 10**8):
         assert first_look.early_look_ns(found, operand_of(nnz)) == state.FOREVER_NS
-    found.n_dense_cols = 8
+    found.transposed = True
     assert first_look.early_look_ns(found, operand_of(200_000)) == state.FOREVER_NS
-    found.n_dense_cols, found.operation = 1, "sddmm"
+    found.transposed, found.operation = False, "sddmm"
     assert first_look.early_look_ns(found, operand_of(200_000)) == state.FOREVER_NS
+
+
+def test_products_of_another_width_are_no_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = make_state()
+    found.n_dense_cols, seen = 8, []
+    found.early = SimpleNamespace(is_racing=True, look=lambda *args: seen.append(args[2]))  # type: ignore[assignment]
+    found.is_known = True
+    for n_vecs in (8, 7, 0):
+        first_look.is_enough(found, operand_of(200_000), None, 1e-4, n_vecs)
+    assert seen == [None, first_look.ANOTHER_WIDTH, None]
 
 
 # -- the candidate ---------------------------------------------------------------------------------------------------
@@ -315,6 +332,96 @@ def best_isa() -> Iterator[None]:
     """Use the processor's instruction set, whatever the environment names: the baseline has no shipped kernels."""
     with asp.options(isa=Target.host().isa):
         yield
+
+
+def blocks(dtype: str) -> Any:
+    """Return a matrix whose rows have the same columns in groups of three."""
+    rng = np.random.default_rng(3)
+    coarse = sps.random_array((1000, 900), density=0.01, rng=rng, format="csr")
+    m = sps.csr_array(sps.kron(coarse, np.ones((3, 3))))
+    m.data[:] = rng.standard_normal(m.nnz)
+    m.sort_indices()
+    return m.astype(dtype)
+
+
+@needs_shipped
+@pytest.mark.usefixtures("best_isa")
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("columns", [5, 8, 20, 40])
+@pytest.mark.parametrize("is_faster", [True, False])
+def test_products_with_several_columns_race_on_rows_with_the_same_columns(dtype, columns, is_faster, monkeypatch):
+    monkeypatch.setattr(first_look, "early_look_ns", lambda found, operand: 0 if found.early is None else 1e18)
+    monkeypatch.setattr(state, "tuning_look_ns", lambda *_: 1e18)
+    monkeypatch.setattr(early, "verdict", lambda pairs: is_faster if len(pairs) == 3 else None)
+    monkeypatch.setattr(early, "CHECK_AFTER", 1e9)
+    m = blocks(dtype)
+    A, X = asp.csr(m), np.random.default_rng(5).standard_normal((m.shape[1], columns)).astype(dtype)
+    A @ X
+    (found,) = A._cell.dispatcher.states.values()
+    found.next_look_ns = 0
+    for _ in range(40):
+        np.testing.assert_allclose(A @ X, m @ X, rtol=1e-4, atol=1e-4)
+    race = found.early
+    assert isinstance(race, early.EarlyRace)
+    assert race.has_candidate
+    assert not race.is_racing
+    assert race.is_won == is_faster
+    assert isinstance(found.serving, KernelTrial) == is_faster
+    if is_faster:
+        assert race.plan(found).schedule.dense_split("j") in {tile for tile in (8, 32) if tile < 2 * columns}
+        A.data[:] *= 2.0
+        np.testing.assert_allclose(A @ X, 2.0 * (m @ X), rtol=1e-4, atol=1e-4)
+        race.retire(found)
+    assert A._cell.dispatcher.packed_copies.n_bytes == 0, "a copy that does not serve takes no memory"
+    operand = weakref.ref(A._cell)
+    del A, found, race
+    assert operand() is None, "only a collection of cycles would free it"
+
+
+@needs_shipped
+@pytest.mark.usefixtures("best_isa")
+def test_a_search_shares_the_copy_of_a_winner_of_several_columns(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(first_look, "early_look_ns", lambda found, operand: 0 if found.early is None else 1e18)
+    monkeypatch.setattr(early, "verdict", lambda pairs: True if len(pairs) == 3 else None)
+    monkeypatch.setattr(early, "CHECK_AFTER", 1e9)
+    monkeypatch.setattr(LiveTuner, "_affordable", lambda *_: True)
+    m = blocks("float64")
+    A, X = asp.csr(m), np.random.default_rng(5).standard_normal((m.shape[1], 8))
+    with asp.options(cache_dir=tmp_path, extra_memory=50.0):
+        A @ X
+        (found,) = A._cell.dispatcher.states.values()
+        with monkeypatch.context() as patched:
+            patched.setattr(state, "tuning_look_ns", lambda *_: 1e18)
+            found.next_look_ns = 0
+            for _ in range(30):
+                A @ X
+        winner: Any = found.serving
+        assert isinstance(winner, KernelTrial)
+        monkeypatch.setattr(state, "tuning_look_ns", lambda *_: 0.0)
+        monkeypatch.setattr(first_look, "_search_look_ns", lambda *_: 0.0)
+        for _ in range(60):
+            found.next_look_ns = 0
+            np.testing.assert_allclose(A @ X, m @ X)
+        tuner: Any = found.live_tuner
+        assert tuner is not None
+        if winner.packed_copy is not None:
+            assert winner.packed_copy.n_owners <= 2, "the winner and the search's trial of the same kernel"
+
+
+@needs_shipped
+@pytest.mark.usefixtures("best_isa")
+def test_rows_with_other_columns_have_no_race_of_several_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(first_look, "early_look_ns", lambda found, operand: 0 if found.early is None else 1e18)
+    monkeypatch.setattr(state, "tuning_look_ns", lambda *_: 1e18)
+    A, X = asp.csr(sps.random_array((3000, 3000), density=0.01, rng=np.random.default_rng(0))), np.ones((3000, 8))
+    A @ X
+    (found,) = A._cell.dispatcher.states.values()
+    found.next_look_ns = 0
+    for _ in range(9):
+        A @ X
+    assert found.early is not None
+    assert not found.early.has_candidate
+    assert found.serving is None
 
 
 @needs_shipped

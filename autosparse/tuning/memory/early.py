@@ -88,9 +88,10 @@ class EarlyRace:
         self.ratio = 1.0  # default kernel's time over that of the kernel that serves
         self.default_s = 0.0  # seconds of one product by the default kernel
         self.has_candidate = False
-        self.trial: SliceTrial | None = None  # the candidate while it races
+        self.trial: Any = None  # the candidate while it races; Any: a SliceTrial, or a KernelTrial of several columns
         self.is_won = False
         self.check_ns = inf  # product time (ns) of the state from which on the winner races once more, or is noted
+        self._winner: Any = None  # Any: as `trial`; the candidate that won
         self._to_note: Slices | None = None  # the winner's, while it is not noted
         self._operand: Callable[[], AnyOperand | None] = lambda: None  # a weak reference
         self._clock = clock
@@ -117,7 +118,9 @@ class EarlyRace:
         if trial is not None:
             self._next(state)
 
-    def _ready(self, state: DispatchState, operand: AnyOperand) -> SliceTrial | None:
+    def _ready(self, state: DispatchState, operand: AnyOperand) -> Any:  # Any: see `trial`
+        if state.n_dense_cols > 1:
+            return self._ready_columns(state, operand)
         dtype, isa = state.dtype.name, slice_kernel.isa_of(state.options.isa)
         if not isinstance(operand, Operand) or dtype not in GENERATED or not isa.is_shipped:
             return None
@@ -132,6 +135,16 @@ class EarlyRace:
         self.has_candidate = True
         trial.pack(operand, SliceKernel.shipped(trial.slices, address))  # compares its result with the default kernel's
         return trial if trial.ready else None
+
+    def _ready_columns(self, state: DispatchState, operand: AnyOperand) -> Any:  # Any: a KernelTrial, or None
+        if not isinstance(operand, Operand) or not slice_kernel.may_serve(state.options.compiler):
+            return None
+        with forking.loading():
+            from autosparse.tuning.memory import light_bench
+
+        trial = light_bench.shared_rows(state, operand)
+        self.has_candidate = trial is not None
+        return trial
 
     def look(self, state: DispatchState, operand: AnyOperand, served_by: object, took_s: float) -> None:
         """Take a product of `took_s` by the kernel `served_by` as a sample, and choose the next product's kernel."""
@@ -175,20 +188,20 @@ class EarlyRace:
         state.next_look_ns = state.product_ns
         state.commit()
 
-    def _end(self, state: DispatchState, operand: AnyOperand, trial: SliceTrial, *, is_won: bool) -> None:
+    def _end(self, state: DispatchState, operand: AnyOperand, trial: Any, *, is_won: bool) -> None:
         is_first, self.trial, self.is_won = not self.is_won, None, is_won
         if is_won:
             self.ratio = median(default / mine for default, mine in self._pairs)
             self.default_s = median(default for default, _ in self._pairs)
             self.check_ns = state.product_ns + CHECK_AFTER * 1e9 * self.default_s / self.ratio if is_first else inf
             self._serve(state, operand, trial)
-            event("plan", "early", slices=trial.slices, ratio=self.ratio)
+            event("plan", "early", kernel=_named(trial), ratio=self.ratio)
         else:
             state.serving = state.recalled = None
             self.check_ns = inf
             trial.drop()
         account = state.account
-        if is_first or account is None:
+        if is_first or account is None or state.n_dense_cols > 1:  # a note states slices
             return
         if is_won and account.plan is None:
             missing_s = PAID_BACK * self.spent_s - self.saved_s(state.tuned_ns)
@@ -197,15 +210,21 @@ class EarlyRace:
         elif account.plan is not None:
             self._note(state, operand, trial.slices)
 
-    def _serve(self, state: DispatchState, operand: AnyOperand, trial: SliceTrial) -> None:
+    def _serve(self, state: DispatchState, operand: AnyOperand, trial: Any) -> None:
         reference = self._operand = weakref.ref(operand)
+        state.serving = state.recalled = self._winner = trial
+        if state.n_dense_cols > 1:
+            from autosparse.tuning.trials.service import Service
+
+            if trial.service is None:
+                Service.of(trial, None, state, operand, self.default_s * (1.0 - 1.0 / self.ratio))
+            return
 
         def expand() -> Any:  # Any: a KernelTrial, or None
             found = reference()
             return None if found is None else self.expand(state, found)
 
         trial.expand = expand
-        state.serving = state.recalled = trial
 
     def _note(self, state: DispatchState, operand: AnyOperand, winner: Slices) -> None:
         """Write the winner into the account of the problem, or remove it after a lost race."""
@@ -236,7 +255,7 @@ class EarlyRace:
             self._to_note = None
             if operand is not None and self.is_won:
                 self._note(state, operand, winner)
-        elif isinstance(state.recalled, SliceTrial) and state.recalled.ready and state.serving is state.recalled:
+        elif self._winner is not None and self._winner.ready and state.serving is state.recalled is self._winner:
             self.trial, self._pairs, self._round, self._is_warm = state.recalled, [], {}, False
             self._next(state)
 
@@ -282,6 +301,11 @@ class EarlyRace:
     def forget_threads(self) -> None:
         """Reset the lock in a forked child."""
         self._lock = forking.lock()
+
+
+def _named(trial: Any) -> object:
+    """Return what the log states of a candidate: its slices, or the format of its schedule."""
+    return trial.schedule.format if hasattr(trial, "schedule") else trial.slices
 
 
 def resumed(state: DispatchState, operand: AnyOperand, note: PlanNote) -> EarlyRace | None:
