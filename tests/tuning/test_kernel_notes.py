@@ -113,6 +113,22 @@ def test_a_kernel_serves_until_values_change_where_the_record_was_removed(own_ca
     assert A._cell.dispatcher.packed_copies.n_bytes == 0
 
 
+@pytest.mark.parametrize("other", [f"i1:U,k1:D,i0:U | i={2 * LANES} | sigma=512 | bits=16", "unroll", ""])
+def test_a_record_that_another_process_replaced_is_not_the_schedule_of_the_kernel(other: str) -> None:
+    m = matrix()
+    B = asp.csr(m)
+    remembered(B, shipped())
+    A, x = asp.csr(m), np.arange(float(m.shape[1]))
+    found = looked_at(A)
+    assert isinstance(found.serving, SliceTrial)
+    remembered(B, shipped(unroll=4) if other == "unroll" else shipped(other))
+    for factor in (2.0, 4.0):
+        A.data[:] *= 2.0
+        np.testing.assert_allclose(A @ x, factor * (m @ x))
+    if other:
+        assert found.recalled is None, "its packed copy has another layout, or its kernel another schedule"
+
+
 def test_a_kernel_whose_file_has_changed_does_not_serve(own_cache: Path) -> None:
     schedule = compiled_schedule(unroll=4)
     build(schedule)

@@ -7,7 +7,6 @@ The record must exist, but is read only before a search, or where values change.
 
 from __future__ import annotations
 
-import ctypes
 import hashlib
 import os
 import weakref
@@ -157,6 +156,7 @@ def _trial(
     if digest == SHIPPED:
         is_used = slice_kernel.may_serve(state.options.compiler) and not _exists(account.root, "failure", name.hex())
         address = int(runtime_api.lib.asp_shipped_kernel(name.hex().encode())) if is_used else 0
+        trial.kernel_name = name.hex()
     else:
         trial.library = account.root / "kernels" / name.hex()[:2] / name.hex() / "kernel.so"
         address = _loaded(account.root, trial.library, digest)
@@ -169,12 +169,8 @@ def _exists(root: Path, kind: str, name: str) -> bool:
 
 def _loaded(root: Path, path: Path, digest: bytes) -> int:
     """Return the address of the kernel in a shared object with this digest, which is never unloaded; 0: it differs."""
-    if _digest(trust.read_trusted(root, path, max_bytes=MAX_FILE_BYTES)) != digest:
-        return 0
-    try:
-        return ctypes.cast(ctypes.CDLL(str(path)).asp_kernel, ctypes.c_void_p).value or 0
-    except AttributeError as err:
-        raise OSError(f"a compiled kernel cannot be loaded: {err}") from err
+    is_known = _digest(trust.read_trusted(root, path, max_bytes=MAX_FILE_BYTES)) == digest
+    return slice_kernel.loaded(path) if is_known else 0
 
 
 def _stamp(options: Any, operand: Operand, plan: PlanNote) -> bytes | None:
@@ -232,7 +228,7 @@ class _Expansion:
             if operand is None or plan is None or not isinstance(light, SliceTrial):
                 return light  # another thread has expanded it
             with forking.loading():
-                text = recall.recorded_schedule(state, operand, self._account, plan)
+                text = recall.recorded_schedule(state, operand, self._account, plan, light)
             if text is not None:
                 light.schedule_text = text
                 return recall.Expansion(state, operand, plan)()

@@ -57,7 +57,7 @@ def note(context: TuningContext, plan: Plan, *, is_asked: bool = False) -> None:
     process, now = ledger.token(), time.time()
     rows = [plan_row(context.account_key, made, process=process, now=now)] if old != made else []
     kernel = None
-    if isinstance(schedule, SuperSchedule):
+    if isinstance(schedule, SuperSchedule) and schedule.format.is_sliced and problem.n_dense_cols == 1:
         from autosparse.tuning.memory import kernel_notes
 
         with suppress(OSError, RecordError):  # the kernel's file is unreadable

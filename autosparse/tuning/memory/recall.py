@@ -9,11 +9,10 @@ normally. Kernels on slices, which most plans of products with a vector are, ser
 
 from __future__ import annotations
 
-import ctypes
 import json
 import weakref
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from autosparse import forking
 from autosparse._native import runtime_api
@@ -34,8 +33,6 @@ from autosparse.tuning.memory import stamps
 from autosparse.tuning.problems import problem_of
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from autosparse.operands.unfolding import AnyOperand
     from autosparse.tuning.memory.slice_trial import SliceTrial
     from autosparse.tuning.trials.kernel_trial import KernelTrial
@@ -97,17 +94,27 @@ def _record(state: DispatchState, problem: Problem, folder: Folder, note: PlanNo
     return found.record if found is not None and _is_same_problem(problem, found.record.get("key")) else None
 
 
-def recorded_schedule(state: DispatchState, operand: Operand, account: ProblemAccount, note: PlanNote) -> str | None:
-    """Return the JSON of the schedule of the noted plan on slices; None if its record is gone or damaged."""
-    problem = problem_of(operand, state)
+def recorded_schedule(
+    state: DispatchState, operand: Operand, account: ProblemAccount, note: PlanNote, light: SliceTrial
+) -> str | None:
+    """Return the JSON of the schedule of `light`, from the record of the noted plan.
+
+    None if the record is gone or damaged, or if another process has replaced it by that of another kernel.
+    """
+    problem, folder = problem_of(operand, state), Folder(account.root)
     try:
-        record = _record(state, problem, Folder(account.root), note)
+        record = _record(state, problem, folder, note)
+        schedule = None if record is None else record.get("schedule")
+        slices = slices_of(problem, operand, note, schedule, is_looked_at=True)
+        if record is None or schedule is None or slices is None or slices.text() != light.slices.text():
+            return None
+        key, isa = kernel_key(problem, schedule, slices), problem.target.isa
+        is_shipped = light.library is None and light.kernel_name == key
+        is_compiled = light.library is not None and light.library == stamps.compiled(folder, key, record["key"], isa)
     except (RecordError, *TUNING_FAILURES) as err:
         event("fallback", f"a remembered plan is not used: {type(err).__name__}: {err}")
         return None
-    schedule = None if record is None else record.get("schedule")
-    is_on_slices = slices_of(problem, operand, note, schedule, is_looked_at=True) is not None
-    return _text(cast("Mapping[str, Any]", schedule)) if is_on_slices else None
+    return _text(schedule) if is_shipped or is_compiled else None
 
 
 def _text(schedule: Mapping[str, Any]) -> str:
@@ -185,7 +192,7 @@ def _light_trial(
     address = int(runtime_api.lib.asp_shipped_kernel(key.encode())) if is_shipped else 0
     if not address:
         trial.library = stamps.compiled(folder, key, record["key"], problem.target.isa)
-        address = _loaded(trial.library) if trial.library is not None else 0
+        address = slice_kernel.loaded(trial.library) if trial.library is not None else 0
     if not address:
         return None
     trial.schedule_text, threads = _text(schedule), int(schedule["threads"])
@@ -197,14 +204,6 @@ def _light_trial(
         return None
     trial.expand = Expansion(state, operand, note)
     return trial
-
-
-def _loaded(path: Path) -> int:
-    """Return the address of the kernel in a shared object, which is never unloaded. Raises OSError."""
-    try:
-        return ctypes.cast(ctypes.CDLL(str(path)).asp_kernel, ctypes.c_void_p).value or 0
-    except AttributeError as err:
-        raise OSError(f"a compiled kernel cannot be loaded: {err}") from err
 
 
 class Expansion:
