@@ -18,12 +18,12 @@ from autosparse._native.kernels.slice_kernel import SliceKernel
 from autosparse._native.kernels.slice_names import MAX_EXTENT, Slices
 from autosparse._native.storage.dictionary import has_few_kinds
 from autosparse.core.numbers import median
+from autosparse.dispatch import number
 from autosparse.errors import TUNING_FAILURES
 from autosparse.isa import ISAS
 from autosparse.log import event
 from autosparse.operands.csr import Operand
 from autosparse.scalar import GENERATED
-from autosparse.targets.priors import number
 from autosparse.tuning.memory import slice_trial
 from autosparse.tuning.memory.row_padding import slices
 from autosparse.tuning.memory.slice_trial import SliceTrial
