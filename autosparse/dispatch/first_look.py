@@ -187,7 +187,7 @@ def _shape(state: DispatchState, operand: AnyOperand) -> tuple[int, int] | None:
 
 def _shared(state: DispatchState, operand: AnyOperand) -> tuple[int, int] | None:
     isa = ISAS[state.options.isa or runtime_api.best_isa()]
-    is_wide = state.n_dense_cols >= MIN_COLUMNS and state.dtype.kind == "f" and isa.is_shipped
+    is_wide = state.n_dense_cols >= MIN_COLUMNS and state.dtype.kind in "fc" and isa.is_shipped
     if not is_wide or not isinstance(operand, Operand) or operand.dtype != state.dtype:
         return None
     return (3, 1) if runtime_api.has_identical_rows(operand.indptr, operand.indices[: operand.nnz]) else None

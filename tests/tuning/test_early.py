@@ -346,7 +346,7 @@ def blocks(dtype: str) -> Any:
 
 @needs_shipped
 @pytest.mark.usefixtures("best_isa")
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("dtype", GENERATED)
 @pytest.mark.parametrize("columns", [5, 8, 20, 40])
 @pytest.mark.parametrize("is_faster", [True, False])
 def test_products_with_several_columns_race_on_rows_with_the_same_columns(dtype, columns, is_faster, monkeypatch):

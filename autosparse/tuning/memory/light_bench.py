@@ -27,12 +27,6 @@ if TYPE_CHECKING:
 REFRESH_S: Final = number("step seconds per unit", "refresh")
 """Seconds per entry of writing new values to a packed copy, before any observation on this machine."""
 
-SHARED_ROWS: Final = 3
-"""Rows of a block of the early race's kernel for several columns.
-
-Blocks of two rows take 1.1 to 1.2 times the default kernel's time where three rows have the same columns.
-"""
-
 
 class _NoTuningStats:
     """Substitute for `TuningStats` in a process that has not imported the learned cost estimates."""
@@ -106,15 +100,16 @@ def shared_rows(state: DispatchState, operand: AnyOperand) -> KernelTrial | None
     if there is no such kernel, or if it fails.
     """
     from autosparse._native.kernels.shipped import shipped_kernel
-    from autosparse._native.kernels.shipped_specs import wide
+    from autosparse._native.kernels.shipped_specs import shared
     from autosparse.core.solver import choice_of
     from autosparse.isa import ISAS
+    from autosparse.scalar import SCALARS
     from autosparse.tuning.trials.specs import spec_of
 
     bench = LightBench(state, operand)
-    row, lanes = ISAS[bench.problem.target.isa], ISAS[bench.problem.target.isa].vector_bytes // state.dtype.itemsize
-    fitting = [one for one in wide(lanes, row.n_registers) if one.dense_split("j") < 2 * state.n_dense_cols]
-    fitting = [one for one in fitting if one.format.split("i") == SHARED_ROWS]
+    row = ISAS[bench.problem.target.isa]
+    offered = shared(SCALARS[state.dtype.name].lanes(row.vector_bytes), row.n_registers)
+    fitting = [one for one in offered if one.dense_split("j") < 2 * state.n_dense_cols]
     if not fitting:
         return None
     schedule = max(fitting, key=lambda one: one.dense_split("j"))
