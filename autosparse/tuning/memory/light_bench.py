@@ -110,12 +110,14 @@ def shared_rows(state: DispatchState, operand: AnyOperand) -> KernelTrial | None
     row = ISAS[bench.problem.target.isa]
     offered = shared(SCALARS[state.dtype.name].lanes(row.vector_bytes), row.n_registers)
     fitting = [one for one in offered if one.dense_split("j") < 2 * state.n_dense_cols]
-    if not fitting:
+    specs = {one: cast("KernelSpec", spec_of(bench.problem, one)) for one in fitting}
+    kernels = {one: shipped_kernel(spec, state.options.compiler) for one, spec in specs.items()}
+    schedule = max((one for one in fitting if kernels[one]), key=lambda one: one.dense_split("j"), default=None)
+    if schedule is None:
         return None
-    schedule = max(fitting, key=lambda one: one.dense_split("j"))
-    trial, spec = KernelTrial(choice_of(schedule), bench), cast("KernelSpec", spec_of(bench.problem, schedule))
-    trial.kernel = shipped_kernel(spec, state.options.compiler)
-    if trial.kernel is None or not trial.fits():
+    trial = KernelTrial(choice_of(schedule), bench)
+    trial.kernel = kernels[schedule]
+    if not trial.fits():
         return None
     trial.pack()  # compares its result with the default kernel's
     if not trial.ready:
