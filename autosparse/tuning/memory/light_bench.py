@@ -112,9 +112,10 @@ def shared_rows(state: DispatchState, operand: AnyOperand) -> KernelTrial | None
     fitting = [one for one in offered if one.dense_split("j") < 2 * state.n_dense_cols]
     specs = {one: cast("KernelSpec", spec_of(bench.problem, one)) for one in fitting}
     kernels = {one: shipped_kernel(spec, state.options.compiler) for one, spec in specs.items()}
-    schedule = max((one for one in fitting if kernels[one]), key=lambda one: one.dense_split("j"), default=None)
-    if schedule is None:
+    ready = [one for one in fitting if kernels[one] is not None]
+    if not ready:
         return None
+    schedule = max(ready, key=lambda one: one.dense_split("j"))
     trial = KernelTrial(choice_of(schedule), bench)
     trial.kernel = kernels[schedule]
     if not trial.fits():

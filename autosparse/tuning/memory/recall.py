@@ -104,9 +104,9 @@ def recorded_schedule(
     problem, folder = problem_of(operand, state), Folder(account.root)
     try:
         record = _record(state, problem, folder, note)
-        schedule = None if record is None else record.get("schedule")
+        schedule: Any = None if record is None else record.get("schedule")  # Any: a value of JSON
         slices = slices_of(problem, operand, note, schedule, is_looked_at=True)
-        if record is None or schedule is None or slices is None or slices.text() != light.slices.text():
+        if record is None or slices is None or slices.text() != light.slices.text():
             return None
         key, isa = kernel_key(problem, schedule, slices), problem.target.isa
         is_shipped = light.library is None and light.kernel_name == key
