@@ -298,7 +298,11 @@ def _tuning_look_ns(state: DispatchState) -> float:
     if options.overhead <= 0:
         return max(states.FIRST_IMPORT_S * 1e9, 2.0 * state.product_ns)  # other options may be in force by then
     own_ns = states.tuning_look_ns(options, state.operation, state.n_dense_cols)
-    if state.early is not None and state.early.has_candidate:
+    if state.early is not None and state.early.has_candidate and state.n_dense_cols > 1 and not state.early.is_won:
+        # One kernel that lost says little about the others: the advance pays for both.
+        price_s = FIRST_SEARCH_S + state.early.spent_s
+        own_ns = max(own_ns, price_s / (options.overhead * (1.0 + MAX_ADVANCE)) * 1e9)
+    elif state.early is not None and state.early.has_candidate:
         own_ns = max(own_ns, _search_look_ns(state, state.early))
     if state.expected is not None:
         certain_ns = state.expected.certain_ns(state.n_calls, state.product_ns)
