@@ -3,10 +3,11 @@
     python benchmarks/second_run.py             # 20 runs of 0.3 s of each program
     python benchmarks/second_run.py --quick     # 3 runs of 0.05 s, to check that the script works
 
-Every run is a process of its own; all runs share one cache. The first one computes products for the given seconds; all
-others compute the same number. With another cache, one process calls ``A.tune()``, and the table shows when products of
-the process after it were first computed by the tuned kernel. From the tenth run on every run is followed by another
-such process, with which it is compared, because the speed of machines drifts.
+Every run is a process of its own; all runs share one cache. All compute the same number of products: as many as take
+the given seconds by the default kernel, at the median of a process with ``effort="off"`` that runs before them. With
+another cache, one process calls ``A.tune()``, and the table shows when products of the process after it were first
+computed by the tuned kernel. From the tenth run on every run is followed by another such process, with which it is
+compared, because the speed of machines drifts. The processor time of a run depends less on other programs.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ class Run:
     run_s: float  # seconds of all products
     median_s: float  # median seconds of one product
     life_s: float = 0.0  # seconds of the process, measured by its parent
+    cpu_s: float = 0.0  # processor time of the process, on which other programs have less influence
     served_after: int | None = None  # products before the first by a tuned kernel, or None
     served_after_ms: float | None = None  # milliseconds of these products
 
@@ -145,16 +147,23 @@ def _served_from(A: Any) -> int | None:
 # -- many processes --------------------------------------------------------------------------------------------------
 
 
-def run_once(name: str, cache: Path, *, seconds: float, n: int, tunes: bool = False) -> Run:
-    """Run the program in a process of its own."""
+def run_once(name: str, cache: Path, *, seconds: float = 0.0, n: int = 0, tunes: bool = False, effort: str = "") -> Run:
+    """Run the program in a process of its own, under the option `effort` if one is given."""
     command = [sys.executable, __file__, "--child", name, "--seconds", str(seconds), "--n", str(n)]
-    start = time.perf_counter()
+    extra = {"AUTOSPARSE_CACHE_DIR": str(cache)} | ({"AUTOSPARSE_EFFORT": effort} if effort else {})
+    start, start_cpu = time.perf_counter(), children_cpu_s()
     done = subprocess.run(
-        [*command, *(["--tunes"] if tunes else [])], env=os.environ | {"AUTOSPARSE_CACHE_DIR": str(cache)},
-        stdout=subprocess.PIPE, text=True, check=True,
+        [*command, *(["--tunes"] if tunes else [])], env=os.environ | extra, stdout=subprocess.PIPE, text=True,
+        check=True,
     )  # fmt: skip
-    facts = json.loads(done.stdout)
-    return Run(**(facts | {"life_s": time.perf_counter() - start}))
+    times = {"life_s": time.perf_counter() - start, "cpu_s": children_cpu_s() - start_cpu}
+    return Run(**(json.loads(done.stdout) | times))
+
+
+def children_cpu_s() -> float:
+    """Return the processor time of all finished children of this process, in seconds."""
+    found = os.times()
+    return found.children_user + found.children_system
 
 
 @dataclass(frozen=True)
@@ -192,25 +201,32 @@ class Outcome:
 def measure(name: str, *, n_runs: int, seconds: float) -> Outcome:
     """Run a program `n_runs` times with one cache, and with another one after `tune`."""
     with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
-        runs, beside = [run_once(name, Path(one), seconds=seconds, n=0)], list[Run]()
-        tuned = run_once(name, Path(other), seconds=seconds, n=runs[0].n, tunes=True)
-        after = run_once(name, Path(other), seconds=seconds, n=runs[0].n)
+        # Its first products compile bytecode, and load libraries from the disk: the first run is like later ones.
+        untuned = run_once(name, Path(other), seconds=seconds, effort="off")
+        n = max(1, round(seconds / untuned.median_s))
+        runs, beside = [run_once(name, Path(one), n=n)], list[Run]()
+        tuned = run_once(name, Path(other), n=n, tunes=True)
+        after = run_once(name, Path(other), n=n)
         for at in range(2, n_runs + 1):
-            runs.append(run_once(name, Path(one), seconds=seconds, n=runs[0].n))
+            runs.append(run_once(name, Path(one), n=n))
             if at >= FIRST_CHECKED:
-                beside.append(run_once(name, Path(other), seconds=seconds, n=runs[0].n))
+                beside.append(run_once(name, Path(other), n=n))
     return Outcome(name, runs, tuned, after, beside)
 
 
 def report(outcome: Outcome) -> str:
     """Format a row per run: process time over the first one's, median product, and that over the tuned one's."""
     first, ratios = outcome.runs[0], [""] * (FIRST_CHECKED - 1) + [f"{ratio:.2f}" for ratio in outcome.ratios()]
-    rows = [["run", "process, s", "over the first", "loop, s", "median, us", "over the tuned", "tuned from product"]]
+    rows = [[
+        "run", "process, s", "over the first", "processor, s", "loop, s", "median, us", "over the tuned",
+        "tuned from product",
+    ]]  # fmt: skip
     named = [*((str(at), run) for at, run in enumerate(outcome.runs, 1)), ("tune", outcome.tuned)]
     for (label, run), ratio in zip_longest([*named, ("after tune", outcome.after)], ratios[: len(outcome.runs)]):
         rows.append([
-            label, f"{run.life_s:.3f}", f"{run.life_s / first.life_s:.2f}", f"{run.run_s:.3f}",
-            f"{run.median_s * 1e6:.1f}", ratio or "", "-" if run.served_after is None else str(run.served_after),
+            label, f"{run.life_s:.3f}", f"{run.life_s / first.life_s:.2f}", f"{run.cpu_s:.3f}",
+            f"{run.run_s:.3f}", f"{run.median_s * 1e6:.1f}", ratio or "",
+            "-" if run.served_after is None else str(run.served_after),
         ])  # fmt: skip
     reasons = outcome.reasons() or ["all limits met"]
     return f"{outcome.name}, {first.n:,} products\n\n{markdown(rows)}\n\n" + "".join(f"- {one}\n" for one in reasons)

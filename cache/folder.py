@@ -30,7 +30,8 @@ from typing import Final
 from autosparse.cache import locks, trust
 from autosparse.cache.accounts.rows import ACCOUNTS
 from autosparse.cache.envelope import Envelope
-from autosparse.cache.keys import SCHEMAS, file_name
+from autosparse.cache.keys import file_name
+from autosparse.cache.trust import SCHEMAS
 
 from autosparse.core.values import dataclass
 from autosparse.errors import RecordError

@@ -8,18 +8,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from autosparse.cache.trust import PLAN_SCHEMA
+
 from autosparse.core.values import dataclass
 
 if TYPE_CHECKING:
     from autosparse.core.problem import Problem
     from autosparse.core.solver import Solver
-
-PLAN_SCHEMA: Final = 4
-"""Version of the plan records' layout and meaning. Increase it when either changes."""
-SCHEMAS: Final[Mapping[str, int]] = {
-    "plan": PLAN_SCHEMA, "history": 1, "machine": 2, "features": 1, "failure": 1, "rates": 1,
-}  # fmt: skip
-"""Layout version of each kind of record. It is part of the folder's name, so that versions coexist."""
 
 _HEX: Final = frozenset("0123456789abcdef")
 MAX_KEY_CHARS: Final = 4096

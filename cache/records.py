@@ -8,7 +8,8 @@ from collections.abc import Callable, Hashable, Mapping
 from typing import Any, Final, TypeVar
 
 from autosparse.cache.envelope import Envelope, Record
-from autosparse.cache.keys import SCHEMAS, PlanKey
+from autosparse.cache.keys import PlanKey
+from autosparse.cache.trust import SCHEMAS
 
 from autosparse._version import __version__
 from autosparse.config import Effort

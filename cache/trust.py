@@ -14,6 +14,7 @@ import functools
 import os
 import stat
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -21,6 +22,12 @@ from autosparse.errors import RecordError
 
 LAYOUT: Final = "cache-v1"
 """Name of the folder below the cache folder that is reserved for this version of the layout."""
+PLAN_SCHEMA: Final = 4
+"""Version of the plan records' layout and meaning. Increase it when either changes."""
+SCHEMAS: Final[Mapping[str, int]] = {
+    "plan": PLAN_SCHEMA, "history": 1, "machine": 2, "features": 1, "failure": 1, "rates": 1,
+}  # fmt: skip
+"""Layout version of each kind of record. It is part of the folder's name, so that versions coexist."""
 _ROOT_UID: Final = 0
 
 

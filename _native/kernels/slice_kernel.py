@@ -4,6 +4,7 @@ cost as little as the products of a short program allow.
 
 from __future__ import annotations
 
+import ctypes
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
@@ -18,6 +19,7 @@ from autosparse.isa import ISAS, Isa
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
 Array = NDArray[Any]  # indices of any supported dtype, or values
 
@@ -53,6 +55,14 @@ def address_of(slices: Slices, dtype: str, index_dtype: str, isa: str) -> int:
     """Return the address of the shipped kernel; 0 if there is none."""
     name = slices.name(dtype, index_dtype, isa, gathers=runtime_api.gathers())
     return int(runtime_api.lib.asp_shipped_kernel(name.encode()))
+
+
+def loaded(path: Path) -> int:
+    """Return the address of the kernel in a shared object, which is never unloaded. Raises OSError."""
+    try:
+        return ctypes.cast(ctypes.CDLL(str(path)).asp_kernel, ctypes.c_void_p).value or 0
+    except AttributeError as err:
+        raise OSError(f"a compiled kernel cannot be loaded: {err}") from err
 
 
 class PackedSlices:

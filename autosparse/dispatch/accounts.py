@@ -16,6 +16,7 @@ from autosparse.cache.accounts.rows import MAX_BYTES, PlanNote, Spent, plan_row
 from autosparse.dispatch import number
 
 if TYPE_CHECKING:
+    from autosparse.cache.accounts.rows import KernelNote
     from autosparse.config import Options
     from autosparse.dispatch.protocols import FirstRace, Tuning
     from autosparse.operands.unfolding import AnyOperand
@@ -54,8 +55,8 @@ class ProblemAccount:
     """Account of one problem's calls and times: those of earlier processes, and those that this one has to record."""
 
     __slots__ = (
-        "_told_calls", "_told_ns", "_told_saved_s", "_told_tuning_s", "folder", "is_served", "is_finished", "key",
-        "next_step_s", "plan", "recall_s", "root", "spent",
+        "_told_calls", "_told_ns", "_told_saved_s", "_told_tuning_s", "folder", "is_served", "is_finished", "kernel",
+        "key", "next_step_s", "plan", "recall_s", "root", "spent",
     )  # fmt: skip
 
     def __init__(
@@ -65,6 +66,7 @@ class ProblemAccount:
         self.folder, self.root, self.key = folder, root, key
         self.spent: Spent = spent or _NOTHING
         self.plan = plan
+        self.kernel: KernelNote | None = None  # of the plan, if it reads slices
         self.next_step_s = next_step_s  # price of the next step of an unfinished search by earlier processes
         self.is_served = False  # whether the plan that earlier processes left serves
         self.recall_s = 0.0  # seconds that this process spent on recalling a remembered plan

@@ -308,7 +308,7 @@ def _look(state: DispatchState, operand: AnyOperand, n_vecs: int, trial: Serving
         return
     state.options = get_options()  # decisive options are equal; the budget is that of the options in force now
     try:
-        if state.live_tuner is None and _is_enough(state, operand, trial, took_ns):
+        if state.live_tuner is None and _is_enough(state, operand, trial, took_ns, n_vecs):
             return
         begun_ns, is_first = perf_counter_ns(), "autosparse.tuning.setup" not in sys.modules
         is_new = state.live_tuner is None
@@ -330,12 +330,12 @@ def _look(state: DispatchState, operand: AnyOperand, n_vecs: int, trial: Serving
         state.give_up(err)
 
 
-def _is_enough(state: DispatchState, operand: AnyOperand, trial: Serving | None, took_ns: int) -> bool:
+def _is_enough(state: DispatchState, operand: AnyOperand, trial: Serving | None, took_ns: int, n_vecs: int) -> bool:
     """Return whether tuning need not be considered yet, after reading the account of earlier processes."""
     with forking.loading():
         from autosparse.dispatch import first_look
 
-    return first_look.is_enough(state, operand, trial, took_ns * 1e-9)
+    return first_look.is_enough(state, operand, trial, took_ns * 1e-9, n_vecs)
 
 
 def _without(trial: Serving | None, operand: AnyOperand) -> Serving | None:

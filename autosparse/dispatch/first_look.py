@@ -53,11 +53,15 @@ EARLY_S: Final = number("first look", "early race s")
 LATER_EARLY_S: Final = number("first look", "later early race s")
 EARLY_ENTRY_S: Final = number("first look", "early race s per entry")
 """Additional cost in seconds per entry of the matrix: packing, comparing the kernel's result."""
+COLUMNS_EARLY_S: Final = number("first look", "early race of columns s")
+"""The same for the first race of products with several columns, which needs formats and schedules."""
 EARLY_ENTRIES: Final = (10_000, 1 << 22)
 """Numbers of entries from and up to which an early race pays.
 
 Smaller matrices stay in a core's own cache. The price of packing larger ones in new memory is not known before.
 """
+MIN_COLUMNS: Final = 5
+"""Minimum number of columns that fill more than half of the narrowest tile of a shipped kernel (`WIDE`)."""
 GAIN_LEFT: Final = number("first look", "gain left")
 """Fraction of a product's time that a search is expected to save after an early race was won.
 
@@ -73,10 +77,13 @@ _written: Final[set[tuple[Path, bytes]]] = set()
 _registered: Final[list[bool]] = []
 
 
-def is_enough(state: DispatchState, operand: AnyOperand, trial: object = None, took_s: float = 0.0) -> bool:
+def is_enough(
+    state: DispatchState, operand: AnyOperand, trial: object = None, took_s: float = 0.0, n_vecs: int = 0
+) -> bool:
     """Use the plan of earlier processes if that pays; return whether tuning the problem need not be considered yet.
 
-    `trial`: the kernel that computed the last product (None: the default kernel), in `took_s`.
+    `trial`: the kernel that computed the last product (None: the default kernel), in `took_s`, of `n_vecs` columns (0:
+    those of the state's first product).
     """
     if not state.is_known and state.options.overhead > 0:  # with overhead 0 nothing is recalled unless asked
         due_ns, state.next_look_ns, state.is_known = state.next_look_ns, states.FOREVER_NS, True  # blocks other threads
@@ -87,7 +94,9 @@ def is_enough(state: DispatchState, operand: AnyOperand, trial: object = None, t
         except BaseException:  # Ctrl-C: the next product looks again
             state.next_look_ns, state.is_known = due_ns, False
             raise
-    if _is_racing(state, operand, trial, took_s):
+    # A sample of another width says nothing about this one's.
+    served_by = trial if not n_vecs or n_vecs == state.n_dense_cols else ANOTHER_WIDTH
+    if _is_racing(state, operand, served_by, took_s):
         return True
     look_ns = _tuning_look_ns(state)
     check_ns = state.early.check_ns if state.early is not None else states.FOREVER_NS
@@ -110,10 +119,10 @@ def early_look_ns(state: DispatchState, operand: AnyOperand) -> float:
     is_planned = account is not None and ((plan is not None and not plan.is_early) or account.is_finished)
     if is_served or is_planned or options.overhead <= 0 or options.runs is not None or options.vendor:
         return states.FOREVER_NS
-    is_vector = state.operation == names.MATMUL and state.n_dense_cols == 1 and not state.transposed
-    if not is_vector or not EARLY_ENTRIES[0] <= operand.nnz < EARLY_ENTRIES[1] or expected_look_s(operand) > 0.0:
+    is_product = state.operation == names.MATMUL and not state.transposed
+    if not is_product or not EARLY_ENTRIES[0] <= operand.nnz < EARLY_ENTRIES[1] or expected_look_s(operand) > 0.0:
         return states.FOREVER_NS
-    price_s = (LATER_EARLY_S if _EARLY in sys.modules else EARLY_S) + EARLY_ENTRY_S * operand.nnz
+    price_s = _early_price_s(state) + EARLY_ENTRY_S * operand.nnz
     certain_s = 0.0
     share = options.overhead * (1.0 + MAX_ADVANCE)
     if state.expected is not None:  # no advance on a solve that has just begun
@@ -122,7 +131,17 @@ def early_look_ns(state: DispatchState, operand: AnyOperand) -> float:
     return 0.0 if certain_s >= price_s else price_s / share * 1e9
 
 
-_EARLY: Final = "autosparse.tuning.memory.early"
+_EARLY: Final = {1: "autosparse.tuning.memory.early", 2: "autosparse.tuning.memory.light_bench"}
+"""Modules that early races load, by the number of columns: one, or several."""
+ANOTHER_WIDTH: Final = object()
+"""Kernel of a product whose width is not that of the race."""
+
+
+def _early_price_s(state: DispatchState) -> float:
+    several = min(state.n_dense_cols, 2)
+    if _EARLY[several] in sys.modules:
+        return LATER_EARLY_S
+    return COLUMNS_EARLY_S if several > 1 else EARLY_S
 
 
 def _is_racing(state: DispatchState, operand: AnyOperand, trial: object, took_s: float) -> bool:
@@ -152,13 +171,26 @@ def _is_racing(state: DispatchState, operand: AnyOperand, trial: object, took_s:
 
 
 def _shape(state: DispatchState, operand: AnyOperand) -> tuple[int, int] | None:
-    """Return rows of a slice and sigma of a shipped kernel that suits the operand's rows, before the race is loaded."""
+    """Return rows of a slice and sigma of a shipped kernel that suits the operand's rows, before the race is loaded.
+
+    For several columns, these are the rows of a block, if rows have the same columns.
+    """
+    if state.n_dense_cols > 1:
+        return _shared(state, operand)
     from autosparse.tuning.memory.row_padding import slices
 
     isa = ISAS[state.options.isa or runtime_api.best_isa()]
     if not isinstance(operand, Operand) or not isa.is_shipped:
         return None
     return slices(operand.indptr, isa.vector_bytes // state.dtype.itemsize)
+
+
+def _shared(state: DispatchState, operand: AnyOperand) -> tuple[int, int] | None:
+    isa = ISAS[state.options.isa or runtime_api.best_isa()]
+    is_wide = state.n_dense_cols >= MIN_COLUMNS and state.dtype.kind in "fc" and isa.is_shipped
+    if not is_wide or not isinstance(operand, Operand) or operand.dtype != state.dtype:
+        return None
+    return (3, 1) if runtime_api.has_identical_rows(operand.indptr, operand.indices[: operand.nnz]) else None
 
 
 class NoRace:
@@ -215,7 +247,9 @@ def _opened(state: DispatchState, operand: AnyOperand) -> ProblemAccount | None:
     found = ledger.read(place[1], key)
     if found is None:
         return ProblemAccount(*place, key)
-    return ProblemAccount(*place, key, spent=found.spent, plan=found.plan, next_step_s=found.next_step_s)
+    account = ProblemAccount(*place, key, spent=found.spent, plan=found.plan, next_step_s=found.next_step_s)
+    account.kernel = found.kernel
+    return account
 
 
 def _recall(state: DispatchState, operand: AnyOperand, account: ProblemAccount, plan: PlanNote) -> None:
@@ -229,12 +263,20 @@ def _recall(state: DispatchState, operand: AnyOperand, account: ProblemAccount, 
         start_s = time.perf_counter()
         state.early = early.resumed(state, operand, plan)
     else:
-        with forking.loading():
-            from autosparse.tuning.memory import recall
-
         start_s = time.perf_counter()
-        recall.serve(state, operand, account)
+        if account.kernel is None or not _by_kernel_note(state, operand, account):
+            with forking.loading():
+                from autosparse.tuning.memory import recall
+
+            recall.serve(state, operand, account)
     account.recall_s += time.perf_counter() - start_s
+
+
+def _by_kernel_note(state: DispatchState, operand: AnyOperand, account: ProblemAccount) -> bool:
+    with forking.loading():
+        from autosparse.tuning.memory import kernel_notes
+
+    return kernel_notes.serve(state, operand, account)
 
 
 def _pays(state: DispatchState, operand: AnyOperand, account: ProblemAccount, plan: PlanNote) -> bool:
@@ -256,7 +298,11 @@ def _tuning_look_ns(state: DispatchState) -> float:
     if options.overhead <= 0:
         return max(states.FIRST_IMPORT_S * 1e9, 2.0 * state.product_ns)  # other options may be in force by then
     own_ns = states.tuning_look_ns(options, state.operation, state.n_dense_cols)
-    if state.early is not None and state.early.has_candidate:
+    if state.early is not None and state.early.has_candidate and state.n_dense_cols > 1 and not state.early.is_won:
+        # One kernel that lost says little about the others: the advance pays for both.
+        price_s = FIRST_SEARCH_S + state.early.spent_s
+        own_ns = max(own_ns, price_s / (options.overhead * (1.0 + MAX_ADVANCE)) * 1e9)
+    elif state.early is not None and state.early.has_candidate:
         own_ns = max(own_ns, _search_look_ns(state, state.early))
     if state.expected is not None:
         certain_ns = state.expected.certain_ns(state.n_calls, state.product_ns)

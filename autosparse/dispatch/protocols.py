@@ -151,7 +151,7 @@ class FirstRace(Protocol):
     default_s: float  # seconds of one product by the default kernel
     ratio: float  # default kernel's time over that of the kernel that serves
     is_won: bool
-    check_ns: float  # product time (ns) of the state from which on the winner races once more
+    check_ns: float  # product time (ns) of the state from which on the winner races once more, or is noted
     has_candidate: bool  # whether a shipped kernel suits the matrix
 
     @property

@@ -22,6 +22,7 @@ from autosparse.cache.accounts.rows import (
     ROW,
     Account,
     folded,
+    kernel_row,
     plan_row,
     rows_of,
     search_row,
@@ -100,7 +101,7 @@ def _fold(path: Path, rows: Sequence[bytes], *, max_bytes: int) -> bool:
     with _opened(path, alone=True):
         content = trust.read_trusted(path.parent, path, max_bytes=max(4 * MAX_BYTES, 4 * max_bytes))
         accounts = folded([*rows_of(content), *rows])
-        most = min(MAX_PROBLEMS, max_bytes // (4 * ROW.size))
+        most = min(MAX_PROBLEMS, max_bytes // (4 * ROW.size))  # of four rows at most
         kept = sorted(accounts.items(), key=lambda item: -item[1][0])[:most]
         made = b"".join(part for key, (date, account) in kept for part in _whole(key, account, date))
         staged = path.parent / "staging" / f"{ACCOUNTS}.{os.urandom(8).hex()}"
@@ -121,6 +122,8 @@ def _whole(key: bytes, account: Account, date: float) -> Iterator[bytes]:
     yield spent_row(key, account.spent, process=0, now=date)
     if account.plan is not None:
         yield plan_row(key, account.plan, process=0, now=date)
+    if account.kernel is not None:
+        yield kernel_row(key, account.kernel, process=0, now=date)
     if account.next_step_s:
         yield search_row(key, account.next_step_s, process=0, now=date)
 

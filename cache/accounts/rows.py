@@ -6,6 +6,7 @@ import math
 import struct
 import zlib
 from collections.abc import Iterable, Iterator
+from operator import add
 from typing import Final
 
 from autosparse.core.values import dataclass
@@ -21,7 +22,10 @@ ROW: Final = struct.Struct("<HHI16sQd56s")
 _SPENT: Final = struct.Struct("<QIIddddQ")
 _PLAN: Final = struct.Struct("<16s16sddQ")
 _SEARCH: Final = struct.Struct("<d48s")
-_SPENT_KIND, _PLAN_KIND, _FORGET_KIND, _SEARCH_KIND = 1, 2, 3, 4
+_KERNEL: Final = struct.Struct("<16s16s16sQ")
+_SPENT_KIND, _PLAN_KIND, _FORGET_KIND, _SEARCH_KIND, _KERNEL_KIND = 1, 2, 3, 4, 5
+_SECONDS: Final = ("product_s", "tuning_s", "saved_s", "life_s")
+_NO_CHECKSUM: Final = bytes(4)
 _MAX_NUMBER: Final = 1e15
 """Maximum of counts, seconds and dates. Sums of smaller values are sufficiently exact and finite."""
 NEEDS_SORTED: Final = 1
@@ -91,13 +95,24 @@ class PlanNote:
         return bool(self.flags & EARLY)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+_NOTHING: Final = Spent()
+KernelNote = tuple[bytes, bytes, bytes, int]
+"""Kernel on slices of a noted plan: its name, the digest of its file (zeros: shipped), a stamp, and packed numbers.
+
+`tuning.memory.kernel_notes` writes and reads it.
+"""
+
+
 class Account:
     """Everything that the file records about one problem."""
 
-    spent: Spent = Spent()  # frozen
-    plan: PlanNote | None = None
-    next_step_s: float = 0.0  # cost in seconds of the step that an unfinished search could not afford; 0 if unknown
+    __slots__ = ("kernel", "next_step_s", "plan", "spent")
+
+    def __init__(self, spent: Spent = _NOTHING, plan: PlanNote | None = None, next_step_s: float = 0.0) -> None:
+        self.spent = spent
+        self.plan = plan
+        self.next_step_s = next_step_s  # seconds of the step that an unfinished search could not afford; 0: unknown
+        self.kernel: KernelNote | None = None  # of the plan, if it reads slices
 
 
 def spent_row(key: bytes, spent: Spent, *, process: int, now: float) -> bytes:
@@ -120,6 +135,11 @@ def plan_row(key: bytes, note: PlanNote | None, *, process: int, now: float) -> 
 def search_row(key: bytes, next_step_s: float, *, process: int, now: float) -> bytes:
     """Return the row that stores the cost in seconds of the next step of an unfinished search."""
     return _row(_SEARCH_KIND, key, _SEARCH.pack(next_step_s, b""), process=process, now=now)
+
+
+def kernel_row(key: bytes, note: KernelNote, *, process: int, now: float) -> bytes:
+    """Return the row that stores the kernel of the plan of `key`."""
+    return _row(_KERNEL_KIND, key, _KERNEL.pack(*note), process=process, now=now)
 
 
 def _row(kind: int, key: bytes, payload: bytes, *, process: int, now: float) -> bytes:
@@ -145,39 +165,54 @@ def with_key(content: bytes, key: bytes) -> list[bytes]:
 
 
 def folded(rows: Iterable[bytes]) -> dict[bytes, tuple[float, Account]]:
-    """Return {key: (date of its newest row, account)}; rows with a wrong checksum or invalid values are skipped."""
+    """Return {key: (date of its newest row, account)}; rows with a wrong checksum or invalid values are skipped.
+
+    Spent amounts are added as tuples, because a program that runs often leaves thousands of rows.
+    """
     accounts: dict[bytes, tuple[float, Account]] = {}
+    totals: dict[bytes, tuple[float, ...]] = {}
     for row in rows:
-        version, kind, checksum, key, process, date, payload = ROW.unpack(row)
-        bare = ROW.pack(version, kind, 0, key, process, date, payload)
-        if version != VERSION or checksum != zlib.crc32(bare) or not _is_amount(date):
+        version, kind, checksum, key, _process, date, payload = ROW.unpack(row)
+        if version != VERSION or checksum != zlib.crc32(row[:4] + _NO_CHECKSUM + row[8:]) or not _is_amount(date):
             continue
-        newest, account = accounts.get(key, (0.0, Account()))
-        changed = _changed(account, kind, payload)
-        if changed is not None:
-            accounts[key] = max(newest, date), changed
+        newest, account = accounts.get(key) or (0.0, Account())
+        if kind == _SPENT_KIND:
+            amounts = _SPENT.unpack(payload)[:-1]
+            if not all(map(_is_amount, amounts)):
+                continue
+            totals[key] = tuple(map(add, totals[key], amounts)) if key in totals else amounts
+        elif not _change(account, kind, payload):
+            continue
+        accounts[key] = max(newest, date), account
+    for key, total in totals.items():
+        n_calls, n_objects, n_processes, *seconds = total
+        accounts[key][1].spent = Spent(
+            n_calls=int(n_calls), n_objects=int(n_objects), n_processes=int(n_processes),
+            **dict(zip(_SECONDS, seconds, strict=True)),
+        )  # fmt: skip
     return accounts
 
 
-def _changed(account: Account, kind: int, payload: bytes) -> Account | None:
-    if kind == _SPENT_KIND:
-        *values, _reserved = _SPENT.unpack(payload)
-        if not all(map(_is_amount, values)):
-            return None
-        names = ("n_calls", "n_objects", "n_processes", "product_s", "tuning_s", "saved_s", "life_s")
-        spent = account.spent + Spent(**dict(zip(names, values, strict=True)))
-        return Account(spent=spent, plan=account.plan, next_step_s=account.next_step_s)
+def _change(account: Account, kind: int, payload: bytes) -> bool:
+    """Apply a row that is not about spent amounts; return False if it is invalid."""
     if kind == _PLAN_KIND:
         plan, stamp, default_s, measured_s, flags = _PLAN.unpack(payload)
         if not (_is_amount(default_s) and _is_amount(measured_s)):
-            return None
-        note = PlanNote(plan=plan, stamp=stamp, default_s=default_s, measured_s=measured_s, flags=flags)
-        return Account(spent=account.spent, plan=note)
-    if kind == _SEARCH_KIND:
+            return False
+        account.plan = PlanNote(plan=plan, stamp=stamp, default_s=default_s, measured_s=measured_s, flags=flags)
+        account.kernel, account.next_step_s = None, 0.0
+    elif kind == _SEARCH_KIND:
         next_step_s, _reserved = _SEARCH.unpack(payload)
-        is_amount = _is_amount(next_step_s)
-        return Account(spent=account.spent, plan=account.plan, next_step_s=next_step_s) if is_amount else None
-    return Account(spent=account.spent) if kind == _FORGET_KIND else None
+        if not _is_amount(next_step_s):
+            return False
+        account.next_step_s = next_step_s
+    elif kind == _KERNEL_KIND:
+        account.kernel = _KERNEL.unpack(payload)
+    elif kind == _FORGET_KIND:
+        account.plan, account.kernel, account.next_step_s = None, None, 0.0
+    else:
+        return False
+    return True
 
 
 def _is_amount(value: float) -> bool:

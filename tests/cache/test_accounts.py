@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 KEY, OTHER = b"k" * 16, b"o" * 16
 NOTE = PlanNote(plan=b"p" * 16, stamp=b"s" * 16, default_s=2e-4, measured_s=1e-4, flags=rows.ASKED)
+KERNEL = (b"n" * 16, b"d" * 16, b"t" * 16, (1 << 64) - 1)
 
 amounts = st.floats(min_value=0.0, max_value=1e6)
 counts = st.integers(min_value=0, max_value=1 << 20)
@@ -84,6 +85,25 @@ def test_the_last_note_counts_and_a_plan_is_forgotten():
     newer = PlanNote(plan=b"q" * 16, stamp=b"s" * 16)
     assert rows.folded([plan_row(), plan_row(KEY, newer)])[KEY][1].plan == newer
     assert rows.folded([plan_row(), plan_row(KEY, None)])[KEY][1].plan is None
+
+
+def kernel_row(key: bytes = KEY, *, now: float = 1.0) -> bytes:
+    return rows.kernel_row(key, KERNEL, process=7, now=now)
+
+
+def test_a_kernel_is_noted_until_its_plan_is_replaced_or_forgotten():
+    assert rows.folded([plan_row(), kernel_row(), spent_row()])[KEY][1].kernel == KERNEL
+    assert rows.folded([plan_row(), kernel_row(), plan_row()])[KEY][1].kernel is None
+    assert rows.folded([plan_row(), kernel_row(), plan_row(KEY, None)])[KEY][1].kernel is None
+
+
+def test_compaction_keeps_a_noted_kernel(tmp_path):
+    ledger.append(tmp_path, [plan_row(), kernel_row()])
+    for at in range(40):
+        assert ledger.append(tmp_path, [spent_row(OTHER, now=float(at))], max_bytes=16 * ROW.size)
+    account = ledger.read(trust.root_of(tmp_path), KEY)
+    assert account is not None
+    assert (account.plan, account.kernel) == (NOTE, KERNEL)
 
 
 def test_rows_are_found_by_their_key_alone(tmp_path):

@@ -41,6 +41,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     monkeypatch.setattr(state, "tuning_look_ns", lambda *_: 1e18)
     monkeypatch.setattr(early, "verdict", lambda pairs: True if len(pairs) == ROUNDS else None)
     monkeypatch.setattr(early, "CHECK_AFTER", 0)
+    monkeypatch.setattr(early, "PAID_BACK", 0)
     monkeypatch.setattr(first_look, "_pays", lambda *_: True)
     forget_warnings()
     with asp.options(cache_dir=tmp_path, isa=HOST):  # type: ignore[arg-type]  # the processor's own
@@ -108,6 +109,22 @@ def test_the_winner_races_once_more_and_the_note_of_a_loser_is_removed(
     assert found.serving is None
     assert account_of(own_cache, A).plan is None, "the next process must not begin with it"
     assert A._cell.dispatcher.packed_copies.n_bytes == 0
+
+
+def test_a_winner_is_noted_once_it_has_saved_what_its_race_took(
+    own_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    m = matrix()
+    A = asp.csr(m, copy=True)
+    monkeypatch.setattr(early, "PAID_BACK", 1e9)
+    found = run(A, m)
+    assert found.early is not None
+    assert found.early.is_won
+    assert not (account_of(own_cache, A) or found.account).plan
+    found.tuned_ns = found.product_ns = found.early.check_ns = 10**18
+    run(A, m, n=2, races=False)
+    assert account_of(own_cache, A).plan.is_early
+    assert found.early.check_ns == float("inf"), "once"
 
 
 def test_a_plan_of_a_search_is_not_replaced_by_a_note(own_cache: Path) -> None:

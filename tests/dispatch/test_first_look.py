@@ -215,7 +215,7 @@ def test_untrusted_records_do_not_serve(own_cache, damage, monkeypatch):
     elif damage == "record gone":
         record.unlink()
     elif damage == "stamp":
-        monkeypatch.setattr(recall.stamps, "_sources", lambda: "other sources")
+        monkeypatch.setattr(recall.stamps, "sources", lambda: "other sources")
     elif damage == "account":
         _flip(root / ACCOUNTS)
     elif damage == "failure":

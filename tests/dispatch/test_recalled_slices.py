@@ -209,7 +209,7 @@ def test_plans_that_fail_a_check_do_not_serve(own_cache: Path, damage: str, monk
     if damage == "record gone":
         record.unlink()
     elif damage == "stamp":
-        monkeypatch.setattr(recall.stamps, "_sources", lambda: "other sources")
+        monkeypatch.setattr(recall.stamps, "sources", lambda: "other sources")
     elif damage == "failure":
         context = context_of(B._cell, state_of(B))
         failure = cache.Failure(reason="a test", compiler="none", failed_at=0.0)
@@ -255,7 +255,7 @@ def test_a_kernel_that_was_compiled_serves_as_a_shipped_one_does() -> None:
     assert found.recalled.schedule == schedule  # type: ignore[union-attr]
 
 
-MAX_MODULES = 36
+MAX_MODULES = 23
 """Maximum number of our modules that a process loads from its first look to a plan that serves on slices."""
 
 

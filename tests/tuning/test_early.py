@@ -34,7 +34,7 @@ OVERHEAD = asp.get_options().overhead
 @pytest.fixture(autouse=True)
 def first_in_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let each race be priced as the first of its process, which loads modules."""
-    monkeypatch.setattr(first_look, "_EARLY", "no.such.module")
+    monkeypatch.setattr(first_look, "_EARLY", dict.fromkeys((1, 2), "no.such.module"))
 
 
 def make_state(**options: Any) -> DispatchState:
@@ -175,17 +175,19 @@ def operand_of(nnz: int) -> Any:
 
 @given(
     default_s=st.floats(1e-5, 1e-2), nnz=st.integers(first_look.EARLY_ENTRIES[0], first_look.EARLY_ENTRIES[1] - 1),
-    ratio=st.floats(1.0, 5.0), n=st.integers(1, 3000), is_won=st.booleans(),
+    ratio=st.floats(1.0, 5.0), n=st.integers(1, 3000), columns=st.sampled_from([1, 8]), is_won=st.booleans(),
 )  # fmt: skip
-def test_at_no_number_of_products_is_the_total_above_the_bound(default_s, nnz, ratio, n, is_won):
+def test_at_no_number_of_products_is_the_total_above_the_bound(default_s, nnz, ratio, n, columns, is_won):
     """Check the bound of 1.20 for the race, and for loading the modules of a search after it, by a scripted clock."""
     found, operand = make_state(), operand_of(nnz)
+    found.n_dense_cols = columns
     tuning_s, is_loaded, race = 0.0, False, None
     for done in range(1, n + 1):
         served = is_won and race is not None
         found.count(round(default_s / (ratio if served else 1.0) * 1e9), is_tuned=served)
         if race is None and found.product_ns >= first_look.early_look_ns(found, operand):
-            spent_s = first_look.EARLY_S + nnz * first_look.EARLY_ENTRY_S
+            first_s = first_look.COLUMNS_EARLY_S if columns > 1 else first_look.EARLY_S
+            spent_s = first_s + nnz * first_look.EARLY_ENTRY_S
             race = early.EarlyRace()
             race.spent_s, race.has_candidate, race.is_won, race.ratio = spent_s, True, is_won, ratio if is_won else 1.0
             found.early, tuning_s = race, spent_s
@@ -213,7 +215,7 @@ def test_a_search_after_a_won_race_leaves_products_ahead(default_s: float, nnz: 
 
 def test_a_loop_races_early_and_the_next_one_of_its_process_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert first_look.early_look_ns(make_state(), operand_of(200_000)) <= 0.25e9
-    monkeypatch.setattr(first_look, "_EARLY", early.__name__)
+    monkeypatch.setattr(first_look, "_EARLY", dict.fromkeys((1, 2), early.__name__))
     assert first_look.early_look_ns(make_state(), operand_of(200_000)) <= 0.025e9
 
 
@@ -260,13 +262,13 @@ def test_no_race_where_options_decide_otherwise(options: dict[str, Any]) -> None
     assert first_look.early_look_ns(make_state(**options), operand_of(200_000)) == state.FOREVER_NS
 
 
-def test_no_race_for_small_or_wide_or_other_products() -> None:
+def test_no_race_for_small_or_large_or_other_products() -> None:
     found = make_state()
     for nnz in (100, 10**8):
         assert first_look.early_look_ns(found, operand_of(nnz)) == state.FOREVER_NS
-    found.n_dense_cols = 8
+    found.transposed = True
     assert first_look.early_look_ns(found, operand_of(200_000)) == state.FOREVER_NS
-    found.n_dense_cols, found.operation = 1, "sddmm"
+    found.transposed, found.operation = False, "sddmm"
     assert first_look.early_look_ns(found, operand_of(200_000)) == state.FOREVER_NS
 
 

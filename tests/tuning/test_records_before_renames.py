@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sps
-from autosparse.cache import keys
+from autosparse.cache import keys, trust
 from autosparse.cache.envelope import Envelope
 
 import autosparse as asp
@@ -43,7 +43,7 @@ def key_of(A: Any) -> keys.PlanKey:
 
 def write(root: Path, kind: str, name: str, record: Any) -> None:
     """Write a record as the release before the renames did: sealed, with the present schema and the one before."""
-    newest = keys.SCHEMAS.get(kind, 2)  # plans of GPUs and of einsum programs had kinds of their own
+    newest = trust.SCHEMAS.get(kind, 2)  # plans of GPUs and of einsum programs had kinds of their own
     for schema in (newest - 1, newest):
         folder = root / "records" / f"{kind}-{schema}" / keys.file_name(name)[:2]
         folder.mkdir(parents=True, exist_ok=True)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from autosparse._native import runtime_api
-from autosparse.cache import keys
+from autosparse.cache import trust
 
 import autosparse as asp
 from autosparse import cache
@@ -221,7 +221,7 @@ def test_records_name_both_kernels_and_broken_ones_are_ignored() -> None:
     assert cache.plan_from_record(older).in_place is None
     with pytest.raises(RecordError):
         cache.plan_from_record(record | {"in_place": "i1:U,k1:C"})
-    assert cache.KINDS["plan"].schema == keys.PLAN_SCHEMA > 2, "older plans lie in another folder, under other keys"
+    assert cache.KINDS["plan"].schema == trust.PLAN_SCHEMA > 2, "older plans lie in another folder, under other keys"
 
 
 def test_a_kernel_in_place_that_is_foreign_is_left_out(tmp_path: Any) -> None:

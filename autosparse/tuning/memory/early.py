@@ -18,12 +18,12 @@ from autosparse._native.kernels.slice_kernel import SliceKernel
 from autosparse._native.kernels.slice_names import MAX_EXTENT, Slices
 from autosparse._native.storage.dictionary import has_few_kinds
 from autosparse.core.numbers import median
+from autosparse.dispatch import number
 from autosparse.errors import TUNING_FAILURES
 from autosparse.isa import ISAS
 from autosparse.log import event
 from autosparse.operands.csr import Operand
 from autosparse.scalar import GENERATED
-from autosparse.targets.priors import number
 from autosparse.tuning.memory import slice_trial
 from autosparse.tuning.memory.row_padding import slices
 from autosparse.tuning.memory.slice_trial import SliceTrial
@@ -48,6 +48,11 @@ MAX_ROUNDS: Final = 9
 """Maximum number of rounds, each with one counted product of either kernel and one uncounted product before it."""
 CHECK_AFTER: Final = 256
 """Number of products after a won race from which on the winner races once more; timings drift, and noise may win."""
+PAID_BACK: Final = 1.0
+"""Seconds saved by a winner, as a multiple of those spent on its race, from which on it is noted for later processes.
+
+A note takes 4 ms: the modules that write it, a hash of the pattern, a stamp of the machine.
+"""
 HIGH_SLICE: Final = 32
 """Rows of a slice with dictionary-encoded values (`shipped_specs.HIGH_SLICE`)."""
 MAX_OTHERS: Final = 8
@@ -83,9 +88,12 @@ class EarlyRace:
         self.ratio = 1.0  # default kernel's time over that of the kernel that serves
         self.default_s = 0.0  # seconds of one product by the default kernel
         self.has_candidate = False
-        self.trial: SliceTrial | None = None  # the candidate while it races
+        self.trial: Any = None  # the candidate while it races; Any: a SliceTrial, or a KernelTrial of several columns
         self.is_won = False
-        self.check_ns = inf  # product time (ns) of the state from which on the winner races once more
+        self.check_ns = inf  # product time (ns) of the state from which on the winner races once more, or is noted
+        self._winner: Any = None  # Any: as `trial`; the candidate that won
+        self._to_note: Slices | None = None  # the winner's, while it is not noted
+        self._operand: Callable[[], AnyOperand | None] = lambda: None  # a weak reference
         self._clock = clock
         self._pairs: list[tuple[float, float]] = []
         self._round: dict[bool, float] = {}  # is candidate -> seconds of this round
@@ -110,7 +118,9 @@ class EarlyRace:
         if trial is not None:
             self._next(state)
 
-    def _ready(self, state: DispatchState, operand: AnyOperand) -> SliceTrial | None:
+    def _ready(self, state: DispatchState, operand: AnyOperand) -> Any:  # Any: see `trial`
+        if state.n_dense_cols > 1:
+            return self._ready_columns(state, operand)
         dtype, isa = state.dtype.name, slice_kernel.isa_of(state.options.isa)
         if not isinstance(operand, Operand) or dtype not in GENERATED or not isa.is_shipped:
             return None
@@ -125,6 +135,16 @@ class EarlyRace:
         self.has_candidate = True
         trial.pack(operand, SliceKernel.shipped(trial.slices, address))  # compares its result with the default kernel's
         return trial if trial.ready else None
+
+    def _ready_columns(self, state: DispatchState, operand: AnyOperand) -> Any:  # Any: a KernelTrial, or None
+        if not isinstance(operand, Operand) or not slice_kernel.may_serve(state.options.compiler):
+            return None
+        with forking.loading():
+            from autosparse.tuning.memory import light_bench
+
+        trial = light_bench.shared_rows(state, operand)
+        self.has_candidate = trial is not None
+        return trial
 
     def look(self, state: DispatchState, operand: AnyOperand, served_by: object, took_s: float) -> None:
         """Take a product of `took_s` by the kernel `served_by` as a sample, and choose the next product's kernel."""
@@ -168,44 +188,55 @@ class EarlyRace:
         state.next_look_ns = state.product_ns
         state.commit()
 
-    def _end(self, state: DispatchState, operand: AnyOperand, trial: SliceTrial, *, is_won: bool) -> None:
+    def _end(self, state: DispatchState, operand: AnyOperand, trial: Any, *, is_won: bool) -> None:
         is_first, self.trial, self.is_won = not self.is_won, None, is_won
         if is_won:
             self.ratio = median(default / mine for default, mine in self._pairs)
             self.default_s = median(default for default, _ in self._pairs)
             self.check_ns = state.product_ns + CHECK_AFTER * 1e9 * self.default_s / self.ratio if is_first else inf
             self._serve(state, operand, trial)
-            event("plan", "early", slices=trial.slices, ratio=self.ratio)
+            event("plan", "early", kernel=_named(trial), ratio=self.ratio)
         else:
             state.serving = state.recalled = None
             self.check_ns = inf
             trial.drop()
-        if not is_first:
-            start_s = self._clock()
-            self._note(state, operand, trial)
-            self.spent_s += self._clock() - start_s
+        account = state.account
+        if is_first or account is None or state.n_dense_cols > 1:  # a note states slices
+            return
+        if is_won and account.plan is None:
+            missing_s = PAID_BACK * self.spent_s - self.saved_s(state.tuned_ns)
+            self.check_ns = state.product_ns + 1e9 * max(0.0, missing_s) / max(self.ratio - 1.0, MARGIN)
+            self._to_note = trial.slices
+        elif account.plan is not None:
+            self._note(state, operand, trial.slices)
 
-    def _serve(self, state: DispatchState, operand: AnyOperand, trial: SliceTrial) -> None:
-        reference = weakref.ref(operand)
+    def _serve(self, state: DispatchState, operand: AnyOperand, trial: Any) -> None:
+        reference = self._operand = weakref.ref(operand)
+        state.serving = state.recalled = self._winner = trial
+        if state.n_dense_cols > 1:
+            from autosparse.tuning.trials.service import Service
+
+            if trial.service is None:
+                Service.of(trial, None, state, operand, self.default_s * (1.0 - 1.0 / self.ratio))
+            return
 
         def expand() -> Any:  # Any: a KernelTrial, or None
             found = reference()
             return None if found is None else self.expand(state, found)
 
         trial.expand = expand
-        state.serving = state.recalled = trial
 
-    def _note(self, state: DispatchState, operand: AnyOperand, trial: SliceTrial) -> None:
+    def _note(self, state: DispatchState, operand: AnyOperand, winner: Slices) -> None:
         """Write the winner into the account of the problem, or remove it after a lost race."""
-        if state.account is None:
-            return
+        start_s = self._clock()
         with forking.loading():
             from autosparse.tuning.memory import early_notes
 
         if self.is_won:
-            early_notes.write(state, operand, trial.slices, (self.default_s, self.default_s / self.ratio))
+            early_notes.write(state, operand, winner, (self.default_s, self.default_s / self.ratio))
         else:
             early_notes.forget(state)
+        self.spent_s += self._clock() - start_s
 
     def resume(self, state: DispatchState, operand: AnyOperand, trial: SliceTrial, note: PlanNote) -> None:
         """Let the winner of an earlier process serve; it races once more after CHECK_AFTER products."""
@@ -216,11 +247,15 @@ class EarlyRace:
         event("plan", "remembered", slices=trial.slices, ratio=self.ratio)
 
     def check(self, state: DispatchState) -> None:
-        """Let the winner race once more, if products are due for it and it has not been replaced."""
+        """Let the winner race once more, or note it, if products are due for that and it has not been replaced."""
         if state.product_ns < self.check_ns:
             return
-        self.check_ns = inf
-        if isinstance(state.recalled, SliceTrial) and state.recalled.ready and state.serving is state.recalled:
+        self.check_ns, winner, operand = inf, self._to_note, self._operand()
+        if winner is not None:
+            self._to_note = None
+            if operand is not None and self.is_won:
+                self._note(state, operand, winner)
+        elif self._winner is not None and self._winner.ready and state.serving is state.recalled is self._winner:
             self.trial, self._pairs, self._round, self._is_warm = state.recalled, [], {}, False
             self._next(state)
 
@@ -266,6 +301,11 @@ class EarlyRace:
     def forget_threads(self) -> None:
         """Reset the lock in a forked child."""
         self._lock = forking.lock()
+
+
+def _named(trial: Any) -> object:
+    """Return what the log states of a candidate: its slices, or the format of its schedule."""
+    return trial.schedule.format if hasattr(trial, "schedule") else trial.slices
 
 
 def resumed(state: DispatchState, operand: AnyOperand, note: PlanNote) -> EarlyRace | None:

@@ -8,11 +8,19 @@ from contextlib import suppress
 from autosparse import _native
 from autosparse._native.kernels import identity
 from autosparse.cache.accounts import ledger
-from autosparse.cache.accounts.rows import ASKED, NEEDS_SORTED, NOTHING_FASTER, PlanNote, plan_row, search_row
+from autosparse.cache.accounts.rows import (
+    ASKED,
+    NEEDS_SORTED,
+    NOTHING_FASTER,
+    PlanNote,
+    kernel_row,
+    plan_row,
+    search_row,
+)
 from autosparse.core.plan import Plan
 from autosparse.core.schedule import SuperSchedule
 from autosparse.dispatch import accounts
-from autosparse.errors import BuildError
+from autosparse.errors import BuildError, RecordError
 from autosparse.tuning.memory import stamps
 from autosparse.tuning.memory.plan_lookup import key_of
 from autosparse.tuning.trials.context import TuningContext
@@ -37,8 +45,8 @@ def note(context: TuningContext, plan: Plan, *, is_asked: bool = False) -> None:
         flags |= NOTHING_FASTER
     else:
         with suppress(BuildError):
-            kernel = context.loaded(schedule)
-            flags |= NEEDS_SORTED if isinstance(kernel, _native.CompiledKernel) and kernel.needs_sorted else 0
+            found = context.loaded(schedule)
+            flags |= NEEDS_SORTED if isinstance(found, _native.CompiledKernel) and found.needs_sorted else 0
     known = ledger.read(place[1], context.account_key)
     old = known.plan if known is not None else None
     made = PlanNote(
@@ -46,9 +54,18 @@ def note(context: TuningContext, plan: Plan, *, is_asked: bool = False) -> None:
         measured_s=(plan.measured_s or 0.0) if not is_default else 0.0,
         flags=flags | ASKED if old is not None and old.is_asked else flags,
     )  # fmt: skip
-    if old != made:
-        row = plan_row(context.account_key, made, process=ledger.token(), now=time.time())
-        ledger.append(place[0], [row])
+    process, now = ledger.token(), time.time()
+    rows = [plan_row(context.account_key, made, process=process, now=now)] if old != made else []
+    kernel = None
+    if isinstance(schedule, SuperSchedule) and schedule.format.is_sliced and problem.n_dense_cols == 1:
+        from autosparse.tuning.memory import kernel_notes
+
+        with suppress(OSError, RecordError):  # the kernel's file is unreadable
+            kernel = kernel_notes.made(context, made, schedule, effort=plan.effort)
+    if kernel is not None and (rows or known is None or known.kernel != kernel):
+        rows.append(kernel_row(context.account_key, kernel, process=process, now=now))
+    if rows:
+        ledger.append(place[0], rows)
 
 
 def note_next_step(context: TuningContext, price_s: float) -> None:

@@ -9,9 +9,7 @@ normally. Kernels on slices, which most plans of products with a vector are, ser
 
 from __future__ import annotations
 
-import ctypes
 import json
-import sys
 import weakref
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
@@ -35,8 +33,6 @@ from autosparse.tuning.memory import stamps
 from autosparse.tuning.problems import problem_of
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from autosparse.operands.unfolding import AnyOperand
     from autosparse.tuning.memory.slice_trial import SliceTrial
     from autosparse.tuning.trials.kernel_trial import KernelTrial
@@ -67,36 +63,68 @@ def serve(state: DispatchState, operand: AnyOperand, account: ProblemAccount) ->
         event("plan", "remembered", schedule=found[1])
 
 
-def _has_registered_solvers() -> bool:
-    """Return whether this process has registered solvers, whose registry it has then imported."""
-    registry = sys.modules.get("autosparse.ops.registry")
-    return registry is not None and bool(registry.registered_solvers(load=False))
-
-
 def _ready(
     state: DispatchState, operand: AnyOperand, account: ProblemAccount, note: PlanNote
 ) -> tuple[SliceTrial | KernelTrial, str] | None:
     """Return the ready trial of the plan and the JSON of its schedule; None if a check fails."""
-    if state.options.vendor or _has_registered_solvers():
+    if state.options.vendor or stamps.has_registered_solvers():
         return None  # its key names solvers that are loaded with the rest of tuning
-    problem = problem_of(operand, state)
-    if stamps.stamp_of(problem, state.options) != note.stamp:
+    problem, folder = problem_of(operand, state), Folder(account.root)
+    record = _record(state, problem, folder, note)
+    if record is None:
         return None
-    folder = Folder(account.root)
-    found = folder.read_record("plan", note.plan.hex())
-    if found is None or not _is_same_problem(problem, found.record.get("key")):
+    account.is_finished = Effort(record.get("effort", "off")).rank >= state.options.effort.rank
+    if note.flags & NOTHING_FASTER or record.get("schedule") is None:
         return None
-    account.is_finished = Effort(found.record.get("effort", "off")).rank >= state.options.effort.rank
-    if note.flags & NOTHING_FASTER or found.record.get("schedule") is None:
-        return None
-    if (slices := _slices(problem, operand, note, found.record["schedule"])) is not None:
+    if (slices := slices_of(problem, operand, note, record["schedule"])) is not None:
         assert isinstance(operand, Operand)
-        light = _light_trial(state, operand, account, (folder, found.record, problem, slices))
+        light = _light_trial(state, operand, account, (folder, record, problem, slices))
         return None if light is None else (light, light.schedule_text)
     from autosparse.tuning.memory import recall_any
 
-    trial = recall_any.ready(state, operand, account, (folder, found.record))
+    trial = recall_any.ready(state, operand, account, (folder, record))
     return None if trial is None else (trial, trial.schedule.to_json())
+
+
+def _record(state: DispatchState, problem: Problem, folder: Folder, note: PlanNote) -> Mapping[str, Any] | None:
+    """Return the record of the noted plan; None if it is absent, or not of this problem on this machine."""
+    if stamps.stamp_of(problem, state.options) != note.stamp:
+        return None
+    found = folder.read_record("plan", note.plan.hex())
+    return found.record if found is not None and _is_same_problem(problem, found.record.get("key")) else None
+
+
+def recorded_schedule(
+    state: DispatchState, operand: Operand, account: ProblemAccount, note: PlanNote, light: SliceTrial
+) -> str | None:
+    """Return the JSON of the schedule of `light`, from the record of the noted plan.
+
+    None if the record is gone or damaged, or if another process has replaced it by that of another kernel.
+    """
+    problem, folder = problem_of(operand, state), Folder(account.root)
+    try:
+        record = _record(state, problem, folder, note)
+        schedule: Any = None if record is None else record.get("schedule")  # Any: a value of JSON
+        slices = slices_of(problem, operand, note, schedule, is_looked_at=True)
+        if record is None or slices is None or slices.text() != light.slices.text():
+            return None
+        key, isa = kernel_key(problem, schedule, slices), problem.target.isa
+        is_shipped = light.library is None and light.kernel_name == key
+        is_compiled = light.library is not None and light.library == stamps.compiled(folder, key, record["key"], isa)
+    except (RecordError, *TUNING_FAILURES) as err:
+        event("fallback", f"a remembered plan is not used: {type(err).__name__}: {err}")
+        return None
+    return _text(schedule) if is_shipped or is_compiled else None
+
+
+def _text(schedule: Mapping[str, Any]) -> str:
+    return json.dumps(schedule, sort_keys=True, separators=(",", ":"))
+
+
+def fields_of(text: str) -> dict[str, Any]:
+    """Return the fields of a schedule's JSON."""
+    found: dict[str, Any] = json.loads(text)
+    return found
 
 
 def _is_same_problem(problem: Problem, key: object) -> bool:
@@ -110,10 +138,13 @@ def _is_same_problem(problem: Problem, key: object) -> bool:
     return isinstance(key, dict) and all(key.get(name) == value for name, value in wanted.items())
 
 
-def _slices(problem: Problem, operand: AnyOperand, note: PlanNote, schedule: object) -> Slices | None:
-    """Return the slices of a plan that `_light_trial` can use, None for other plans.
+def slices_of(
+    problem: Problem, operand: AnyOperand, note: PlanNote, schedule: object, *, is_looked_at: bool = False
+) -> Slices | None:
+    """Return the slices of a plan that `SliceTrial` can use, None for other plans.
 
-    A matrix whose arrays other code can write is checked for writes, which such a trial cannot do.
+    A matrix whose arrays other code can write is checked for writes, which such a trial cannot do. `is_looked_at`:
+    another trial does that.
     """
     if not isinstance(schedule, dict) or set(schedule) != FIELDS or schedule["version"] != SCHEDULE_VERSION:
         return None
@@ -124,9 +155,23 @@ def _slices(problem: Problem, operand: AnyOperand, note: PlanNote, schedule: obj
     is_product = schedule["operation"] == problem.operation and problem.n_dense_cols == 1 and not problem.transposed
     is_simple = schedule["parallel"] == "i1" and not schedule["dense_splits"] and not note.flags & NEEDS_SORTED
     is_encoded_here = not slices.is_encoded or problem.storage == DICTIONARY
-    is_own = isinstance(operand, Operand) and operand.dtype == problem.dtype and expected_look_s(operand) == 0.0
+    is_own = isinstance(operand, Operand) and operand.dtype == problem.dtype
+    is_own = is_own and (is_looked_at or expected_look_s(operand) == 0.0)
     is_held = is_own and max(problem.pattern.shape) <= MAX_EXTENT
     return slices if is_product and is_simple and is_encoded_here and is_held else None
+
+
+def kernel_key(problem: Problem, schedule: Mapping[str, Any], slices: Slices) -> str:
+    """Return the key of the generated kernel of a schedule on slices, as `KernelSpec.key` does."""
+    code = {name: value for name, value in schedule.items() if name not in AT_RUN_TIME}
+    more = () if runtime_api.gathers() else ("loads",)
+    types = problem.dtype, problem.pattern.index_dtype, problem.target.isa
+    return key_of(problem.operation, code | {"format": slices.text(is_compiled=True)}, types, *more)
+
+
+def chunk_of(schedule: Mapping[str, Any]) -> int:
+    """Return the slices of one task; 0 if threads have equal shares."""
+    return int(schedule["chunk"]) if schedule["partition"] == "dynamic" else 0
 
 
 def _light_trial(
@@ -140,40 +185,28 @@ def _light_trial(
     note, (folder, record, problem, slices) = account.plan, known
     assert note is not None
     trial, schedule = SliceTrial(slices, state, operand), record["schedule"]
-    code = {name: value for name, value in schedule.items() if name not in AT_RUN_TIME}
-    more = () if runtime_api.gathers() else ("loads",)
-    types = problem.dtype, problem.pattern.index_dtype, problem.target.isa
-    key = key_of(problem.operation, code | {"format": slices.text(is_compiled=True)}, types, *more)
+    key = kernel_key(problem, schedule, slices)
     if folder.read_record("failure", key) is not None:
         return None
     is_shipped = slice_kernel.may_serve(state.options.compiler)
     address = int(runtime_api.lib.asp_shipped_kernel(key.encode())) if is_shipped else 0
     if not address:
         trial.library = stamps.compiled(folder, key, record["key"], problem.target.isa)
-        address = _loaded(trial.library) if trial.library is not None else 0
+        address = slice_kernel.loaded(trial.library) if trial.library is not None else 0
     if not address:
         return None
-    trial.schedule_text = json.dumps(schedule, sort_keys=True, separators=(",", ":"))
-    chunk = int(schedule["chunk"]) if schedule["partition"] == "dynamic" else 0
-    trial.pack(operand, slice_kernel.SliceKernel(address, chunk=chunk, max_threads=int(schedule["threads"])))
+    trial.schedule_text, threads = _text(schedule), int(schedule["threads"])
+    trial.pack(operand, slice_kernel.SliceKernel(address, chunk=chunk_of(schedule), max_threads=threads))
     if trial.is_wrong:
         account.forget_plan()
         warn_once(FallbackWarning, "wrong kernel", FallbackWarning.wrong_kernel("remembered", str(trial.failed)))
     if not trial.ready:
         return None
-    trial.expand = _Expansion(state, operand, note)
+    trial.expand = Expansion(state, operand, note)
     return trial
 
 
-def _loaded(path: Path) -> int:
-    """Return the address of the kernel in a shared object, which is never unloaded. Raises OSError."""
-    try:
-        return ctypes.cast(ctypes.CDLL(str(path)).asp_kernel, ctypes.c_void_p).value or 0
-    except AttributeError as err:
-        raise OSError(f"a compiled kernel cannot be loaded: {err}") from err
-
-
-class _Expansion:
+class Expansion:
     """Function that lets a `KernelTrial` serve in place of a light trial, before a search or where values change.
 
     `Dispatcher.__del__` ends the cycle of state, trial and function; the function does not keep the operand alive.
@@ -184,6 +217,7 @@ class _Expansion:
         self._state, self._operand, self._lock = state, weakref.ref(operand), forking.lock()
 
     def __call__(self) -> Any:  # Any: a KernelTrial, or None
+        """Let the `KernelTrial` serve, and return it."""
         from autosparse.tuning.memory.slice_trial import SliceTrial, expanded
 
         state, operand = self._state, self._operand()

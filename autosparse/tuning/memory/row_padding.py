@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from autosparse.targets.priors import number
+from autosparse.dispatch import number
 
 MAX_PADDING: Final = number("early race", "maximum padding")
 """Maximum ratio of stored cells to entries at which slices are a candidate."""

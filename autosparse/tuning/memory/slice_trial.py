@@ -51,6 +51,7 @@ class SliceTrial:
     is_wrong = False  # whether the kernel's result differs from the default kernel's
     schedule_text = ""  # JSON of a remembered schedule; "": the schedule is that of the shipped kernel
     library: Path | None = None  # shared object of a kernel that is not shipped
+    kernel_name = ""  # key of a shipped kernel whose schedule is not read yet
 
     def __init__(self, slices: Slices, state: DispatchState, operand: Operand) -> None:
         operand.refresh()

@@ -10,19 +10,19 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from autosparse import _native, core, ops
 from autosparse._native import runtime_api
-from autosparse._native.c import build as c_build
 from autosparse._version import __version__
-from autosparse.config import Options
-from autosparse.core.problem import Problem
 
 if TYPE_CHECKING:
     from autosparse.cache.folder import Folder
+    from autosparse.config import Options
+    from autosparse.core.problem import Problem
 
 VERSION: Final = 1
 """Version of the notes about plans in accounts; increase it if their meaning changes."""
@@ -32,6 +32,8 @@ _NATIVE: Final = ("c", "c/include", "ir", "storage", "kernels")
 
 def stamp_of(problem: Problem, options: Options) -> bytes | None:
     """Return the 16-byte stamp of a problem's plan key, pattern excluded; None if kernels are not compiled from C."""
+    from autosparse._native.c import build as c_build  # `kernel_notes` needs `sources` only
+
     compiler = c_build.compiler_id(options.compiler)
     if options.compiler == "numba" or compiler == "none" or options.dump_dir is not None:
         return None
@@ -40,13 +42,19 @@ def stamp_of(problem: Problem, options: Options) -> bytes | None:
     facts = (
         VERSION, __version__, problem.operation, problem.mode, problem.transposed, problem.dtype,
         problem.pattern.index_dtype, problem.threads, problem.deterministic, problem.storage, problem.target.key(),
-        options.hybrid, options.vendor, compiler, runtime, _sources(),
+        options.hybrid, options.vendor, compiler, runtime, sources(),
     )  # fmt: skip
     return hashlib.blake2b(repr(facts).encode(), digest_size=16).digest()
 
 
+def has_registered_solvers() -> bool:
+    """Return whether this process has registered solvers, whose registry it has then imported."""
+    registry = sys.modules.get("autosparse.ops.registry")
+    return registry is not None and bool(registry.registered_solvers(load=False))
+
+
 @functools.cache
-def _sources() -> str:
+def sources() -> str:
     """Return a digest of names, sizes and dates of the sources that plan keys depend on; 0.3 ms, once per process."""
     native = Path(_native.__path__[0])
     folders = [*(native / name for name in _NATIVE), native.parent / "tuner" / "space"]
@@ -63,6 +71,7 @@ def _sources() -> str:
 
 def compiled(folder: Folder, key: str, plan_key: Mapping[str, Any], isa: str) -> Path | None:
     """Return the shared object of the kernel `key` that an earlier process compiled; None if there is none."""
+    from autosparse._native.c import build as c_build
     from autosparse.cache import artefacts
 
     flags = " ".join((*c_build.FLAGS, *c_build.ISA_FLAGS[isa]))
