@@ -1,6 +1,7 @@
 """Fork safety: locks and imports that other threads held at a fork must not block the child process.
 
-`loading` is the context for imports at the first use of a part of the library.
+`loading` is the context for imports at the first use of a part of the library, and `lazy_names` imports a package's
+names then.
 
 In the child only the forking thread exists. A lock that another thread held is never released, and a module that
 another thread was importing is never completed. Therefore:
@@ -14,12 +15,13 @@ another thread was importing is never completed. Therefore:
 from __future__ import annotations
 
 import gc
+import importlib
 import os
 import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import _bootstrap  # holds the locks of modules
 from typing import Any, Final
 
@@ -81,6 +83,23 @@ class loading:  # noqa: N801  # used in `with` statements
             gc.freeze()
             gc.unfreeze()
         gc.enable()
+
+
+def lazy_names(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
+    """Return a ``__getattr__`` for `package` that imports the module of a name, `homes[name]`, at the name's first use.
+
+    A package whose import imports its own modules can fail with `_DeadlockError`: one thread imports the package, and
+    another one a module of it that imports the package.
+    """
+
+    def getter(name: str) -> Any:  # Any: the attribute of the home module
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        value = getattr(importlib.import_module(homes[name]), name)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    return getter
 
 
 def _others_import() -> list[str]:

@@ -5,9 +5,15 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import ModuleType
 
+import numpy as np
 import pytest
+import scipy.sparse as sps
+
+import autosparse as asp
 
 PROGRAM = """
 import faulthandler, importlib, os, sys, threading
@@ -78,3 +84,17 @@ assert not gc.isenabled()
 def test_objects_of_loaded_modules_cause_no_collection(tmp_path: Path) -> None:
     (tmp_path / "many_objects.py").write_text("kept = [[] for _ in range(20_000)]\n")
     subprocess.run([sys.executable, "-c", LOADING, str(tmp_path)], check=True, timeout=300)
+
+
+@pytest.mark.parametrize(
+    "name", ["autosparse.arrays.sparse_tensor", "autosparse.ops.registry", "dask.array", "sparse", "pandas"]
+)
+def test_a_module_that_another_thread_imports_is_not_read(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    A = sps.csr_array(np.arange(12.0).reshape(4, 3))
+    module = ModuleType(name)  # no class and no function exists yet
+    module.__spec__ = ModuleSpec(name, None)
+    module.__spec__._initializing = True  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, name, module)
+    ours = asp.csr(A)
+    np.testing.assert_array_equal((ours.T @ ours).toarray(), (A.T @ A).toarray())
+    np.testing.assert_array_equal(asp.einsum("ij,j->i", ours, np.ones(3)), A @ np.ones(3))

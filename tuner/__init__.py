@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from autosparse.tuner.search.loop import Progress
-from autosparse.tuner.search.search import Search
+from typing import TYPE_CHECKING
+
+from autosparse import forking
+
+if TYPE_CHECKING:
+    from autosparse.tuner.search.loop import Progress
+    from autosparse.tuner.search.search import Search
 
 __all__ = ["Progress", "Search"]
+_HOMES = {"Progress": "autosparse.tuner.search.loop", "Search": "autosparse.tuner.search.search"}
+__getattr__ = forking.lazy_names(__name__, _HOMES)

@@ -101,9 +101,9 @@ def _multiplied(
 
 def _product(A: CompressedRows, B: CompressedRows, *, n_cols: int) -> CompressedRows:
     """Return the rows of A @ B, by the default solver unless registered solvers compete."""
-    registry, options = sys.modules.get("autosparse.ops.registry"), get_options()
+    options, has_solvers = get_options(), getattr(sys.modules.get("autosparse.ops.registry"), "has_solvers", None)
     may_tune = options.effort is not Effort.OFF and not options.deterministic
-    if may_tune and registry is not None and registry.has_solvers(names.SPGEMM):
+    if may_tune and has_solvers is not None and has_solvers(names.SPGEMM):
         from autosparse.arrays.planning.sparse_products import multiply as by_plan
 
         return by_plan(A, B, n_cols=n_cols, options=options)

@@ -39,8 +39,7 @@ class OperandKind(NamedTuple):
 
 def is_tensor(obj: object) -> bool:
     """Return whether `obj` is a sparse tensor of this library, without importing the module of its class."""
-    module = sys.modules.get("autosparse.arrays.sparse_tensor")
-    return module is not None and isinstance(obj, module.AutoSparseTensor)
+    return isinstance(obj, _class_of("autosparse.arrays.sparse_tensor", "AutoSparseTensor"))
 
 
 def is_sparse(obj: object) -> bool:
@@ -50,14 +49,17 @@ def is_sparse(obj: object) -> bool:
 
 def is_of_torch(obj: object) -> bool:
     """Return whether `obj` is a torch tensor."""
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(obj, torch.Tensor)
+    return isinstance(obj, _class_of("torch", "Tensor"))
 
 
 def is_of_dask(obj: object) -> bool:
     """Return whether `obj` is a Dask array."""
-    arrays = sys.modules.get("dask.array")
-    return arrays is not None and isinstance(obj, arrays.Array)
+    return isinstance(obj, _class_of("dask.array", "Array"))
+
+
+def _class_of(module: str, name: str) -> Any:
+    """Return a class, or an empty tuple while its module is not imported or another thread is importing it."""
+    return getattr(sys.modules.get(module), name, ())
 
 
 def shape_of(obj: Any) -> tuple[int, ...]:

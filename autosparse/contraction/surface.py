@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -90,6 +91,7 @@ def einsum(
 
 def _of_torch(text: str, operands: Sequence[Any], semiring: str, **given: Any) -> Any:
     """Return the einsum of torch tensors; raise EinsumError if an option is given that tensors do not support."""
+    importlib.import_module("autosparse.torch")  # before its modules, which its own import imports
     from autosparse.torch.autograd.einsum import einsum as of_tensors
     from autosparse.torch.autograd.einsum import in_semiring
 

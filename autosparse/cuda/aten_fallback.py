@@ -29,5 +29,5 @@ def aten_fallback(operator: str) -> Any | None:  # Any: torch.library's kernel, 
     """Return torch's kernel of ``aten::operator``, or None where the override has not replaced it."""
     import sys
 
-    aten_kernel = sys.modules.get("autosparse.torch.dispatcher.fallback")  # not imported without the override
-    return None if aten_kernel is None else aten_kernel.aten_fallbacks.get(PREFIX + operator)
+    fallback = sys.modules.get("autosparse.torch.dispatcher.fallback")  # not imported without the override
+    return getattr(fallback, "aten_fallbacks", {}).get(PREFIX + operator)

@@ -87,6 +87,8 @@ def _multiply(
     ):  # another thread has replaced an array since the caller validated them
         rows = operand.validate()
     n_vecs = 1 if B.ndim == 1 else B.shape[1]
+    if not n_vecs:  # nothing to compute, and the kernels of this state's bucket are those of a vector
+        return
     ldc = n_vecs if is_new else out.strides[0] // out.itemsize
     dispatcher = operand.dispatcher
     state = dispatcher.hot.get((n_vecs, transposed)) if dispatcher is not None else None
@@ -209,6 +211,9 @@ def sddmm(operand: Operand, X: AnyArray, Y: AnyArray, *, out: AnyArray | None = 
     try:
         rows = operand.rows or operand.validate()
         S = _empty((operand.nnz,), rows.dtype) if out is None else out
+        if not X.shape[1]:
+            S[...] = 0
+            return S
 
         def call(threads: int) -> SampledCall:
             left, right = by_rows(X, threads=threads), by_rows(Y, threads=threads)
@@ -233,6 +238,8 @@ def mttkrp(unfolding: Unfolding, factors: Sequence[AnyArray], *, out: AnyArray |
 
     dtype, n_vecs = factors[0].dtype, factors[0].shape[1]
     M = _empty((unfolding.entries.shape[unfolding.mode], n_vecs), dtype) if out is None else out
+    if not n_vecs:
+        return M
 
     def call(threads: int) -> TensorCall:
         dense = [by_rows(factor, threads=threads) for factor in factors]

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from autosparse.explain.explanation import Explanation, explain
+from autosparse import forking
 
 if TYPE_CHECKING:
+    from autosparse.explain.explanation import Explanation, explain
     from autosparse.explain.program_explanation import ProgramExplanation
 
 __all__ = ["Explanation", "explain", "explain_einsum"]
+_HOME = "autosparse.explain.explanation"
+__getattr__ = forking.lazy_names(__name__, {"Explanation": _HOME, "explain": _HOME})
 
 
 def explain_einsum(

@@ -43,7 +43,7 @@ _scipy: Final = importlib.import_module("scipy.sparse.linalg")  # may call `solv
 def _adopt_submodules() -> None:
     """Make `import autosparse.linalg.isolve` give the module that `import scipy.sparse.linalg.isolve` gives."""
     prefix = f"{_scipy.__name__}."
-    for name in [one for one in sys.modules if one.startswith(prefix)]:
+    for name in [one for one in list(sys.modules) if one.startswith(prefix)]:  # other threads import
         sys.modules.setdefault(f"{__name__}.{name.removeprefix(prefix)}", sys.modules[name])
 
 

@@ -66,9 +66,11 @@ def normal(text: bytes) -> bytes:
     if text[: len(_BANNER)].lower() != _BANNER:
         return text
     banner, end, rest = text.partition(b"\n")
-    words = banner.split()[1:]
+    first, *words = banner.split()
+    if first.lower() != _BANNER:  # the word goes on: no banner
+        return text
     wanted = b" ".join([b"%%MatrixMarket", *(word.lower() for word in words)])
-    return text if banner.rstrip(b"\r").split() == wanted.split() else wanted + end + rest
+    return text if banner.split() == wanted.split() else wanted + end + rest
 
 
 def content_of(stream: Any) -> bytes:  # Any: an open file, text or binary

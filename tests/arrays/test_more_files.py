@@ -82,8 +82,13 @@ def test_text_streams_and_npz_streams_are_read(tmp_path: Path) -> None:
         (tar_of({"a/a.txt": b""}), "holds 0 matrices"),
         (tar_of({"a/x.mtx": TEXT, "a/y.mtx": TEXT}), "holds 2 matrices"),
         (gzip.compress(TEXT)[:-20], "end|ended"),
+        (TEXT.replace(b"%%MatrixMarket", b"%%MatrixMarket-"), "Not a Matrix Market file"),
+        (TEXT.replace(b"%%MatrixMarket ", b"%%matrixmarket"), "Not a Matrix Market file"),
     ],
-    ids=["nothing", "broken zip", "bzip2 of no matrix", "archive of none", "archive of two", "cut gzip"],
+    ids=[
+        *("nothing", "broken zip", "bzip2 of no matrix", "archive of none", "archive of two", "cut gzip"),
+        *("banner that goes on", "banner without a space"),
+    ],
 )
 def test_files_without_a_matrix_raise_input_file_error(content: bytes, reason: str) -> None:
     with pytest.raises(InputFileError, match=reason):

@@ -55,6 +55,30 @@ def test_any_layout_of_b_gives_scipys_answer_through_any_kernel(name: str, colum
     assert state_of(A, columns).n_tuned > 0
 
 
+@pytest.mark.parametrize("name", [name for name in FORMATS if 1 in WIDTHS[name]])
+def test_a_product_without_columns_writes_nothing_where_vectors_have_a_kernel(name: str) -> None:
+    plain = make()
+    A = asp.csr(plain)
+    force(A, schedule_of(name, 1))
+    memory = np.full((A.shape[0], 2), 7.0, A.dtype)
+    for _ in range(3):
+        asp.matmul(A, np.empty((A.shape[1], 0), A.dtype), out=memory[:, :0])
+    np.testing.assert_array_equal(memory, 7)
+    assert (A @ np.empty((A.shape[1], 0), A.dtype)).shape == (A.shape[0], 0)
+    close(A @ dense(plain, 1)[:, 0], plain @ dense(plain, 1)[:, 0])
+
+
+def test_sampled_and_tensor_products_without_columns() -> None:
+    A = asp.csr(make())
+    values = np.full(A.nnz, 7.0, A.dtype)
+    for columns in (1, 0):
+        asp.sddmm(A, np.ones((A.shape[0], columns), A.dtype), np.ones((columns, A.shape[1]), A.dtype), out=values)
+    np.testing.assert_array_equal(values, 0)
+    T = asp.tensor(np.arange(12).reshape(3, 4) % 3, np.ones(4), (3, 3, 3))
+    for columns in (1, 0):
+        assert asp.mttkrp(T, [np.ones((3, columns))] * 3, 0).shape == (3, columns)
+
+
 @pytest.mark.parametrize("name", FORMATS)
 def test_tuned_products_see_every_kind_of_write(name: str) -> None:
     plain = make()

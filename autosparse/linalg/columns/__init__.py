@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +17,11 @@ from autosparse._native import runtime_api
 from autosparse.core.dtypes import NativeIndex, Real
 from autosparse.errors import InputError, InputTypeError
 from autosparse.linalg.arguments import make_system, scipys, tolerance
-from autosparse.linalg.columns.recurrence import Block, BlockSystem, Recurrence, roots
 from autosparse.linalg.solves import Solve
 from autosparse.linalg.sweeps import ColumnSweep, Dot
+
+if TYPE_CHECKING:
+    from autosparse.linalg.columns.recurrence import Block, Recurrence
 
 _METHODS: Final = {
     "cg": ("autosparse.linalg.columns.conjugate_gradients", "ColumnsCG", 10, 32),
@@ -45,6 +47,8 @@ def solve(
     b: (n, k). x0: None, ``"Mb"`` or (n, k). `how`: further arguments of the solver. InputError (a ValueError) is raised
     if b or x0 has another shape, and InputTypeError (a TypeError) if there is a callback.
     """
+    from autosparse.linalg.columns.recurrence import BlockSystem
+
     b = np.asanyarray(b)
     _check(name, b, x0, callback)
     how = {key: value for key, value in how.items() if value is not None}
@@ -78,6 +82,8 @@ def solve(
 
 def _norms(B: Block) -> NDArray[Real]:
     """Return the 2-norm of each column."""
+    from autosparse.linalg.columns.recurrence import roots
+
     return roots(ColumnSweep([Dot(B, B)])()[0], B.dtype)
 
 

@@ -49,8 +49,8 @@ def stamp_of(problem: Problem, options: Options) -> bytes | None:
 
 def has_registered_solvers() -> bool:
     """Return whether this process has registered solvers, whose registry it has then imported."""
-    registry = sys.modules.get("autosparse.ops.registry")
-    return registry is not None and bool(registry.registered_solvers(load=False))
+    registered = getattr(sys.modules.get("autosparse.ops.registry"), "registered_solvers", None)
+    return registered is not None and bool(registered(load=False))
 
 
 @functools.cache
