@@ -5,9 +5,9 @@
 >>> y = A @ x  # SciPy's result, computed faster
 >>> print(A.explain(x))  # what was chosen and why
 
-Every public name of `scipy.sparse` is here too, so `import autosparse as sp` works in existing code: its classes, and
-its functions, whose sparse results are autosparse's in the format that SciPy returns. Names are looked up at first use
-(PEP 562): `import autosparse` itself imports neither SciPy nor an optional package.
+Every public class and function of `scipy.sparse` is here too, so existing code can use `import autosparse as sp`. A
+function that returns a sparse object returns autosparse's class of the format that SciPy's function returns. Names are
+looked up at first use (PEP 562): `import autosparse` itself imports neither SciPy nor an optional package.
 """
 
 from __future__ import annotations

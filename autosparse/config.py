@@ -314,7 +314,7 @@ def decisive_options() -> tuple[Any, ...]:
 
 
 def set_options(**given: "Unpack[OptionValues]") -> None:
-    """Change options for the whole process (all threads), below any `options(...)` context.
+    """Change options for the whole process, all threads included; blocks of `options` take precedence.
 
     >>> asp.set_options(budget_s=5.0)
     >>> asp.get_options().budget_s
@@ -336,7 +336,9 @@ def reload_options() -> None:
 
 @contextmanager
 def options(**given: "Unpack[OptionValues]") -> Iterator[Options]:
-    """Set options for the calls inside the ``with`` block, in this thread or task; blocks nest, the inner one wins.
+    """Set options for the calls inside the ``with`` block, in this thread or task.
+
+    Blocks nest, and the inner block's values apply. docs/settings.md lists the options.
 
     >>> A, x = asp.csr(sps.eye_array(3, format="csr")), np.ones(3)
     >>> with asp.options(effort="off", threads=1):

@@ -9,6 +9,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from autosparse.cache.trust import PLAN_SCHEMA
+
 from autosparse.core.values import dataclass
 
 if TYPE_CHECKING:

@@ -42,9 +42,8 @@ class Copies:
     def owns_arrays(self) -> bool:
         """Return whether the matrix owns its arrays: no caller passed them in, or no other object refers to them.
 
-        Writes to the object that the matrix was made from are then never seen, and a tuned product need not look for
-        them.
-        Arrays that are read from the matrix, like ``A.data``, stay its own.
+        A write to the object that the matrix was made from then has no effect on the matrix, and a tuned product need
+        not check for it. Arrays that are read from the matrix, like ``A.data``, stay its own.
 
         >>> m = sps.eye_array(3, format="csr")
         >>> asp.csr(m).owns_arrays, asp.csr(m, copy=False).owns_arrays

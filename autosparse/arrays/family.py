@@ -251,11 +251,12 @@ class AutoSparseMatrix(ConvertedBack, Reflected, Copies, Products, DenseResults)
         dtype: DTypeLike | None = None,
         progress: bool | Progress = False,
     ) -> Plan:
-        """Find a faster kernel now and keep it.
+        """Search for a faster kernel now, use it in later products, and return its plan.
 
-        `operation`: "matmul" (``A @ B``; "spmv" and "spmm" mean the same), or "sddmm" (``sddmm(A, X, Y)``). `columns`:
-        the number of columns of B, or of X.
-        ``A.tune("matmul", columns=256, runs=10_000, effort="measure", budget_s=5, progress=True)``
+        `operation` is "matmul" for ``A @ B`` ("spmv" and "spmm" mean the same) or "sddmm" for ``sddmm(A, X, Y)``, and
+        `columns` the number of columns of B or X. `effort` limits the work of the search, `budget_s` its seconds. With
+        `runs`, the expected number of products, a search starts only if that many pay for it. ``transposed=True`` tunes
+        ``A.T @ B``, and ``progress=True`` draws a line on a terminal's stderr.
 
         >>> A = asp.csr(sps.eye_array(1000, format="csr"))
         >>> plan = A.tune("matmul", columns=8, runs=100, effort="estimate")
@@ -270,8 +271,7 @@ class AutoSparseMatrix(ConvertedBack, Reflected, Copies, Products, DenseResults)
     def explain(self, B: Any = 1, *, operation: str = names.MATMUL) -> Explanation | ProgramExplanation:
         """Return what runs for ``A @ B`` and why; B is the other operand, or the number of columns of a dense one.
 
-        For a sparse B, the explanation lists the solvers of its rows. The three agree to the last bit.
-
+        For a sparse B, the explanation lists the algorithms that compute its rows, whose results have the same bits.
         With ``operation="sddmm"`` the product is ``sddmm(A, X, Y)``, and B is the number of columns of X.
 
         >>> print(asp.csr(sps.eye_array(3, format="csr")).explain())  # doctest: +ELLIPSIS

@@ -37,15 +37,27 @@ _NUMBERS: Final = "biufcO"
 def sddmm(A: Any, X: Any, Y: Any, *, out: AnyArray | None = None) -> Any:
     """Compute S = A ∘ (X @ Y), the dense product sampled at A's entries: S[i, j] = A[i, j] * <X[i, :], Y[:, j]>.
 
-    A: any (m, n) matrix that `csr` takes; X (m, k) and Y (k, n): dense, of any strides. S is of A's class (csr_array
-    where A is no autosparse matrix), with index arrays of its own. Explicit zeros and duplicates stay separate entries
-    in A's order. The dtype of S is NumPy's promotion of all three. Compiled kernels compute float and complex dtypes,
-    NumPy the others. X and the transpose of Y are read in place where their rows are contiguous (Y in Fortran order),
-    and copied once per call otherwise.
+    The product X @ Y is computed only where A stores an entry. Compiled kernels compute float and complex dtypes, NumPy
+    the others.
 
-    `out`: array of A.nnz entries for the values of S, in the order of ``A.data``; it is returned when given, and
-    nothing is allocated. Raises ShapeError (ValueError), InputTypeError, DtypeError (TypeError), LayoutError
-    (ValueError), and the errors of `csr`.
+    Parameters
+    ----------
+    A
+        Matrix of shape (m, n), of any kind that `csr` takes.
+    X, Y
+        Dense arrays of shapes (m, k) and (k, n). X is read in place if its rows are contiguous, Y if its columns are
+        (Fortran order). Otherwise they are copied once per call.
+    out
+        Array of A.nnz elements for the values of S, in the order of ``A.data``. No other result is then allocated.
+
+    Returns
+    -------
+    S, of A's class (`csr_array` where A is not autosparse's), with index arrays of its own; `out` when that is given.
+    Explicit zeros and duplicates of A stay separate entries, in A's order. The dtype is NumPy's promotion of all three.
+
+    Raises
+    ------
+    ShapeError or LayoutError (ValueError), InputTypeError or DtypeError (TypeError), and the errors of `csr`.
 
     >>> A = sps.csr_array([[1.0, 0.0], [0.0, 2.0]])
     >>> asp.sddmm(A, np.ones((2, 3)), np.ones((3, 2))).toarray()

@@ -109,7 +109,10 @@ class AutoSparseTensor:
         dtype: DTypeLike | None = None,
         progress: bool | Progress = False,
     ) -> Plan:
-        """Find a faster kernel for ``mttkrp(T, factors, mode)`` now and keep it; `columns` is the factors' width."""
+        """Search for a faster kernel for ``mttkrp(T, factors, mode)`` now, keep it, and return its plan.
+
+        `columns` is the number of columns of each factor. The other arguments are those of `csr_array.tune`.
+        """
         return executor.tune(
             self._unfolding(mode_of(self, mode)), operation=operation, columns=columns, runs=runs, effort=effort,
             budget_s=budget_s, dtype=dtype, progress=progress,
@@ -149,15 +152,26 @@ class AutoSparseTensor:
 def tensor(
     coords: Any, values: Any = None, shape: Sequence[int] | None = None, *, copy: bool | None = None
 ) -> AutoSparseTensor:
-    """Return the sparse tensor with ``values[e]`` at ``coords[:, e]``, in any order.
+    """Return the sparse tensor with ``values[e]`` at ``coords[:, e]``; the entries may be in any order.
 
-    `coords`: integers (ndim, nnz); `values`: (nnz,); `shape`: by default the smallest that holds the coordinates.
-    Instead of the three: a ``sparse.COO`` (with fill value 0), a COO array of SciPy, a path or an open file (.tns as
-    FROSTT writes it, .npz, .mtx). Coordinates are copied, and so are values that are an array. With ``copy=False``
-    values are shared, and products see writes to them. An autosparse tensor shares everything, plans included, unless
-    `copy`.
-    Raises InputError (ValueError), InputTypeError (TypeError), StructureError (ValueError), or RoomError (MemoryError)
-    where the copy of the values does not fit.
+    Parameters
+    ----------
+    coords
+        Integers of shape (ndim, nnz), which are copied. Or, without `values` and `shape`: a ``sparse.COO`` (with fill
+        value 0), a COO array of SciPy, an autosparse tensor, a path or an open file (.tns as FROSTT writes it, .npz,
+        .mtx).
+    values
+        Array of shape (nnz,).
+    shape
+        Extent of each mode; None: the smallest extents that hold the coordinates.
+    copy
+        None: values of the caller are copied, and an autosparse tensor shares everything, plans included. False:
+        values are shared, and products see writes to them. True: everything is copied.
+
+    Raises
+    ------
+    InputError or StructureError (ValueError), InputTypeError (TypeError), or RoomError (MemoryError) where the copy of
+    the values does not fit.
 
     >>> T = asp.tensor([[0, 1], [0, 2], [1, 0]], [2.0, 3.0])  # T[0, 0, 1] = 2, T[1, 2, 0] = 3
     >>> T.shape
@@ -260,17 +274,32 @@ def _integers(shape: Any) -> tuple[int, ...]:
 
 
 def mttkrp(T: Any, factors: Sequence[Any], mode: int, *, out: Any = None) -> Any:
-    """Compute MTTKRP, the matricized tensor times Khatri-Rao product of the factors: ``M`` of shape (shape[mode], R).
+    """Compute the matricized tensor times Khatri-Rao product of the factors (MTTKRP).
 
-    M[i, :] is the sum over entries of T with coordinate i at `mode` of the value times the factors' rows at the other
-    coordinates. For order 3 and mode 0 it equals einsum("ikl,kj,lj->ij", T, B, C).
+    Row i of the result M is a sum over the entries of T that have coordinate i at `mode`. Each term is the entry's
+    value times the elementwise product of one row of every other factor, the row at the entry's coordinate. For order 3
+    and mode 0, M equals ``einsum("ikl,kj,lj->ij", T, B, C)``. Kernels compute float32 and float64, NumPy other dtypes.
 
-    T: a tensor of order 2 or more (`tensor`, or an object that it takes). `factors`: one matrix (shape[n], R) per mode,
-    of any strides; the factor at `mode` is not read and may be None. M has NumPy's promotion of all dtypes; kernels
-    compute float32 and float64, NumPy the others. `out`: array that M is written to; it is returned.
-    A torch sparse COO tensor gives M as a torch tensor, with gradients where T or factors require them. On a GPU the
-    factors must be on the GPU, too, in the tensor's dtype (docs/gpu.md).
-    Raises ShapeError (ValueError), InputTypeError and DtypeError (TypeError).
+    Parameters
+    ----------
+    T
+        Tensor of order 2 or more: an autosparse tensor, an object that `tensor` takes, or a torch sparse COO tensor.
+    factors
+        One matrix of shape (shape[n], R) for each mode n. The one at `mode` is not read and may be None. Factors of a
+        tensor on a GPU must be there too, in the tensor's dtype (docs/gpu.md).
+    mode
+        Mode whose extent is the number of rows of M.
+    out
+        Array that M is written to, and which is returned.
+
+    Returns
+    -------
+    M of shape (shape[mode], R), in NumPy's promotion of all dtypes. For a torch tensor T, M is a torch tensor, with
+    gradients where T or factors require them.
+
+    Raises
+    ------
+    ShapeError (ValueError), InputTypeError or DtypeError (TypeError).
 
     >>> T = asp.tensor([[0, 1], [0, 2], [1, 0]], [2.0, 3.0])
     >>> asp.mttkrp(T, [None, np.ones((3, 1)), np.ones((2, 1))], mode=0)

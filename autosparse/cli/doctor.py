@@ -78,7 +78,7 @@ def _machine() -> Iterator[Finding]:
     held = target.held_to(get_options().isa).isa
     is_held = held != target.isa
     yield Finding("instruction set", f"{held} (AUTOSPARSE_ISA; the processor has {target.isa})" if is_held else held)
-    yield Finding("cores for us", str(target.n_cores))
+    yield Finding("cores available", str(target.n_cores))
     yield Finding("caches L1, L2, L3", caches)
 
 

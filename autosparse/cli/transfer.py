@@ -33,7 +33,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="CSV",
         help="read measurements from this file, and rank the programs for the matrices",
     )
-    parser.add_argument("--op", choices=list(OPERATIONS), default=DEFAULT_OPERATION)
+    parser.add_argument(
+        "--op", choices=list(OPERATIONS), default=DEFAULT_OPERATION, help=f"operation (default: {DEFAULT_OPERATION})"
+    )
     parser.add_argument(
         "--configurations",
         type=at_least(1),

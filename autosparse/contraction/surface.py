@@ -28,34 +28,41 @@ def einsum(
 ) -> Any:  # fmt: skip
     """Evaluate the Einstein summation convention on operands of which some are sparse, as ``np.einsum`` does on arrays.
 
-    Operands are sparse matrices and arrays of SciPy and autosparse, sparse tensors, dense arrays and scalars. Repeated
-    indices, sums, ``...``, broadcasting, type promotion, the call with index lists, and the ValueError on a mismatch
-    follow NumPy.
+    Parameters
+    ----------
+    arguments
+        Subscripts, then the operands, or operands and index lists in turn, as for ``np.einsum``. Operands are sparse
+        matrices and arrays of SciPy and autosparse, sparse tensors, dense arrays and scalars. Repeated indices, sums,
+        ``...``, broadcasting and type promotion follow NumPy. Subscripts may also be a sum of terms, as in
+        ``"ij,jk - ik -> ik"``: each term is an einsum, repeated along the output's indices that it lacks.
+    format
+        Kind of the result: "csr", "csc", "coo", "dense", "tensor", "dcsr" (two dimensions) or "csf". The last two are
+        tensors whose entries are distinct and sorted by mode, without memory for empty rows. None: the result is sparse
+        if it has two or more dimensions and sparse operands have all of its indices. It is then a `csr_array`, or a
+        `tensor` above two dimensions and for dtypes that SciPy's matrices lack.
+    out
+        ndarray that receives the result and is returned.
+    dtype, casting
+        Type of the computation (None: the promotion of all operands), and the rule for converting operands to it.
+    optimize
+        Accepted for compatibility with NumPy, without effect: the sparsity patterns determine the order of products.
+    semiring
+        Operations in place of addition and multiplication: "plus_times", "min_plus", "max_plus", "max_times" (values
+        that are not negative) or "or_and" (booleans). An entry that is not stored is the semiring's zero: infinity for
+        "min_plus", minus infinity for "max_plus", 0 or False for the others. Integers are converted to float64 where
+        the zero is infinite.
 
-    The result is sparse when it has two or more dimensions and sparse operands have all of its indices: a `csr_array`,
-    or a `tensor` above two dimensions or for dtypes that SciPy's matrices lack. Otherwise it is dense. `format`
-    overrides this: "csr", "csc", "coo", "dense", "tensor", "dcsr" (two dimensions) or "csf". The last two are tensors
-    whose entries are distinct and sorted by their modes, without memory per empty row.
-
-    The subscripts may be a sum: ``"ij,jk - ik -> ik"`` has terms with ``+`` and ``-`` between them and commas between
-    the factors of a term. Each term is an einsum of its own, repeated along indices of the output that it lacks, and a
-    sum needs ``->``. A sparse result stores an entry wherever a term has one, values that cancel included.
-
-    `semiring` replaces addition and multiplication: "plus_times" (default), "min_plus", "max_plus", "max_times" (values
-    that are not negative) or "or_and" (booleans). Entries that are not stored are the semiring's zero: infinity for
-    "min_plus", minus infinity for "max_plus", 0 and False for the others. Terms with such an entry are left out, a
-    sparse result stores an entry wherever a term exists, and a dense result has the zero elsewhere. An entry's value is
-    the sum of its duplicates, as in SciPy. Integers are converted to float64 if the zero is infinite.
-
-    `out` is an ndarray that receives the result and is returned. `dtype` is the type of the computation (default: the
-    promotion of all operands), and `casting` the rule for converting operands to it. `optimize` is accepted for
-    compatibility with NumPy and has no effect, because the sparsity patterns determine the order of products.
-    EinsumError (a ValueError) is raised when `format` is unknown, does not fit the number of dimensions, or is sparse
-    although `out` is given.
-
-    With torch tensors (dense, COO, CSR) among the operands the result is a dense tensor. Gradients then flow to dense
-    operands and to the values of sparse operands; semirings but the default have none. Dask arrays are computed first
+    Returns
+    -------
+    Sparse or dense array. A sparse result stores an entry wherever a term of the sum exists, even if values cancel.
+    With torch tensors (dense, COO, CSR) among the operands, the result is a dense tensor. Gradients then flow to dense
+    operands and to the values of sparse operands, with the default semiring only. Dask arrays are computed first
     (`asp.dask.einsum` is lazy).
+
+    Raises
+    ------
+    EinsumError (ValueError) if subscripts and operands do not fit together, or if `format` is unknown, does not fit the
+    number of dimensions, or is sparse although `out` is given.
 
     >>> A = sps.csr_array([[1.0, 2.0], [0.0, 3.0]])
     >>> asp.einsum("ij,jk->ik", A, A).toarray()

@@ -1,6 +1,6 @@
 """Live tuning: after a product, the next tuning step runs if the products so far have paid for it.
 
-Kernels race on the user's own products. All results are right, so a sample costs its excess over the best kernel.
+Candidates are timed on the user's products, with correct results; a sample costs its excess over the best kernel.
 """
 
 from __future__ import annotations

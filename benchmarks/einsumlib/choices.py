@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from autosparse.contraction.choice import ProgramChoice
+from autosparse.contraction.choice import RankedPrograms
 from autosparse.contraction.lower.bound import bound
 from autosparse.contraction.lower.kernel import compiled, execute
 from autosparse.contraction.lower.plan import EinsumPlan
@@ -35,7 +35,7 @@ def measured(folder: Path) -> list[dict[str, Any]]:
                 continue
             problem = Problem(expression, [A] * (expression.count(",") + 1))
             choice, later = problem.choice(), problem.choice(are_copies_kept=True)
-            won = race(later, problem.named, problem.extents)[0].program.plan.text
+            won = race(later, problem.named, problem.extents).program.plan.text
             members = worth_running(choice)
             times = least_times(problem, members, are_copies_kept=False)
             row = {"graph": name, "expression": expression, "n_run": len(members), "best_s": min(times)}
@@ -48,7 +48,7 @@ def measured(folder: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def worth_running(choice: ProgramChoice) -> list[tuple[float, EinsumPlan]]:
+def worth_running(choice: RankedPrograms) -> list[tuple[float, EinsumPlan]]:
     """Return (price, plan) of members whose price is at most WORTH_RUNNING times the lowest."""
     return [(price, plan) for price, plan, _ in choice.plans if price <= WORTH_RUNNING * choice.plans[0][0]]
 

@@ -72,7 +72,7 @@ def one_row(name: str, n: int, density: float, series: str) -> list[dict[str, An
     rng = np.random.default_rng(n)
     operands = [operand(rng, (n,) * len(one), part) for one, part in zip(letters, densities, strict=True)]
     problem = Problem(KERNELS[name], operands)
-    chosen = race(problem.choice(are_copies_kept=True), problem.named, problem.extents)[0].program.plan
+    chosen = race(problem.choice(are_copies_kept=True), problem.named, problem.extents).program.plan
     default = default_plan(problem)
     plans = {"default_s": replace(default, has_marks=False), "marked_s": default, "chosen_s": chosen}
     times = least_seconds(problem, plans)

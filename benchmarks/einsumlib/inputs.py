@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sps
 
 from autosparse.contraction.candidates import name_of
-from autosparse.contraction.choice import ProgramChoice, choose
+from autosparse.contraction.choice import RankedPrograms, choose
 from autosparse.contraction.operands import Operand, Sparse, prepare
 from autosparse.contraction.subscripts import Subscripts, read
 
@@ -80,7 +80,7 @@ class Problem:
         self.named = {name_of(number): one for number, one in enumerate(self.prepared)}
         self.extents = self.subscripts.extents
 
-    def choice(self, *, are_copies_kept: bool = False) -> ProgramChoice:
+    def choice(self, *, are_copies_kept: bool = False) -> RankedPrograms:
         """Return the frontier of programs, ordered by price."""
         is_dense = len(self.subscripts.output) < 2
         return choose(self.prepared, self.subscripts, is_dense_output=is_dense, are_copies_kept=are_copies_kept)

@@ -44,6 +44,17 @@ def test_methods_take_the_parameters(one):
             assert list(inspect.signature(getattr(one, method)).parameters) == ["self", *names], method
 
 
+def test_every_benchmark_has_a_recorded_history():
+    recorded = set()
+    for path in (FOLDER / "results" / "asv").glob("*/*.json"):
+        recorded |= set(json.loads(path.read_text(encoding="utf-8")).get("results", ()))
+    wanted = {
+        f"{one.__module__.partition('.')[2]}.{one.__name__}.{name}" for one in classes() for name in measured(one)
+    }
+    assert wanted
+    assert sorted(wanted - recorded) == []
+
+
 def test_the_smallest_runs():
     from suite.bench_overhead import TinyProduct
 

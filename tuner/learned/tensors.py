@@ -1,4 +1,4 @@
-"""Learned models' input of a user's tensor: any mode as rows."""
+"""Input of learned models for a user's tensor: its coordinates, with the mode of the product as rows."""
 
 from __future__ import annotations
 

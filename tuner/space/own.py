@@ -1,10 +1,4 @@
-"""This library's schedule space as a template: ``own_space("spmv"
-
-"spmm"
-
-"sddmm"
-
-"mttkrp")``.
+"""This library's schedule space as a template: ``own_space`` of "spmv", "spmm", "sddmm" or "mttkrp".
 
 The families are rows of data, from `tuner.space.families` and, for SDDMM and MTTKRP, from this module. The parameters
 of a schedule are its family, the sizes of the family, the column tile, the index width, and the axes of the compute
