@@ -21,7 +21,7 @@ SIDE = 200
 ADJOINT = ("bicg", "qmr", "lsqr", "lsmr")
 """Solvers that multiply by the transpose, of which rows may be kept."""
 HOW: dict[str, dict[str, Any]] = {
-    **dict.fromkeys(("cg", "cgs", "bicg", "bicgstab", "minres", "qmr"), {"rtol": 1e-30, "maxiter": 8}),
+    **{name: {"rtol": 1e-30, "maxiter": 8} for name in ("cg", "cgs", "bicg", "bicgstab", "minres", "qmr")},
     "gmres": {"rtol": 1e-30, "maxiter": 3, "restart": 10},
     "lsqr": {"atol": 0, "btol": 0, "iter_lim": 8},
     "lsmr": {"atol": 0, "btol": 0, "maxiter": 8},
