@@ -81,7 +81,7 @@ class ColumnsBicgstab(Recurrence):
         return n + 1
 
     def _advance_natively(self, n_most: int) -> tuple[int, int]:
-        """Run at most `n_most` iterations in the extension module; return their number, and where the last one ended."""
+        """Run at most `n_most` iterations in the extension module; return their number, and where the last ended."""
         p_hat, s_hat = self.directions
         calls = self._is_native and (self.of_v.fast_call(p_hat, self.v), self.of_t.fast_call(s_hat, self.t))
         if not calls or None in calls:
