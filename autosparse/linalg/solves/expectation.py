@@ -37,7 +37,7 @@ class ProductCounts:
         states = states_of(self._operand)
         other_s = self._other_s(states)
         for state in states:
-            n_before = self._begun.n_calls.get(id(state), 0)
+            n_before = self._begun.n_before(state)
             n_calls = state.n_calls
             if n_calls <= n_before:
                 continue
@@ -56,7 +56,7 @@ class ProductCounts:
 
     def _other_s(self, states: list[DispatchState]) -> float:
         """Return the seconds per product that the solve has spent on anything but products and their tuning."""
-        n_products = sum(state.n_calls - self._begun.n_calls.get(id(state), 0) for state in states)
+        n_products = sum(state.n_calls - self._begun.n_before(state) for state in states)
         return self._begun.other_ns(states) * 1e-9 / n_products if n_products > 0 else 0.0
 
     def end(self) -> None:

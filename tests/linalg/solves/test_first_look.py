@@ -16,6 +16,7 @@ import autosparse as asp
 from autosparse.dispatch import executor, state
 from autosparse.dispatch.expectations import Expected
 from autosparse.dispatch.state import DispatchState
+from autosparse.linalg.solves.workspace import Begun
 from tests.tuning.forcing import state_of
 
 DUE_NS = round(state.COLD_LOOK_S / asp.get_options().overhead * 1e9)
@@ -116,3 +117,22 @@ def test_a_solve_adds_its_time_beside_products_to_the_problem() -> None:
     assert first is not None
     assert later is not None
     assert later > first > 0
+
+
+def test_time_beside_products_is_divided_among_problems_by_their_products_time() -> None:
+    now = [0]
+    made = [
+        DispatchState(asp.get_options(), is_turned, np.dtype("float64"), 1, threads=0, flags=0, next_look_ns=0.0)
+        for is_turned in (False, True, True)
+    ]
+    begun = Begun(made, clock_ns=lambda: now[0])
+    for found, took_ns in zip(made, (300, 100, 0), strict=True):
+        found.count(took_ns, is_tuned=False)
+    now[0] = 1000
+    begun.end(made)
+    assert [found.solver_ns for found in made] == [450, 150, None]
+    begun = Begun(made[:1], clock_ns=lambda: now[0])
+    made[0].count(200, is_tuned=False)
+    now[0] = 1300
+    begun.end(made[:1])
+    assert made[0].solver_ns == 550
