@@ -11,8 +11,8 @@ from autosparse.core.dtypes import Real
 from autosparse.linalg.columns.recurrence import Block, ColumnSweep, Combine, Dot, Numbers, Recurrence, Scale, roots
 
 RHO_BREAKDOWN, OMEGA_BREAKDOWN = -10, -11
-_BETWEEN, _TURNED, _HALVED = 0, 1, 3
-"""Codes of the places at which native iterations end: between two, before the first product, or in the middle."""
+_BETWEEN, _HALVED = 0, 3
+"""Codes of native iterations that end between two, or in the middle of one; else one ends before its first product."""
 
 
 class ColumnsBicgstab(Recurrence):
