@@ -75,6 +75,20 @@ def advance_columns_cg(
     when a running column does.
     """
 
+def advance_columns_bicgstab(
+    products: tuple[tuple[Any, ...], tuple[Any, ...]], sweeps: tuple[int, ...], numbers: NDArray[Any],
+    smallest: float, n_most: int, /,
+) -> tuple[int, int, float]:  # fmt: skip
+    """Run at most `n_most` iterations of BiCGSTAB for each column of a real system.
+
+    `products` and the order of the `sweeps`, addresses of asp_sweep structures, are those of `advance_bicgstab`.
+    `numbers` is an array (8, k) of doubles, which are changed: r.r, rho, the last rho, alpha, omega, the square of the
+    norm in the middle of an iteration, the norm that ends the column, and whether it runs. A column breaks down if
+    |rho| or |omega| is below `smallest`. Returns the number of whole iterations, where the last one ended (0: between
+    iterations, 1: before the first product, 3: before the test in the middle), and the least of their largest norms.
+    Iterations end when a running column does.
+    """
+
 def advance_bicgstab(
     products: tuple[tuple[Any, ...], tuple[Any, ...]], sweeps: tuple[Callable[..., Any], ...],
     numbers: tuple[float, ...], n_most: int, /,

@@ -65,6 +65,7 @@ compile_sweep: Final = _function("compile_sweep")
 """Function that compiles a sweep (`linalg.sweeps`); None: unavailable."""
 advance_cg: Final = _function("advance_cg")
 """Function that runs iterations of conjugate gradients; None: unavailable."""
+advance_columns_bicgstab: Final = _function("advance_columns_bicgstab")
 advance_columns_cg: Final = _function("advance_columns_cg")
 """Function that runs iterations of conjugate gradients for several columns; None: unavailable."""
 advance_bicgstab: Final = _function("advance_bicgstab")

@@ -84,67 +84,29 @@ typedef struct {
     long n_done;
 } columns_state;
 
-/* Store real coefficients of term `at` of a sweep: `values` times `sign`. */
-static void put_column(const columns_state *it, const asp_sweep *sweep, int at, const double *values, double sign)
-{
-    double *pairs = (double *)sweep->coefficients + 2 * (int64_t)at * it->n_columns;
-    for (int j = 0; j < it->n_columns; j++) {
-        pairs[2 * j] = sign * values[j];
-        pairs[2 * j + 1] = 0;
-    }
-}
-
-static void put_ones(const columns_state *it, const asp_sweep *sweep, int at)
-{
-    double *pairs = (double *)sweep->coefficients + 2 * (int64_t)at * it->n_columns;
-    for (int j = 0; j < it->n_columns; j++) {
-        pairs[2 * j] = 1;
-        pairs[2 * j + 1] = 0;
-    }
-}
-
-/* Store in `quotient` dividend / divisor of running columns, and 0 for others; return whether no divisor was 0. */
-static int divide_columns(const columns_state *it, const double *dividend, const double *divisor, double *quotient)
-{
-    int is_whole = 1;
-    for (int j = 0; j < it->n_columns; j++) {
-        const int runs = it->of[C_RUNS][j] != 0;
-        is_whole &= !runs || divisor[j] != 0;
-        quotient[j] = runs ? dividend[j] / divisor[j] : 0;
-    }
-    return is_whole;
-}
-
-/* Copy the dot products `at` of the columns. */
-static void take_dots(const columns_state *it, const asp_sweep *sweep, int at, double *to)
-{
-    const double *pairs = (const double *)sweep->dots + 2 * (int64_t)at * it->n_columns;
-    for (int j = 0; j < it->n_columns; j++) to[j] = pairs[2 * j];
-}
-
 /* Run one iteration of all columns; return where it ended, or -1 without memory. p.q = 0 ends it before the product,
  * which Python then repeats. `room` holds n_columns numbers. */
 static int iterate_columns(columns_state *it, double *room)
 {
     double *const *of = it->of;
     const asp_sweep *turn = it->sweeps[TURN], *curvature = it->sweeps[CURVATURE], *descend = it->sweeps[DESCEND];
-    put_ones(it, turn, 0);
-    put_column(it, turn, 1, of[C_STEP], 1);
-    divide_columns(it, of[C_RZ], of[C_BEFORE], room);
-    put_column(it, turn, 2, room, 1);
-    put_ones(it, turn, 3);
+    asp_put_ones(turn, 0);
+    asp_put_columns(turn, 1, of[C_STEP], 1);
+    asp_divide(it->n_columns, of[C_RUNS], of[C_RZ], of[C_BEFORE], room);
+    asp_put_columns(turn, 2, room, 1);
+    asp_put_ones(turn, 3);
     if (asp_sweep_execute(turn)) return -1;
     memset(of[C_STEP], 0, (size_t)it->n_columns * sizeof(double));
     if (!asp_fast_call_sweeps(it->product[0], it->product + 1, curvature)) return CG_TURNED;
-    take_dots(it, curvature, 0, room);
-    if (!divide_columns(it, of[C_RZ], room, room)) return CG_TURNED;
+    asp_take_dots(curvature, 0, room);
+    if (!asp_divide(it->n_columns, of[C_RUNS], of[C_RZ], room, room)) return CG_TURNED;
     memcpy(of[C_STEP], room, (size_t)it->n_columns * sizeof(double));
     memcpy(of[C_BEFORE], of[C_RZ], (size_t)it->n_columns * sizeof(double));
-    put_ones(it, descend, 0);
-    put_column(it, descend, 1, of[C_STEP], -1);
+    asp_put_ones(descend, 0);
+    asp_put_columns(descend, 1, of[C_STEP], -1);
     if (asp_sweep_execute(descend)) return -1;
-    take_dots(it, descend, 0, of[C_RR]);
-    take_dots(it, descend, descend->n_dots - 1, of[C_RZ]);
+    asp_take_dots(descend, 0, of[C_RR]);
+    asp_take_dots(descend, descend->n_dots - 1, of[C_RZ]);
     it->n_done++;
     return CG_BETWEEN;
 }
@@ -154,7 +116,7 @@ static int iterate_columns(columns_state *it, double *room)
 static int advance_columns(columns_state *it, double *room, long n_most)
 {
     double *const *of = it->of;
-    while (it->n_done < n_most && divide_columns(it, of[C_RZ], of[C_BEFORE], room)) {
+    while (it->n_done < n_most && asp_divide(it->n_columns, of[C_RUNS], of[C_RZ], of[C_BEFORE], room)) {
         const int end = iterate_columns(it, room);
         if (end < 0) PyErr_NoMemory();
         if (end != CG_BETWEEN) return end;
@@ -172,22 +134,6 @@ static int advance_columns(columns_state *it, double *room, long n_most)
     return CG_BETWEEN;
 }
 
-/* Read the addresses of the sweeps; return 0, with an exception set, if one does not fit. */
-static int read_column_sweeps(columns_state *it, PyObject *addresses)
-{
-    static const int sizes[CG_SWEEPS][2] = {{4, 0}, {0, 1}, {2, 1}};
-    for (int at = 0; at < CG_SWEEPS; at++) {
-        const asp_sweep *sweep = it->sweeps[at] = PyLong_AsVoidPtr(PyTuple_GET_ITEM(addresses, at));
-        if (PyErr_Occurred()) return 0;
-        if (!sweep || sweep->n_coefficients != sizes[at][0] || sweep->n_dots < sizes[at][1] || sweep->dtype > 1 ||
-            sweep->n_columns != it->n_columns) {
-            PyErr_Format(PyExc_ValueError, "sweep %d does not belong to this recurrence", at);
-            return 0;
-        }
-    }
-    return 1;
-}
-
 PyObject *asp_advance_columns_cg(PyObject *module, PyObject *const *args, Py_ssize_t n_args)
 {
     (void)module;
@@ -199,7 +145,8 @@ PyObject *asp_advance_columns_cg(PyObject *module, PyObject *const *args, Py_ssi
     it.n_columns = (int)PyArray_DIM(numbers, 1);
     for (int at = 0; at < C_NUMBERS; at++) it.of[at] = (double *)PyArray_DATA(numbers) + (int64_t)at * it.n_columns;
     const long n_most = PyLong_AsLong(args[3]);
-    if (PyErr_Occurred() || !read_column_sweeps(&it, args[1])) return NULL;
+    static const int sizes[CG_SWEEPS][2] = {{4, 0}, {0, 1}, {2, 1}};
+    if (PyErr_Occurred() || !asp_read_column_sweeps(args[1], CG_SWEEPS, sizes, it.n_columns, it.sweeps)) return NULL;
     double *room = PyMem_Malloc((size_t)it.n_columns * sizeof(double) + 1);
     if (!room) return PyErr_NoMemory();
     const int end = advance_columns(&it, room, n_most);

@@ -102,6 +102,7 @@ PyObject *asp_look_run(PyObject *module, PyObject *const *args, Py_ssize_t n_arg
 PyObject *asp_small_product_run(PyObject *module, PyObject *const *args, Py_ssize_t n_args);
 PyObject *asp_compile_sweep(PyObject *module, PyObject *const *args, Py_ssize_t n_args);
 PyObject *asp_advance_cg(PyObject *module, PyObject *const *args, Py_ssize_t n_args);
+PyObject *asp_advance_columns_bicgstab(PyObject *module, PyObject *const *args, Py_ssize_t n_args);
 PyObject *asp_advance_columns_cg(PyObject *module, PyObject *const *args, Py_ssize_t n_args);
 PyObject *asp_advance_minres(PyObject *module, PyObject *const *args, Py_ssize_t n_args);
 PyObject *asp_advance_lsqr(PyObject *module, PyObject *const *args, Py_ssize_t n_args);

@@ -60,4 +60,61 @@ static inline int asp_read_sweeps(PyObject *tuple, int n, const int (*sizes)[2],
     return 1;
 }
 
+/* -- several columns: sweeps with n_columns coefficients for each term, and as many sums for each dot product -- */
+
+/* Store real coefficients of term `at`: `values` times `sign`. */
+static inline void asp_put_columns(const asp_sweep *sweep, int at, const double *values, double sign)
+{
+    double *pairs = (double *)sweep->coefficients + 2 * (int64_t)at * sweep->n_columns;
+    for (int j = 0; j < sweep->n_columns; j++) {
+        pairs[2 * j] = sign * values[j];
+        pairs[2 * j + 1] = 0;
+    }
+}
+
+/* Store ones as coefficients of term `at`. */
+static inline void asp_put_ones(const asp_sweep *sweep, int at)
+{
+    double *pairs = (double *)sweep->coefficients + 2 * (int64_t)at * sweep->n_columns;
+    for (int j = 0; j < sweep->n_columns; j++) {
+        pairs[2 * j] = 1;
+        pairs[2 * j + 1] = 0;
+    }
+}
+
+/* Store in `quotient` dividend / divisor of running columns, and 0 for others; return whether no divisor was 0. */
+static inline int asp_divide(int n_columns, const double *runs, const double *dividend, const double *divisor,
+                             double *quotient)
+{
+    int is_whole = 1;
+    for (int j = 0; j < n_columns; j++) {
+        is_whole &= runs[j] == 0 || divisor[j] != 0;
+        quotient[j] = runs[j] != 0 ? dividend[j] / divisor[j] : 0;
+    }
+    return is_whole;
+}
+
+/* Copy the dot products `at` of the columns. */
+static inline void asp_take_dots(const asp_sweep *sweep, int at, double *to)
+{
+    const double *pairs = (const double *)sweep->dots + 2 * (int64_t)at * sweep->n_columns;
+    for (int j = 0; j < sweep->n_columns; j++) to[j] = pairs[2 * j];
+}
+
+/* Read the addresses of n sweeps on real columns; return 0, with an exception set, if one does not fit. */
+static inline int asp_read_column_sweeps(PyObject *addresses, int n, const int (*sizes)[2], int n_columns,
+                                         const asp_sweep **sweeps)
+{
+    for (int at = 0; at < n; at++) {
+        const asp_sweep *sweep = sweeps[at] = PyLong_AsVoidPtr(PyTuple_GET_ITEM(addresses, at));
+        if (PyErr_Occurred()) return 0;
+        if (!sweep || sweep->n_coefficients != sizes[at][0] || sweep->n_dots < sizes[at][1] || sweep->dtype > 1 ||
+            sweep->n_columns != n_columns) {
+            PyErr_Format(PyExc_ValueError, "sweep %d does not belong to this recurrence", at);
+            return 0;
+        }
+    }
+    return 1;
+}
+
 #endif

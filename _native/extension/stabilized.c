@@ -2,6 +2,8 @@
  * the sweeps. */
 #include "recurrences.h"
 
+#include <string.h>
+
 /* Where a run of iterations ends. */
 enum { BETWEEN = 0, TURNED = 1, SHADOWED = 2, HALVED = 3, MINIMIZED = 4 };
 enum { TURN, SHADOW, HALF, MINIMIZE, STEP, N_SWEEPS };
@@ -83,4 +85,124 @@ PyObject *asp_advance_bicgstab(PyObject *module, PyObject *const *args, Py_ssize
     const double *of = it.of;
     return Py_BuildValue("(li(ddddddddd)d)", it.n_done, end, of[RR], of[RHO], of[BEFORE], of[ALPHA], of[OMEGA], it.rv,
                          it.ss, it.tr, it.tt, it.best);
+}
+
+/* -- several right-hand sides (autosparse/linalg/columns/stabilized.py) */
+
+/* Rows of the state, of which each has a number for each column. */
+enum { C_RR, C_RHO, C_BEFORE, C_ALPHA, C_OMEGA, C_SS, C_LIMIT, C_RUNS, C_NUMBERS };
+
+/* State of the recurrences. */
+typedef struct {
+    const asp_sweep *sweeps[N_SWEEPS]; /* of n_columns columns */
+    PyObject *const *products[2];
+    double *of[C_NUMBERS], *room, smallest, best;
+    int n_columns, is_single;
+    long n_done;
+} columns_state;
+
+/* Return whether the norm of a running column, a square of `squares`, is below its limit; note the largest norm. */
+static int has_converged(const columns_state *it, const double *squares, double *largest)
+{
+    int found = 0;
+    for (int j = 0; j < it->n_columns; j++) {
+        const double norm = asp_norm(squares[j], it->is_single);
+        if (!(norm <= *largest)) *largest = norm;
+        found |= it->of[C_RUNS][j] != 0 && norm < it->of[C_LIMIT][j];
+    }
+    return found;
+}
+
+/* Run one iteration of all columns; return where it ended, or -1 without memory. SHADOWED: a quotient is not
+ * defined, and nothing has changed. Python repeats the product after which TURNED or HALVED is returned. */
+static int iterate_columns(columns_state *it)
+{
+    double *const *of = it->of, *room = it->room, *beta = room + it->n_columns;
+    const asp_sweep *const *sweeps = it->sweeps;
+    const int n = it->n_columns;
+    if (!asp_divide(n, of[C_RUNS], of[C_RHO], of[C_BEFORE], beta) ||
+        !asp_divide(n, of[C_RUNS], of[C_ALPHA], of[C_OMEGA], room))
+        return SHADOWED;
+    for (int j = 0; j < n; j++) {
+        beta[j] *= room[j];
+        room[j] = -beta[j] * of[C_OMEGA][j];
+    }
+    asp_put_columns(sweeps[TURN], 0, beta, 1);
+    asp_put_columns(sweeps[TURN], 1, room, 1);
+    asp_put_ones(sweeps[TURN], 2);
+    if (asp_sweep_execute(sweeps[TURN])) return -1;
+    if (!asp_fast_call_sweeps(it->products[0][0], it->products[0] + 1, sweeps[SHADOW])) return TURNED;
+    asp_take_dots(sweeps[SHADOW], 0, beta);
+    if (!asp_divide(n, of[C_RUNS], of[C_RHO], beta, room)) return TURNED;
+    memcpy(of[C_ALPHA], room, (size_t)n * sizeof(double));
+    asp_put_ones(sweeps[HALF], 0);
+    asp_put_columns(sweeps[HALF], 1, of[C_ALPHA], -1);
+    if (asp_sweep_execute(sweeps[HALF])) return -1;
+    asp_take_dots(sweeps[HALF], 0, of[C_SS]);
+    double largest = 0;
+    if (has_converged(it, of[C_SS], &largest)) return HALVED;
+    if (!asp_fast_call_sweeps(it->products[1][0], it->products[1] + 1, sweeps[MINIMIZE])) return HALVED;
+    asp_take_dots(sweeps[MINIMIZE], 0, beta);
+    asp_take_dots(sweeps[MINIMIZE], 1, room);
+    if (!asp_divide(n, of[C_RUNS], beta, room, room)) return HALVED;
+    memcpy(of[C_OMEGA], room, (size_t)n * sizeof(double));
+    memcpy(of[C_BEFORE], of[C_RHO], (size_t)n * sizeof(double));
+    asp_put_ones(sweeps[STEP], 0);
+    asp_put_columns(sweeps[STEP], 1, of[C_ALPHA], 1);
+    asp_put_columns(sweeps[STEP], 2, of[C_OMEGA], 1);
+    asp_put_ones(sweeps[STEP], 3);
+    asp_put_columns(sweeps[STEP], 4, of[C_OMEGA], -1);
+    if (asp_sweep_execute(sweeps[STEP])) return -1;
+    asp_take_dots(sweeps[STEP], 0, of[C_RR]);
+    asp_take_dots(sweeps[STEP], 1, of[C_RHO]);
+    it->n_done++;
+    return BETWEEN;
+}
+
+/* Run iterations until a running column converges or breaks down, a product is not served, or `n_most` are done; return
+ * where the last one ended, or -1 with an exception set. */
+static int advance_columns(columns_state *it, long n_most)
+{
+    double *const *of = it->of;
+    while (it->n_done < n_most) {
+        const int end = iterate_columns(it);
+        if (end < 0) PyErr_NoMemory();
+        if (end != BETWEEN) return end == SHADOWED ? BETWEEN : end;
+        double largest = 0;
+        int has_ended = has_converged(it, of[C_RR], &largest);
+        if (largest < it->best) it->best = largest;
+        for (int j = 0; j < it->n_columns; j++)
+            has_ended |= of[C_RUNS][j] != 0 && (fabs(of[C_RHO][j]) < it->smallest || fabs(of[C_OMEGA][j]) < it->smallest);
+        if (has_ended) return BETWEEN;
+        if (PyErr_CheckSignals()) return -1;
+    }
+    return BETWEEN;
+}
+
+PyObject *asp_advance_columns_bicgstab(PyObject *module, PyObject *const *args, Py_ssize_t n_args)
+{
+    (void)module;
+    PyArrayObject *numbers = n_args == 5 ? asp_array(args[2], 2, ASP_WRITTEN) : NULL;
+    int is_fine = numbers && asp_has_items(args[0], 2) && asp_has_items(args[1], N_SWEEPS) && PyArray_NDIM(numbers) == 2 &&
+                  PyArray_DIM(numbers, 0) == C_NUMBERS && asp_value_code(numbers) == 1;
+    columns_state it = {.best = INFINITY};
+    for (int at = 0; is_fine && at < 2; at++) {
+        PyObject *product = PyTuple_GET_ITEM(args[0], at);
+        is_fine = asp_has_items(product, PRODUCT_ITEMS);
+        if (is_fine) it.products[at] = &PyTuple_GET_ITEM(product, 0);
+    }
+    if (!is_fine)
+        return PyErr_Format(PyExc_TypeError, "advance_columns_bicgstab takes products, sweeps, numbers, and two limits");
+    it.n_columns = (int)PyArray_DIM(numbers, 1);
+    for (int at = 0; at < C_NUMBERS; at++) it.of[at] = (double *)PyArray_DATA(numbers) + (int64_t)at * it.n_columns;
+    it.smallest = PyFloat_AsDouble(args[3]);
+    const long n_most = PyLong_AsLong(args[4]);
+    static const int sizes[N_SWEEPS][2] = {{3, 0}, {0, 1}, {2, 1}, {0, 2}, {5, 2}};
+    if (PyErr_Occurred() || !asp_read_column_sweeps(args[1], N_SWEEPS, sizes, it.n_columns, it.sweeps)) return NULL;
+    it.is_single = it.sweeps[TURN]->dtype == 0;
+    it.room = PyMem_Malloc(2 * (size_t)it.n_columns * sizeof(double) + 1);
+    if (!it.room) return PyErr_NoMemory();
+    const int end = advance_columns(&it, n_most);
+    PyMem_Free(it.room);
+    return end < 0 ? NULL : Py_BuildValue("(lid)", it.n_done, end, it.best);
 }

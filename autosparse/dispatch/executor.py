@@ -17,7 +17,7 @@ from autosparse import forking
 from autosparse._native import memory, runtime_api
 from autosparse.config import decisive_options, get_options
 from autosparse.containment import contained
-from autosparse.dispatch.state import FOREVER_NS, DispatchState, state_for
+from autosparse.dispatch.state import FOREVER_NS, DispatchState, is_unpaid, state_for
 from autosparse.errors import StructureError
 from autosparse.operands.csr import SMALL_AT_FIRST, Operand
 from autosparse.operands.native_rows import NATIVE, NativeRows
@@ -315,6 +315,8 @@ def _look(state: DispatchState, operand: AnyOperand, n_vecs: int, trial: Serving
         return
     state.options = get_options()  # decisive options are equal; the budget is that of the options in force now
     try:
+        if is_unpaid(state, operand):
+            return
         if state.live_tuner is None and _is_enough(state, operand, trial, took_ns, n_vecs):
             return
         begun_ns, is_first = perf_counter_ns(), "autosparse.tuning.setup" not in sys.modules

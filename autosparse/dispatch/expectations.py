@@ -30,11 +30,6 @@ class Expected:
     n_calls: float  # likely number, by this solve and later ones: decides whether a tuning step pays
     n_certain: float  # minimum number, by this solve: decides how much may be spent
     other_s: float = 0.0  # seconds that the solve takes beside each product: vectors, preconditioner
-    n_past: float = 0.0  # products of earlier solves in this process
-
-    def past_share(self, n_calls: int) -> float:
-        """Return the fraction of the `n_calls` products so far that earlier solves ran; its time allows an advance."""
-        return min(1.0, self.n_past / n_calls) if n_calls else 0.0
 
     def certain_s(self, product_s: float) -> float:
         """Return the estimated seconds of the solve for all certain products of `product_s` each."""

@@ -111,7 +111,7 @@ def early_look_ns(state: DispatchState, operand: AnyOperand) -> float:
     """Return the product time (ns) of this process after which a shipped kernel races; inf: it does not.
 
     It pays on the whole advance, so that the total of any number of products is at most (1 + (1 + MAX_ADVANCE) *
-    overhead) times the untuned total.
+    overhead) times the untuned total. Solves allow no advance: their whole time so far pays, and what is certain.
     """
     options, account = state.options, state.account
     is_served = state.early is not None or state.live_tuner is not None or state.recalled is not None
@@ -123,16 +123,19 @@ def early_look_ns(state: DispatchState, operand: AnyOperand) -> float:
     if not is_product or not EARLY_ENTRIES[0] <= operand.nnz < EARLY_ENTRIES[1] or expected_look_s(operand) > 0.0:
         return states.FOREVER_NS
     price_s = _early_price_s(state) + EARLY_ENTRY_S * operand.nnz
-    certain_s = 0.0
-    share = options.overhead * (1.0 + MAX_ADVANCE)
-    if state.expected is not None:  # no advance on a solve that has just begun
-        certain_s = options.overhead * state.expected.certain_ns(state.n_calls, state.product_ns) * 1e-9
-        share = options.overhead * (1.0 + MAX_ADVANCE * state.expected.past_share(state.n_calls))
-    return 0.0 if certain_s >= price_s else price_s / share * 1e9
+    due_ns = price_s / (options.overhead * (1.0 + (0.0 if is_of_solver(state) else MAX_ADVANCE))) * 1e9
+    certain_ns = state.expected.certain_ns(state.n_calls, state.product_ns) if state.expected is not None else 0.0
+    return 0.0 if certain_ns >= due_ns else due_ns - (state.solver_ns or 0)
+
+
+def is_of_solver(state: DispatchState) -> bool:
+    """Return whether a solver runs or has run products of the problem."""
+    return state.expected is not None or state.solver_ns is not None
 
 
 _EARLY: Final = {1: "autosparse.tuning.memory.early", 2: "autosparse.tuning.memory.light_bench"}
 """Modules that early races load, by the number of columns: one, or several."""
+_TUNING: Final = "autosparse.tuning.setup"
 ANOTHER_WIDTH: Final = object()
 """Kernel of a product whose width is not that of the race."""
 
@@ -298,6 +301,8 @@ def _tuning_look_ns(state: DispatchState) -> float:
     if options.overhead <= 0:
         return max(states.FIRST_IMPORT_S * 1e9, 2.0 * state.product_ns)  # other options may be in force by then
     own_ns = states.tuning_look_ns(options, state.operation, state.n_dense_cols)
+    if is_of_solver(state) and _TUNING not in sys.modules:
+        own_ns = max(own_ns, FIRST_SEARCH_S / options.overhead * 1e9 - (state.solver_ns or 0))
     if state.early is not None and state.early.has_candidate and state.n_dense_cols > 1 and not state.early.is_won:
         # One kernel that lost says little about the others: the advance pays for both.
         price_s = FIRST_SEARCH_S + state.early.spent_s

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import weakref
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from autosparse import forking
 from autosparse._native import runtime_api
-from autosparse.config import Effort, Options, decisive_options, get_options
+from autosparse.config import Effort, Options, decisive_options, get_options, xdg_cache_home
 from autosparse.dispatch import number
 from autosparse.log import event  # imported now, because a fallback must not import (no descriptors, another root)
 from autosparse.notices import FallbackWarning, warn_once
@@ -40,6 +42,10 @@ modules that know the expected gain are not loaded yet.
 """
 FIRST_GLANCE_S: Final = number("first look", "glance s")
 """Product time in seconds, times the option `overhead`, after which a problem's account is read: 1.5 ms at 4 %."""
+COLD_LOOK_S: Final = number("first look", "cold look s")
+"""Cost in seconds of a first look where no earlier process left an account."""
+ACCOUNTS_FILE: Final = ("cache-v1", "accounts")
+"""File of accounts below the cache folder: `trust.LAYOUT` and `accounts.rows.ACCOUNTS`, which are not loaded yet."""
 
 FIRST_FAST_PATH: Final = 300
 """Number of products before a state's first fast path, which saves 2 us each; loading its module takes 0.6 ms."""
@@ -61,7 +67,7 @@ class DispatchState:
     __slots__ = (
         "account", "sampling_calls", "sampling_due", "decisive", "dtype", "early", "expected",
         "fast_path", "fast_path_due", "fast_path_wait", "flags",
-        "is_known", "is_looked_at", "recalled",
+        "is_known", "is_looked_at", "recalled", "solver_ns",
         "live_tuner", "n_calls", "n_dense_cols", "n_tuned", "next_look_ns", "operation", "options", "product_ns",
         "serving", "threads", "transposed", "tuned_ns", "turning",
     )  # fmt: skip
@@ -94,6 +100,7 @@ class DispatchState:
         self.live_tuner: Tuning | None = None  # set by the first look that begins tuning
         self.operation = operation
         self.expected: Expected | None = None  # products that a running solver expects
+        self.solver_ns: int | None = None  # time of finished solves beside products; None: no solver has run
         self.is_known = False  # whether the account across processes was read
         self.account: ProblemAccount | None = None  # None: not read, or the cache is off
         self.is_looked_at = False  # whether the arrays were checked for writes, so that the next check finds new ones
@@ -251,6 +258,37 @@ def _first_look_ns(options: Options, operation: str, n_vecs: int) -> float:
     if options.runs is not None:
         return 0.0
     return min(FIRST_GLANCE_S / options.overhead * 1e9, tuning_look_ns(options, operation, n_vecs))
+
+
+def is_unpaid(state: DispatchState, operand: Operand | Unfolding) -> bool:
+    """Postpone the first look at a solver's products that have not paid for it; return whether it is postponed.
+
+    A look that finds no account of earlier processes changes nothing. It may take the share `overhead` of a solve, as
+    every other step of tuning.
+    """
+    options = state.options
+    if state.is_known or state.live_tuner is not None or options.overhead <= 0 or options.runs is not None:
+        return False
+    if not isinstance(operand, Operand) or operand.solver_memory is None or _has_accounts(options):
+        return False
+    solver_ns, due_ns = state.solver_ns or 0, COLD_LOOK_S / options.overhead * 1e9
+    certain_ns = state.expected.certain_ns(state.n_calls, state.product_ns) if state.expected is not None else 0.0
+    if max(state.product_ns + solver_ns, certain_ns) >= due_ns:
+        return False
+    state.next_look_ns = due_ns - solver_ns
+    return True
+
+
+def _has_accounts(options: Options) -> bool:
+    """Return whether earlier processes may have left accounts."""
+    if not options.cache or options.cache_max_bytes == 0:
+        return False
+    folder = options.cache_dir
+    if folder is None:
+        if sys.platform != "linux":  # `cache.stores` finds the folder
+            return True
+        folder = Path(xdg_cache_home(), "autosparse")
+    return os.path.exists(folder.joinpath(*ACCOUNTS_FILE))  # noqa: PTH110  # never raises
 
 
 def tuning_look_ns(options: Options, operation: str, n_vecs: int) -> float:

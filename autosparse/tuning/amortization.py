@@ -11,8 +11,9 @@ of products run so far, and rho the option `overhead`. Tuning between products i
   <= (1 + (1 + MAX_ADVANCE) * rho) * N * d, which is 1.20 times the untuned total with the default overhead.
 
 A solver that runs products states a lower bound on their number (`Expected`) and its time beside them, v for each
-product. The overhead share is then rho times the solve's time with that many products. The advance is a multiple of
-the time of earlier solves. The total of the first solve stays <= (1 + rho) * N * (d + v) if the bound holds.
+product. The overhead share is then rho times the solve's time with that many products, at least rho times that of all
+solves so far. There is no advance: the total of any number of solves stays <= (1 + rho) * N * (d + v) if the bound
+holds.
 
 A step runs when its budget covers its price. docs/design/tuning-policy.md gives the competitive argument. Where the
 number of products is known, `pick` returns the tuning tier that minimizes the total.
@@ -75,6 +76,12 @@ class Outlook:
     gain: float = UNKNOWN_GAIN  # expected fraction of the default time saved, in [0, 1)
     default_s: float = 0.0  # seconds of one product by the default kernel
     expected: Expected | None = None  # bound given by the solver that runs the products; None: no solver runs
+    solver_s: float | None = None  # seconds of finished solves beside their products; None: no solver has run
+
+    @property
+    def allows_advance(self) -> bool:
+        """Return whether no solver runs or has run the products."""
+        return self.expected is None and self.solver_s is None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +106,8 @@ def saved_s(served_s: float, *, looked_s: float, tuned_s: float, default_s: floa
 def overhead_budget_s(account: TuningAccount, outlook: Outlook) -> float:
     """Return the seconds that the overhead share allows for tuning in total, including those already spent."""
     certain_s = outlook.expected.certain_s(outlook.default_s) if outlook.expected is not None else 0.0
-    return outlook.overhead * max(account.product_s, certain_s) + REINVEST_SHARE * max(0.0, account.saved_s)
+    spent_s = account.product_s + (outlook.solver_s or 0.0)
+    return outlook.overhead * max(spent_s, certain_s) + REINVEST_SHARE * max(0.0, account.saved_s)
 
 
 def saving_budget_s(outlook: Outlook) -> float:
@@ -110,9 +118,8 @@ def saving_budget_s(outlook: Outlook) -> float:
 
 
 def advance_budget_s(account: TuningAccount, outlook: Outlook) -> float:
-    """Return the seconds by which tuning may exceed the overhead share early on; none for the products of a solve."""
-    past = 1.0 if outlook.expected is None else outlook.expected.past_share(account.n_calls)
-    return advance_share(outlook.gain) * outlook.overhead * past * account.product_s
+    """Return the seconds by which tuning may exceed the overhead share early on; none for the products of solves."""
+    return advance_share(outlook.gain) * outlook.overhead * account.product_s if outlook.allows_advance else 0.0
 
 
 def budget_s(account: TuningAccount, outlook: Outlook, *, in_advance: bool = False) -> float:
@@ -206,9 +213,8 @@ def next_look_s(
         return math.inf
     path_s = max(price_s, path_price_s or 0.0)
     saved_s = REINVEST_SHARE * max(0.0, account.saved_s)
-    past = 1.0 if outlook.expected is None else outlook.expected.past_share(account.n_calls)
-    share = outlook.overhead * (1.0 + past * advance_share(outlook.gain) if in_advance else 1.0)
-    by_overhead_s = max(0.0, account.tuning_s + price_s - saved_s) / share
+    share = outlook.overhead * (1.0 + advance_share(outlook.gain) if in_advance and outlook.allows_advance else 1.0)
+    by_overhead_s = max(0.0, account.tuning_s + price_s - saved_s) / share - (outlook.solver_s or 0.0)
     by_runs_s = 0.0
     if expected_runs_left(account, outlook, in_advance=in_advance) * gain_s < path_s:
         runs = path_s / gain_s / (ADVANCE_RUNS if in_advance and outlook.total_runs is None else 1.0)

@@ -128,6 +128,7 @@ class LiveTuner:
             gain=max(0.0, gain - look_s / default_s) if look_s and default_s else gain,
             default_s=default_s,
             expected=self.state.expected,
+            solver_s=None if self.state.solver_ns is None else self.state.solver_ns * 1e-9,
         )
 
     def count_into(self, stats: TuningStats) -> None:

@@ -181,6 +181,19 @@ def same_error(name: str, A: Any, b: Any, **how: Any) -> None:
     assert str(found.value) == str(wanted.value)
 
 
+@pytest.mark.parametrize(("a", "b"), ["df", "ff", "dd", "DF", "FF"])
+@pytest.mark.parametrize("shape", [(30, 30), (40, 25)])
+@pytest.mark.parametrize("name", SOLVERS)
+def test_solves_without_tolerances_end_at_the_precision_of_b(name: str, shape: tuple[int, int], a: str, b: str) -> None:
+    """Check the length of solves that only the precision ends: SciPy computes the norm of b in the dtype of b."""
+    m, right = matrix(*shape, a), right_side(shape[0], b)
+    how = {"atol": 0, "btol": 0, "conlim": 0, LIMIT[name]: 400}
+    wanted = getattr(scipys, name)(m, right, **how)
+    found = getattr(asp.linalg, name)(asp.csr(m), right, **how)
+    assert found[1] == wanted[1] < 7
+    assert abs(found[2] - wanted[2]) <= 2
+
+
 @pytest.mark.parametrize("name", SOLVERS)
 def test_errors_are_scipys(name: str) -> None:
     S = matrix(30, 20)

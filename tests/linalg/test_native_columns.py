@@ -46,13 +46,17 @@ def right_sides(n: int, k: int, dtype: str) -> Any:
     return B.astype(dtype)
 
 
+SOLVERS = ("cg", "bicgstab")
+
+
+@pytest.mark.parametrize("name", SOLVERS)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("has_diagonal", [False, True])
 @pytest.mark.parametrize("k", [1, 2, 3, 4, 5, 8, 13, 16])
 def test_bits_ends_and_counts_are_those_of_python(
-    monkeypatch: pytest.MonkeyPatch, dtype: str, has_diagonal: bool, k: int
+    monkeypatch: pytest.MonkeyPatch, name: str, dtype: str, has_diagonal: bool, k: int
 ) -> None:
-    m, native = grid("cg", 24), Native(monkeypatch, "columns_cg")
+    m, native = grid(name, 24), Native(monkeypatch, f"columns_{name}")
     B = right_sides(m.shape[0], k, dtype)
     d = np.random.default_rng(0).uniform(0.2, 0.3, m.shape[0])
     M = sps.diags_array(d) if has_diagonal else None
@@ -62,45 +66,53 @@ def test_bits_ends_and_counts_are_those_of_python(
             for on in (True, False):
                 native.switch(on=on)
                 A = with_fast_calls(m, dtype, k)
-                X, info = asp.linalg.cg(A, B, x0, rtol=1e-5, maxiter=limit, M=M, columns=True)
+                X, info = getattr(asp.linalg, name)(A, B, x0, rtol=1e-5, maxiter=limit, M=M, columns=True)
                 results.append((X.tobytes(), info.tolist(), A._cell.solver_memory.fewest))
             assert results[0] == results[1], (limit, x0 is None)
     assert native.n > 20 or k == 1
 
 
-def test_complex_systems_operators_and_traces_run_in_python(monkeypatch: pytest.MonkeyPatch) -> None:
-    native, m = Native(monkeypatch, "columns_cg"), grid("cg", 10)
+@pytest.mark.parametrize("name", SOLVERS)
+def test_complex_systems_operators_and_traces_run_in_python(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    native, m, solve = Native(monkeypatch, f"columns_{name}"), grid(name, 10), getattr(asp.linalg, name)
     B = right_sides(100, 4, "float64")
     with asp.linalg.trace() as solves:
-        asp.linalg.cg(with_fast_calls(m, "float64", 4), B, columns=True, maxiter=5)
+        solve(with_fast_calls(m, "float64", 4), B, columns=True, maxiter=5)
     assert solves[0].n_products >= 5
-    asp.linalg.cg(with_fast_calls(m, "complex128", 4), B + 1j, columns=True, maxiter=5)
-    asp.linalg.cg(with_fast_calls(m, "float64", 4), B, columns=True, maxiter=5, M=asp.csr(m))
+    solve(with_fast_calls(m, "complex128", 4), B + 1j, columns=True, maxiter=5)
+    solve(with_fast_calls(m, "float64", 4), B, columns=True, maxiter=5, M=asp.csr(m))
     operator = LinearOperator(m.shape, matvec=m.dot, matmat=m.dot, dtype=m.dtype)
-    asp.linalg.cg(operator, B, columns=True, maxiter=5)
+    solve(operator, B, columns=True, maxiter=5)
     assert native.n == 0
 
 
-def test_products_that_no_fast_call_serves_are_computed_by_python(monkeypatch: pytest.MonkeyPatch) -> None:
-    m, native = grid("cg", 30), Native(monkeypatch, "columns_cg")
+@pytest.mark.parametrize(("name", "refused_at"), [("cg", 0), ("bicgstab", 0), ("bicgstab", 1)])
+def test_products_that_no_fast_call_serves_are_computed_by_python(
+    monkeypatch: pytest.MonkeyPatch, name: str, refused_at: int
+) -> None:
+    m, native = grid(name, 30), Native(monkeypatch, f"columns_{name}")
     B, call, results = right_sides(900, 6, "float64"), native.call, []
     turns: Iterator[int] = itertools.cycle(range(3))
 
-    def refused(product: Any, sweeps: Any, numbers: Any, n_most: int) -> Any:
-        """Run at most three iterations; refuse the product in two calls of three."""
-        return call((*product[:-1], True) if next(turns) else product, sweeps, numbers, min(3, n_most))
+    def refused(products: Any, *given: Any) -> Any:
+        """Run at most three iterations; refuse a product in two calls of three."""
+        some = [products] if name == "cg" else list(products)
+        if next(turns):
+            some[refused_at] = (*some[refused_at][:-1], True)
+        return call(some[0] if name == "cg" else tuple(some), *given[:-1], min(3, given[-1]))
 
     native.call = refused
     for on in (True, False):
         native.switch(on=on)
-        results.append(asp.linalg.cg(with_fast_calls(m, "float64", 6), B, rtol=1e-9, columns=True))
+        results.append(getattr(asp.linalg, name)(with_fast_calls(m, "float64", 6), B, rtol=1e-9, columns=True))
     assert native.n > 10
     assert results[0][1].tolist() == results[1][1].tolist() == [0] * 6
     assert results[0][0].tobytes() == results[1][0].tobytes()
 
 
-def test_breakdowns_end_as_in_python(monkeypatch: pytest.MonkeyPatch) -> None:
-    native = Native(monkeypatch, "columns_cg")
+@pytest.mark.parametrize("name", SOLVERS)
+def test_breakdowns_end_as_in_python(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    native = Native(monkeypatch, f"columns_{name}")
     flip = sps.csr_array(np.kron(np.eye(8), [[0.0, 1.0], [1.0, 0.0]]))
     signs = sps.diags_array(np.repeat([1.0, -1.0], 8), format="csr")
     B = np.random.default_rng(3).standard_normal((16, 4))
@@ -110,7 +122,8 @@ def test_breakdowns_end_as_in_python(monkeypatch: pytest.MonkeyPatch) -> None:
         for on in (True, False):
             native.switch(on=on)
             with np.errstate(all="ignore"):
-                X, info = asp.linalg.cg(with_fast_calls(m, "float64", 4), B, maxiter=9, columns=True)
+                A = with_fast_calls(m, "float64", 4)
+                X, info = getattr(asp.linalg, name)(A, B, maxiter=9, columns=True)
             results.append((X.tobytes(), info.tolist()))
         assert results[0] == results[1]
 
@@ -148,3 +161,17 @@ def test_arguments_that_do_not_fit_are_refused() -> None:
             advance(*given)
     with pytest.raises(ValueError, match="does not belong"):
         advance((0.0,) * 6, (0, 0, 0), numbers, 1)
+
+
+def test_arguments_of_bicgstab_that_do_not_fit_are_refused() -> None:
+    advance: Callable[..., Any] = python_objects.advance_columns_bicgstab
+    numbers, product = np.zeros((8, 2)), (0.0,) * 6
+    given: list[Any] = [(product, product), (0, 0, 0, 0, 0), numbers, 0.0, 1]
+    for at, wrong in ((0, (product,)), (0, ((), product)), (1, (0, 0)), (2, numbers[:5]), (2, numbers[0]),
+                      (2, numbers.astype("f")), (3, "a"), (4, "a")):  # fmt: skip
+        with pytest.raises(TypeError):
+            advance(*given[:at], wrong, *given[at + 1 :])
+    with pytest.raises(TypeError):
+        advance(*given[:-1])
+    with pytest.raises(ValueError, match="does not belong"):
+        advance(*given)

@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 import autosparse as asp
 from autosparse.core.target import Target
 from autosparse.dispatch import first_look, state
-from autosparse.dispatch.expectations import Expected, tell
 from autosparse.dispatch.state import DispatchState
 from autosparse.isa import ISAS
 from autosparse.scalar import GENERATED
@@ -27,8 +26,6 @@ from autosparse.tuning.setup import context_of, live_tuner_of
 from autosparse.tuning.solvers import candidates
 from autosparse.tuning.trials.kernel_trial import KernelTrial
 from tests.tuning.forcing import state_of
-
-OVERHEAD = asp.get_options().overhead
 
 
 @pytest.fixture(autouse=True)
@@ -217,44 +214,6 @@ def test_a_loop_races_early_and_the_next_one_of_its_process_at_once(monkeypatch:
     assert first_look.early_look_ns(make_state(), operand_of(200_000)) <= 0.25e9
     monkeypatch.setattr(first_look, "_EARLY", dict.fromkeys((1, 2), early.__name__))
     assert first_look.early_look_ns(make_state(), operand_of(200_000)) <= 0.025e9
-
-
-def test_a_solve_allows_no_advance_and_earlier_solves_do() -> None:
-    found, operand = make_state(), operand_of(200_000)
-    found.n_calls, found.product_ns = 1000, 10**8
-    alone_ns = first_look.early_look_ns(found, operand)
-    found.expected = Expected(n_calls=1000, n_certain=1000)
-    assert first_look.early_look_ns(found, operand) == pytest.approx((1.0 + first_look.MAX_ADVANCE) * alone_ns)
-    found.expected = Expected(n_calls=2000, n_certain=1000, n_past=1000)
-    assert first_look.early_look_ns(found, operand) == pytest.approx(alone_ns)
-    found.expected = Expected(n_calls=10**6, n_certain=10**6)
-    assert first_look.early_look_ns(found, operand) == 0.0, "a long solve pays for it at once"
-
-
-def test_short_solves_of_one_matrix_race_soon() -> None:
-    """Check by a scripted clock that a thousand solves of 20 products of 0.1 ms race within the first 40."""
-    found, operand, n_before = make_state(), operand_of(200_000), 0
-    for n_solves in range(1000):
-        for done in range(20):
-            found.expected = Expected(n_calls=2 * n_before + 20, n_certain=n_before + done + 1, n_past=n_before)
-            found.count(100_000, is_tuned=False)
-            if found.product_ns >= first_look.early_look_ns(found, operand):
-                assert 1 <= n_solves <= 40, "no advance on the first solve"
-                return
-        n_before += 20
-    pytest.fail("no race")
-
-
-def test_the_end_of_a_solve_lets_the_next_one_consider_a_race() -> None:
-    found = make_state()
-    found.n_calls, found.product_ns, found.next_look_ns = 1000, 10**8, 10**12
-    tell(found, Expected(n_calls=1000, n_certain=1000))
-    assert found.next_look_ns == 10**12
-    tell(found, None)
-    assert found.product_ns < found.next_look_ns <= 1.2 * found.product_ns
-    found.next_look_ns = state.FOREVER_NS
-    tell(found, None)
-    assert found.next_look_ns == state.FOREVER_NS, "tuning was given up"
 
 
 @pytest.mark.parametrize("options", [{"overhead": 0.0}, {"runs": 5}])

@@ -51,6 +51,7 @@ def solve(
 
     b = np.asanyarray(b)
     _check(name, b, x0, callback)
+    _check_rows(A, b)
     how = {key: value for key, value in how.items() if value is not None}
     system = make_system(A, M, None, b[:, 0] if b.shape[1] else np.zeros(b.shape[0], b.dtype))
     known = how.keys() <= _OWN.get(name, set()) and not (name == "minres" and system.dtype.kind == "c")
@@ -106,6 +107,12 @@ def _check(name: str, b: Any, x0: Any, callback: Any) -> None:
             given=f"x0 of shape {np.shape(x0)} and b of shape {b.shape}",
             hint="np.broadcast_to(x0[:, None], b.shape) for the same guess in each column",
         )
+
+
+def _check_rows(A: Any, b: Any) -> None:
+    shape = getattr(A, "shape", None)  # `make_system` refuses objects without a shape, and A that is not square
+    if shape is not None and len(shape) == 2 and shape[0] == shape[1] != b.shape[0]:
+        raise ValueError(f"shapes of A {shape} and b {b.shape} are incompatible")
 
 
 def _one_by_one(name: str, A: Any, b: Any, x0: Any, how: dict[str, Any]) -> tuple[Block, NDArray[NativeIndex]]:

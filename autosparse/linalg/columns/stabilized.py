@@ -6,20 +6,25 @@ from typing import ClassVar
 
 import numpy as np
 
+from autosparse._native import python_objects
+from autosparse.core.dtypes import Real
 from autosparse.linalg.columns.recurrence import Block, ColumnSweep, Combine, Dot, Numbers, Recurrence, Scale, roots
 
 RHO_BREAKDOWN, OMEGA_BREAKDOWN = -10, -11
+_BETWEEN, _HALVED = 0, 3
+"""Codes of native iterations that end between two, or in the middle of one; else one ends before its first product."""
 
 
 class ColumnsBicgstab(Recurrence):
     """Recurrence of `scipy.sparse.linalg.bicgstab` for each column.
 
-    `r` also holds s in the second half of an iteration.
+    `r` also holds s in the second half of an iteration. Iterations of real systems run in the extension module, with
+    the same operations in the same order, until a column ends.
     """
 
     blocks: ClassVar = ("shadow", "p", "v", "t", "p_hat", "s_hat")
     cleared: ClassVar = ("p", "v")
-    numbers: ClassVar = ("rr", "rho", "before", "alpha", "omega")
+    numbers: ClassVar = ("rr", "rho", "before", "alpha", "omega", "ss")
 
     shadow: Block
     p: Block
@@ -32,6 +37,7 @@ class ColumnsBicgstab(Recurrence):
     before: Numbers
     alpha: Numbers
     omega: Numbers
+    ss: Numbers
 
     def prepare(self) -> None:
         """Create the sweeps of an iteration over the present vectors; see `Recurrence.prepare`."""
@@ -49,23 +55,45 @@ class ColumnsBicgstab(Recurrence):
             Combine(self.r, (self.r, self.t)),
         ]
         self.update = ColumnSweep([*second, *dots])
+        is_there = python_objects.advance_columns_bicgstab is not None
+        self._is_native = is_there and self.apply is None and self.dtype.kind == "f"
 
-    def iterate(self, iteration: int) -> None:
-        """Compute one iteration of each running column."""
+    def advance(self, iteration: int) -> int:
+        """Compute one iteration of each running column, or several in the extension module; see `Recurrence`."""
         if not iteration:
             np.copyto(self.shadow, self.r)
             self.rr, self.rho = self.first()
         if not self._may_go_on(iteration):
-            return
-        self._find_direction(iteration)
-        if not self._first_half():
-            return
+            return 0
+        n, end = self._advance_natively(self.maxiter - iteration) if iteration else (0, _BETWEEN)
+        if n and end == _BETWEEN:
+            return n
+        if end == _BETWEEN:
+            self._find_direction(iteration)
+        if not self._first_half(is_halved=end == _HALVED):
+            return n + 1
         _, s_hat = self.directions
         if self.apply is not None:
             self.apply(self.r, s_hat)
         self.omega = self.ratio(*self.of_t(s_hat, self.t))
         self.before = self.rho
         self.rr, self.rho = self.update(1.0, self.of_running(self.alpha), self.omega, 1.0, -self.omega)
+        return n + 1
+
+    def _advance_natively(self, n_most: int) -> tuple[int, int]:
+        """Run at most `n_most` iterations in the extension module; return their number, and where the last ended."""
+        p_hat, s_hat = self.directions
+        calls = self._is_native and (self.of_v.fast_call(p_hat, self.v), self.of_t.fast_call(s_hat, self.t))
+        if not calls or None in calls:
+            return 0, _BETWEEN
+        given = self.rr, self.rho, self.before, self.alpha, self.omega, self.ss, self.limits, self.running
+        numbers, smallest = np.array(given, Real), float(np.finfo(self.dtype).eps) ** 2
+        sweeps = tuple(one.address for one in (self.direct, self.of_v, self.halve, self.of_t, self.update))
+        n_most = min(n_most, self.solve.n_until_report)
+        n, end, best = python_objects.advance_columns_bicgstab(calls, sweeps, numbers, smallest, n_most)
+        self.rr, self.rho, self.before, self.alpha, self.omega, self.ss = numbers[:6]
+        self.solve.pass_steps(n - 1 if n and end == _BETWEEN else n, best)
+        return n, end
 
     def _may_go_on(self, iteration: int) -> bool:
         """End columns that have converged or broken down; return whether any are left."""
@@ -87,13 +115,17 @@ class ColumnsBicgstab(Recurrence):
         if self.apply is not None:
             self.apply(self.p, self.p_hat)
 
-    def _first_half(self) -> bool:
-        """Compute v = A M p, and subtract alpha v from the residual; return whether columns are left to converge."""
-        (products,) = self.of_v(self.directions[0], self.v)
-        self.alpha = self.ratio(self.rho, np.where(products == 0, 1, products))
-        self.leave(products == 0, OMEGA_BREAKDOWN, narrow=False)
-        (squares,) = self.halve(1.0, -self.of_running(self.alpha))
-        done = self.running & (roots(squares, self.dtype) < self.limits)
+    def _first_half(self, *, is_halved: bool) -> bool:
+        """Compute v = A M p, and subtract alpha v from the residual; return whether columns are left to converge.
+
+        With `is_halved`, this is done, and only the columns that have converged are left to end.
+        """
+        if not is_halved:
+            (products,) = self.of_v(self.directions[0], self.v)
+            self.alpha = self.ratio(self.rho, np.where(products == 0, 1, products))
+            self.leave(products == 0, OMEGA_BREAKDOWN, narrow=False)
+            (self.ss,) = self.halve(1.0, -self.of_running(self.alpha))
+        done = self.running & (roots(self.ss, self.dtype) < self.limits)
         if done.any():
             self.x[:, done] += (self.directions[0][:, done] * self.alpha[done]).astype(self.dtype)
             self.leave(done, 0)

@@ -126,6 +126,7 @@ class Bidiagonalisation:
         "_update_v",
         "alpha",
         "b_norm",
+        "b_scale",
         "beta",
         "beta_real",
         "real",
@@ -143,6 +144,8 @@ class Bidiagonalisation:
         self.u, p = solve.workspace(r.size, dtype, 2)
         self.v, q = solve.workspace(operator.shape[1], dtype, 2)
         self.real = self.beta_real = r.real.dtype.type
+        # SciPy's b_norm has the precision of b, and NumPy 2 rounds quotients with it: they end a solve sooner
+        self.b_scale: Any = self.b_norm if b.real.dtype == Real else b.real.dtype.type(self.b_norm)
         product, adjoint = product_of(system.A, dtype), adjoint_of(system.A, dtype)
         if self.beta > 0:
             self.u[...] = r.dtype.type(1 / self.beta) * r
@@ -166,7 +169,7 @@ class Bidiagonalisation:
     def is_native(self) -> bool:
         """Return whether fast calls may compute both products and their sweeps, in double precision."""
         are_fused = self._update_u.is_fused and self._update_v.is_fused
-        return are_fused and self._divide is None and self.u.dtype.char == "d"
+        return are_fused and self._divide is None and self.u.dtype.char == "d" and self.b_scale is self.b_norm
 
     @property
     def sweeps(self) -> tuple[Run, Run]:

@@ -230,14 +230,15 @@ class _Lsmr:
 
         Returns SciPy's `istop`, 0 to continue, and the last printed row.
         """
-        (atol, btol, ctol), b_norm = tolerances, self.space.b_norm
+        (atol, btol, ctol), b_norm, scale = tolerances, self.space.b_norm, self.space.b_scale
         self.itn += 1
         self.space.step(is_half=is_half)
         self._advance(self.space.alpha, self.space.beta)
         size, gradient = self._residual.norm, abs(self._zeta_bar)
-        test1, test3 = size / b_norm, 1 / self.conda
-        test2 = gradient / (self.norma * size) if self.norma * size != 0 else math.inf
-        test4 = test1 / (1 + self.norma * self.normx / b_norm)
+        single = float if scale is b_norm else type(scale)  # SciPy's precision of these tests
+        test1, test3 = size / scale, 1 / single(self.conda)
+        test2 = single(gradient) / (self.norma * size) if self.norma * size != 0 else math.inf
+        test4 = float(test1) / (1 + self.norma * self.normx / b_norm)
         rtol = btol + atol * self.norma * self.normx / b_norm
         istop = reason(self.itn >= limit, (test1, test2, test3, test4), (rtol, atol, ctol))
         self._note(criterion((test1, rtol), (test2, atol)))

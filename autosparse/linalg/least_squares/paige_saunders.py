@@ -216,7 +216,7 @@ class _Lsqr:
         if space.beta > 0:
             self.anorm = math.sqrt(self.anorm**2 + alpha**2 + space.beta**2 + self.damp**2)
         self._advance(space.alpha, space.beta)
-        anorm, b_norm = self.anorm, space.b_norm
+        anorm, b_norm = self.anorm, space.b_scale
         test1 = self.rnorm / b_norm
         test2 = self.arnorm / (anorm * self.rnorm + EPS)
         test3 = 1 / (self.acond + EPS)

@@ -64,10 +64,3 @@ def remembered(
         kept = facts[key] = versions, find()
     fact: Fact = kept[1]
     return fact
-
-
-def operands_of(operand: Operand) -> list[Operand]:
-    """Return `operand` and the operands of its kept copies: those whose products a solve of the matrix may run."""
-    memory = operand.solver_memory
-    copies = [] if memory is None else list(memory.conversions.values())
-    return [operand, *(one.matrix._cell for one in copies)]

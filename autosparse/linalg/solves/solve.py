@@ -13,7 +13,7 @@ from scipy.sparse.linalg import LinearOperator
 
 from autosparse.arrays.family import AutoSparseMatrix
 from autosparse.linalg.solves import tracing
-from autosparse.linalg.solves.workspace import Key, memory_of, new_vectors
+from autosparse.linalg.solves.workspace import Begun, Key, memory_of, new_vectors, states_of
 from autosparse.operands.csr import Operand
 
 if TYPE_CHECKING:
@@ -48,8 +48,8 @@ class Solve:
     """
 
     __slots__ = (
-        "A", "_convergence", "_counts", "_due", "_left", "_progress", "_record", "_taken", "_told_due", "best", "limit",
-        "n_done", "name", "operand", "quantity", "target",
+        "A", "_begun", "_convergence", "_counts", "_due", "_left", "_progress", "_record", "_taken", "_told_due",
+        "best", "limit", "n_done", "name", "operand", "quantity", "target",
     )  # fmt: skip
 
     def __init__(
@@ -64,12 +64,13 @@ class Solve:
         self._progress = _progress_of(name, quantity) if progress else None
         self._convergence: Convergence | None = None
         self._counts: ProductCounts | None = None
+        self._begun: Begun | None = None
         self._record: tracing.Recording | None = None
         self._taken: list[tuple[Key, list[NDArray[Any]]]] = []
 
     def __enter__(self) -> Solve:
         if self._due < LATE and self.operand is not None:
-            self._counts = _counts_of(self.operand)
+            self._begun = Begun(states_of(self.operand))
         if self._progress is not None:
             self._due = self._told_due = 0
         self._record = tracing.begin(self.name, self.A, self.operand, self.target if self.quantity == RESIDUAL else 0.0)
@@ -83,6 +84,8 @@ class Solve:
         if self.operand is not None:
             if self._counts is not None:
                 self._counts.end()
+            if self._begun is not None:
+                self._begun.end(states_of(self.operand))
             if self._taken or self.n_done > 0:
                 self._leave(self.operand, is_whole=kind is None)
         if self._record is not None:
@@ -172,8 +175,8 @@ class Solve:
         return Left(likely=more, certain=max(left.certain, CERTAINTY * more))
 
     def _tell(self, left: Left) -> None:
-        if self._counts is None and self.operand is not None:  # the solve began before dispatch made a state
-            self._counts = _counts_of(self.operand, is_late=True)
+        if self._counts is None and self.operand is not None:
+            self._counts = _counts_of(self.operand, self._begun or Begun([]))
         if self._counts is not None:
             self._counts.tell(self.n_done, left)
 
@@ -183,14 +186,13 @@ def _first_due(operand: Operand) -> int:
     return max(1, FIRST_ENTRIES // max(1, operand.nnz))
 
 
-def _counts_of(operand: Operand, *, is_late: bool = False) -> ProductCounts | None:
-    """Return counts of the products of `operand`; None if dispatch has no state for it or a converted copy."""
-    memory = operand.solver_memory
-    if operand.dispatcher is None and (memory is None or not memory.conversions):
+def _counts_of(operand: Operand, begun: Begun) -> ProductCounts | None:
+    """Return counts of the products of `operand` since a solve began; None if dispatch has no state for them."""
+    if not states_of(operand):
         return None
-    from autosparse.linalg.solves.expectation import ProductCounts, has_states  # not needed by short first solves
+    from autosparse.linalg.solves.expectation import ProductCounts  # short solves do not need it
 
-    return ProductCounts(operand, is_late=is_late) if has_states(operand) else None
+    return ProductCounts(operand, begun)
 
 
 def _progress_of(name: str, quantity: str) -> SolveProgress:

@@ -123,7 +123,7 @@ class Recording:
 
     def _spent_s(self) -> tuple[float, float]:
         """Return the seconds spent in the matrix's kernels, and the seconds spent on tuning them."""
-        from autosparse.linalg.solves.expectation import states_of
+        from autosparse.linalg.solves.workspace import states_of
 
         operand = self._solved[2]
         states = [] if operand is None else states_of(operand)

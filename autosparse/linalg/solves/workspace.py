@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from typing import Any
+from collections.abc import Callable, Hashable
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,9 @@ from autosparse import forking
 from autosparse._native import memory
 from autosparse.config import get_options
 from autosparse.operands.csr import Operand
+
+if TYPE_CHECKING:
+    from autosparse.dispatch.state import DispatchState
 
 Vector = NDArray[Any]
 Key = tuple[tuple[int, ...], str]
@@ -100,3 +104,71 @@ def memory_of(operand: Operand) -> SolverMemory:
     if found is None:
         found = operand.solver_memory = SolverMemory()
     return found
+
+
+class Begun:
+    """Counts of one operand's products, and the time, when a solve begins.
+
+    `states` are those of the operand's products; products of other states are all the solve's own. `clock_ns` is a
+    clock in ns.
+    """
+
+    __slots__ = ("at_ns", "before", "clock_ns")
+
+    def __init__(self, states: list[DispatchState], clock_ns: Callable[[], int] = perf_counter_ns) -> None:
+        self.before = {id(state): (state.n_calls, spent_ns(state)) for state in states}
+        self.clock_ns = clock_ns
+        self.at_ns = clock_ns()
+
+    def n_before(self, state: DispatchState) -> int:
+        """Return the number of products that had run when the solve began."""
+        return self.before.get(id(state), _NOTHING)[0]
+
+    def own_ns(self, state: DispatchState) -> float:
+        """Return the time in ns that the solve has spent in the products of a problem and on tuning it."""
+        return spent_ns(state) - self.before.get(id(state), _NOTHING)[1]
+
+    def other_ns(self, states: list[DispatchState]) -> float:
+        """Return the time since then that was spent on anything but products of these states and their tuning."""
+        return max(0.0, self.clock_ns() - self.at_ns - sum(map(self.own_ns, states)))
+
+    def end(self, states: list[DispatchState]) -> None:
+        """Add the time of the solve beside its products to its problems, in proportion to their products' time."""
+        if len(states) == 1:
+            (state,) = states
+            if state.n_calls > self.n_before(state):
+                state.solver_ns = (state.solver_ns or 0) + int(self.other_ns(states))
+            return
+        other_ns, own = self.other_ns(states), [max(0.0, self.own_ns(state)) for state in states]
+        for state, own_ns in zip(states, own, strict=True):
+            if own_ns > 0.0:
+                state.solver_ns = (state.solver_ns or 0) + int(other_ns * own_ns / sum(own))
+
+
+_NOTHING: Final = 0, 0.0
+
+
+def spent_ns(state: DispatchState) -> float:
+    """Return the time in ns spent in the products of a problem and on tuning it."""
+    if state.live_tuner is None:
+        return state.product_ns
+    return state.product_ns + state.live_tuner.spent_and_saved_s()[0] * 1e9
+
+
+def operands_of(operand: Operand) -> list[Operand]:
+    """Return `operand` and the operands of its kept copies: those whose products a solve of the matrix may run."""
+    memory: SolverMemory | None = operand.solver_memory
+    copies = [] if memory is None else list(memory.conversions.values())
+    return [operand, *(one.matrix._cell for one in copies)]
+
+
+def states_of(operand: Operand) -> list[DispatchState]:
+    """Return the states of products that `operand` and its converted copies have run, with current counts."""
+    found: dict[int, DispatchState] = {}
+    for one in operands_of(operand):
+        if one.dispatcher is not None:
+            for key, state in list(one.dispatcher.hot.items()):
+                if isinstance(key[1], bool) and id(state) not in found:
+                    state.commit()
+                    found[id(state)] = state
+    return list(found.values())

@@ -11,7 +11,8 @@ import scipy.sparse as sps
 import scipy.sparse.linalg
 
 import autosparse as asp
-from autosparse.linalg.solves.conversions import converted, operands_of, remembered
+from autosparse.linalg.solves.conversions import converted, remembered
+from autosparse.linalg.solves.workspace import operands_of
 
 N = 60
 

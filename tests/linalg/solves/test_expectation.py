@@ -18,6 +18,7 @@ from autosparse.dispatch.expectations import Expected
 from autosparse.dispatch.state import FOREVER_NS, DispatchState
 from autosparse.linalg.solves.convergence import Convergence
 from autosparse.linalg.solves.expectation import ProductCounts
+from autosparse.linalg.solves.workspace import Begun, states_of
 from autosparse.tuning import amortization, planner
 from autosparse.tuning.amortization import Outlook, TuningAccount
 from autosparse.tuning.live import LiveTuner
@@ -89,7 +90,8 @@ class Simulation:
         """Return the seconds that a solve with these residuals takes."""
         begun_s = self.clock()
         convergence = Convergence(target=scripts.TARGET, limit=limit)
-        counts = ProductCounts(self.operand, clock_ns=lambda: round(self.clock() * 1e9))
+        begun = Begun(states_of(self.operand), clock_ns=lambda: round(self.clock() * 1e9))
+        counts = ProductCounts(self.operand, begun)
         due = 1
         for n, best, now in scripts.reports(residuals):
             if tells and n >= due:
@@ -99,6 +101,7 @@ class Simulation:
                 self.product()
                 self.clock.spend(self.vectors_s)
         counts.end()
+        begun.end(states_of(self.operand))
         return self.clock() - begun_s
 
 
@@ -166,6 +169,20 @@ def test_many_short_solves_of_one_matrix_pay_for_tuning_together() -> None:
     total_s = sum(simulation.solve(scripts.steady(20)) for _ in range(200))
     assert len(simulation.bought_at) >= 2
     assert total_s <= 1.05 * 200 * 20 * PRODUCT_S
+
+
+@given(
+    length=st.integers(1, 60), n_solves=st.integers(1, 100), gain=st.floats(0.05, 0.6), tells=st.booleans(),
+    prices_s=st.lists(st.floats(1e-4, 0.3), min_size=1, max_size=6),
+    vectors_s=st.sampled_from([0.0, PRODUCT_S, 10 * PRODUCT_S]),
+)  # fmt: skip
+def test_at_no_length_does_a_series_of_solves_take_more_than_1_05_of_one_without_tuning(
+    length: int, n_solves: int, prices_s: list[float], gain: float, vectors_s: float, tells: bool
+) -> None:
+    simulation, total_s = Simulation(prices_s, gain=gain, vectors_s=vectors_s), 0.0
+    for done in range(1, n_solves + 1):
+        total_s += simulation.solve(scripts.steady(length), limit=length - 1, tells=tells or done == 1)
+        assert total_s <= 1.05 * done * (len(scripts.steady(length)) - 1) * (PRODUCT_S + vectors_s) + 1e-6
 
 
 def test_a_diverging_solve_starts_no_tuning() -> None:

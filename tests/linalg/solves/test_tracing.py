@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 import threading
 import time
@@ -35,6 +36,32 @@ def test_parts_sum_to_the_time_of_the_solve() -> None:
     assert 0 < found.total_s <= took_s
     assert found.products_s > 0
     assert found.n_products >= found.n_iterations > 0
+
+
+SOLVES: dict[str, dict[str, Any]] = {
+    **{name: {"maxiter": 20} for name in ("cg", "cgs", "bicgstab", "minres", "qmr", "lsmr")},
+    "gmres": {"maxiter": 2, "restart": 10}, "lsqr": {"iter_lim": 20}, "expm_multiply": {},
+}  # fmt: skip
+OF_COLUMNS = ("cg", "minres", "bicgstab", "gmres")
+
+
+@pytest.mark.parametrize(
+    ("name", "columns"), [*zip(SOLVES, [False] * len(SOLVES), strict=True), *((name, True) for name in OF_COLUMNS)]
+)
+def test_the_parts_of_every_solver_sum_to_its_time(name: str, columns: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Check by a clock of one tick per reading that no time is counted twice or left out."""
+    ticks = itertools.count(0, 1_000_000)
+    A, b = system()
+    monkeypatch.setattr(tracing, "perf_counter_ns", lambda: next(ticks))
+    with asp.linalg.trace() as solves:
+        begun, more = next(ticks), {"columns": True} if columns else {}
+        getattr(asp.linalg, name)(A, np.stack([b, b[::-1]], axis=1) if columns else b, **more, **SOLVES[name])
+        took_s = (next(ticks) - begun) * 1e-9
+    (found,) = solves
+    assert all(part_s >= 0 for part_s in found.parts.values())
+    assert sum(found.parts.values()) == pytest.approx(found.total_s)
+    assert 0.95 * took_s <= found.total_s <= took_s
+    assert found.products_s > 0
 
 
 def test_the_time_of_a_solve_ends_before_the_explanation_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
