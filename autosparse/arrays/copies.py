@@ -76,10 +76,11 @@ class Copies:
         """
         rows, others = (key, _ALL) if type(key) is slice else key
         rows, others = (others, rows) if self._transposed else (rows, others)
+        if others != _ALL or rows.step not in (None, 1) or len(self._shape) != 2:
+            return None
         cell, kind = self._cell, type(self)
         indptr, indices, data = map(cell.peek, (INDPTR, INDICES, DATA))
-        is_plain = type(indptr) is type(indices) is type(data) is np.ndarray and data.dtype.char in NATIVE
-        if not is_plain or others != _ALL or rows.step not in (None, 1) or len(self._shape) != 2:
+        if not type(indptr) is type(indices) is type(data) is np.ndarray or data.dtype.char not in NATIVE:
             return None
         try:
             first, end, _ = rows.indices(cell.n_major)

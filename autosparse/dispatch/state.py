@@ -44,6 +44,7 @@ FIRST_GLANCE_S: Final = number("first look", "glance s")
 """Product time in seconds, times the option `overhead`, after which a problem's account is read: 1.5 ms at 4 %."""
 COLD_LOOK_S: Final = number("first look", "cold look s")
 """Cost in seconds of a first look where no earlier process left an account."""
+_MAX_ADVANCE: Final = number("amortisation", "maximum advance")  # that of `accounts`, which is not loaded yet
 ACCOUNTS_FILE: Final = ("cache-v1", "accounts")
 """File of accounts below the cache folder: `trust.LAYOUT` and `accounts.rows.ACCOUNTS`, which are not loaded yet."""
 
@@ -261,17 +262,21 @@ def _first_look_ns(options: Options, operation: str, n_vecs: int) -> float:
 
 
 def is_unpaid(state: DispatchState, operand: Operand | Unfolding) -> bool:
-    """Postpone the first look at a solver's products that have not paid for it; return whether it is postponed.
+    """Postpone a first look that products have not paid for; return whether it is postponed.
 
     A look that finds no account of earlier processes changes nothing. It may take the share `overhead` of a solve, as
-    every other step of tuning.
+    every other step of tuning, and the share with the largest advance of products outside solves.
     """
     options = state.options
     if state.is_known or state.live_tuner is not None or options.overhead <= 0 or options.runs is not None:
         return False
-    if not isinstance(operand, Operand) or operand.solver_memory is None or _has_accounts(options):
+    if _has_accounts(options):
         return False
-    solver_ns, due_ns = state.solver_ns or 0, COLD_LOOK_S / options.overhead * 1e9
+    is_of_solver = isinstance(operand, Operand) and operand.solver_memory is not None
+    share = options.overhead * (1.0 if is_of_solver else 1.0 + _MAX_ADVANCE)
+    solver_ns, due_ns = state.solver_ns or 0, COLD_LOOK_S / share * 1e9
+    if not is_of_solver:
+        due_ns = min(due_ns, tuning_look_ns(options, state.operation, state.n_dense_cols))
     certain_ns = state.expected.certain_ns(state.n_calls, state.product_ns) if state.expected is not None else 0.0
     if max(state.product_ns + solver_ns, certain_ns) >= due_ns:
         return False

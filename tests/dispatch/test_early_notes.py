@@ -39,6 +39,7 @@ ROUNDS = 3
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Give each test a cache folder, races of three rounds that the candidate wins, and no other tuning."""
     monkeypatch.setattr(state, "tuning_look_ns", lambda *_: 1e18)
+    monkeypatch.setattr(state, "COLD_LOOK_S", 0.0)
     monkeypatch.setattr(early, "verdict", lambda pairs: True if len(pairs) == ROUNDS else None)
     monkeypatch.setattr(early, "CHECK_AFTER", 0)
     monkeypatch.setattr(early, "PAID_BACK", 0)

@@ -285,6 +285,7 @@ def best_isa() -> Iterator[None]:
 def test_products_are_right_during_the_race_and_after_it(dtype, is_faster, monkeypatch):
     monkeypatch.setattr(first_look, "early_look_ns", lambda found, operand: 0 if found.early is None else 1e18)
     monkeypatch.setattr(state, "tuning_look_ns", lambda *_: 1e18)
+    monkeypatch.setattr(state, "COLD_LOOK_S", 0.0)
     monkeypatch.setattr(early, "verdict", lambda pairs: is_faster if len(pairs) == 3 else None)
     monkeypatch.setattr(early, "CHECK_AFTER", 1e9)
     rng = np.random.default_rng(2)
@@ -313,6 +314,7 @@ def test_products_are_right_during_the_race_and_after_it(dtype, is_faster, monke
 def test_where_no_kernel_suits_the_race_is_not_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(first_look, "early_look_ns", lambda found, operand: 0 if found.early is None else 1e18)
     monkeypatch.setattr(state, "tuning_look_ns", lambda *_: 1e18)
+    monkeypatch.setattr(state, "COLD_LOOK_S", 0.0)
     monkeypatch.setattr(early.EarlyRace, "begin", lambda *_: pytest.fail("a race began"))
     lengths = np.where(np.arange(1024) % 100 == 0, 500, 2)
     m = sps.csr_array((np.ones(lengths.sum()), np.concatenate([np.arange(n) for n in lengths]), indptr_of(lengths)))
@@ -333,6 +335,7 @@ def test_a_search_begins_with_the_winner(monkeypatch: pytest.MonkeyPatch) -> Non
     """Check that a live search neither races the winner again nor packs it twice."""
     monkeypatch.setattr(first_look, "early_look_ns", lambda found, operand: 0 if found.early is None else 1e18)
     monkeypatch.setattr(state, "tuning_look_ns", lambda *_: 1e18)
+    monkeypatch.setattr(state, "COLD_LOOK_S", 0.0)
     monkeypatch.setattr(early, "verdict", lambda pairs: True if len(pairs) == 3 else None)
     monkeypatch.setattr(early, "CHECK_AFTER", 1e9)
     m = sps.csr_array(sps.diags_array(np.ones((5, 9000)), offsets=(-90, -1, 0, 1, 90), shape=(9000, 9000)))

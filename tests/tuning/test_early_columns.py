@@ -56,6 +56,7 @@ def blocks(dtype: str) -> Any:
 def test_products_with_several_columns_race_on_rows_with_the_same_columns(dtype, columns, is_faster, monkeypatch):
     monkeypatch.setattr(first_look, "early_look_ns", lambda found, operand: 0 if found.early is None else 1e18)
     monkeypatch.setattr(state, "tuning_look_ns", lambda *_: 1e18)
+    monkeypatch.setattr(state, "COLD_LOOK_S", 0.0)
     monkeypatch.setattr(early, "verdict", lambda pairs: is_faster if len(pairs) == 3 else None)
     monkeypatch.setattr(early, "CHECK_AFTER", 1e9)
     m = blocks(dtype)
@@ -87,6 +88,7 @@ def test_products_with_several_columns_race_on_rows_with_the_same_columns(dtype,
 def test_a_search_begins_with_the_winner_of_several_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(first_look, "early_look_ns", lambda found, operand: 0 if found.early is None else 1e18)
     monkeypatch.setattr(state, "tuning_look_ns", lambda *_: 1e18)
+    monkeypatch.setattr(state, "COLD_LOOK_S", 0.0)
     monkeypatch.setattr(early, "verdict", lambda pairs: True if len(pairs) == 3 else None)
     monkeypatch.setattr(early, "CHECK_AFTER", 1e9)
     m = blocks("float64")
@@ -109,6 +111,7 @@ def test_a_search_begins_with_the_winner_of_several_columns(monkeypatch: pytest.
 def test_rows_with_other_columns_have_no_race_of_several_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(first_look, "early_look_ns", lambda found, operand: 0 if found.early is None else 1e18)
     monkeypatch.setattr(state, "tuning_look_ns", lambda *_: 1e18)
+    monkeypatch.setattr(state, "COLD_LOOK_S", 0.0)
     A, X = asp.csr(sps.random_array((3000, 3000), density=0.01, rng=np.random.default_rng(0))), np.ones((3000, 8))
     A @ X
     (found,) = A._cell.dispatcher.states.values()

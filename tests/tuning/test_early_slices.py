@@ -140,6 +140,7 @@ def test_a_candidate_that_cannot_serve_holds_no_memory(fault: str, monkeypatch: 
 def test_a_matrix_that_is_written_between_products_does_not_race(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(first_look, "early_look_ns", lambda found, operand: 0 if found.early is None else 1e18)
     monkeypatch.setattr(state, "tuning_look_ns", lambda *_: 1e18)
+    monkeypatch.setattr(state, "COLD_LOOK_S", 0.0)
     monkeypatch.setattr(early.EarlyRace, "begin", lambda *_: pytest.fail("a race began"))
     m = sps.diags_array(np.ones((3, 900)), offsets=(-1, 0, 1), shape=(900, 900), format="csr")
     A, x = asp.csr(m, copy=True), np.arange(900.0)

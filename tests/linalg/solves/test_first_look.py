@@ -1,4 +1,4 @@
-"""Tests of the first look at products of solvers: without accounts of earlier processes it must be paid for."""
+"""Tests of the first look at products: without accounts of earlier processes it must be paid for."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from autosparse.cache import trust
 from autosparse.cache.accounts.rows import ACCOUNTS
 
 import autosparse as asp
-from autosparse.dispatch import executor, state
+from autosparse.dispatch import accounts, executor, state
 from autosparse.dispatch.expectations import Expected
 from autosparse.dispatch.state import DispatchState
 from autosparse.linalg.solves.workspace import Begun
@@ -93,12 +93,18 @@ def test_accounts_of_earlier_processes_are_read_at_once(looks: list[int], tmp_pa
     assert len(looks) == 1
 
 
-def test_products_outside_solves_are_looked_at_as_before(looks: list[int]) -> None:
+def test_products_outside_solves_pay_on_the_largest_advance(looks: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(state, "tuning_look_ns", lambda *_: 1e18)  # that of a process without the modules of tuning
     A, _ = solved()
     B = asp.csr(sps.diags_array([1.0] * 40, format="csr"))
     multiply(B)
-    state_of(B).next_look_ns = 0
+    found, due_ns = state_of(B), DUE_NS / (1.0 + accounts.MAX_ADVANCE)
+    found.next_look_ns, found.product_ns = 0, int(due_ns) - 3000
     multiply(B)
+    assert not looks
+    assert found.next_look_ns == pytest.approx(due_ns, rel=1e-3)
+    for _ in range(4):
+        multiply(B)
     assert len(looks) == 1
     assert A._cell.solver_memory is not None
     assert B._cell.solver_memory is None
