@@ -171,9 +171,10 @@ class AutoSparseMatrix(ConvertedBack, Reflected, Copies, Products, DenseResults)
         if copy is False:
             self._cell = Operand.over(n_major, n_minor, [indptr, indices, data], is_valid=False)
         else:
-            rows = ownership.copies_of_rows(indptr, indices, data, n_minor, everything=copy is True)
-            self._cell = cell = Operand.over(n_major, n_minor, rows.arrays, is_valid=rows.is_valid)
-            cell.copied_bytes, cell.unvalidated = rows.copied_bytes, False
+            made = ownership.copies_of_rows(indptr, indices, data, n_minor, everything=copy is True)
+            arrays, copied_bytes, is_valid = made
+            self._cell = cell = Operand.over(n_major, n_minor, arrays, is_valid=is_valid)
+            cell.copied_bytes, cell.unvalidated = copied_bytes, False
         set_state(self, shape)
         return True
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,30 +40,22 @@ _ALWAYS_NEW: Final = (list, int, float, complex, bool, np.generic, range, type(N
 """Types from which NumPy makes a new array. An array made from a tuple or another type may share memory."""
 
 
-class CopiedRows(NamedTuple):
-    """Row starts, indices and values of a new matrix, and what is known about them."""
-
-    arrays: list[AnyArray]
-    copied_bytes: int | None  # None: an array that was not copied may change
-    is_valid: bool  # the structure was found to be within bounds
-
-
 def copies_of_rows(
     indptr: AnyArray, indices: AnyArray, data: AnyArray, n_minor: int, *, everything: bool
-) -> CopiedRows:
-    """Copy the three arrays of a matrix as `copies_of` does.
+) -> tuple[list[AnyArray], int | None, bool]:
+    """Copy the three arrays of a matrix as `copies_of` does, and return whether the structure is known to be in bounds.
 
     Small arrays are copied directly in half a microsecond. Larger ones are checked by the threads that copy them.
     """
     n_bytes = indptr.nbytes + indices.nbytes + data.nbytes
     if everything or (indptr.flags.writeable and indices.flags.writeable and data.flags.writeable):
         if n_bytes < memory.ALL_THREADS_FROM_BYTES:
-            return CopiedRows([indptr.copy(), indices.copy(), data.copy()], n_bytes, False)
+            return [indptr.copy(), indices.copy(), data.copy()], n_bytes, False
         with _room_for(n_bytes):
             made = memory.copied_rows(indptr, indices, data, n_minor)
         if made is not None:
-            return CopiedRows(made[0], n_bytes, made[1])
-    return CopiedRows(*copies_of((indptr, indices, data), everything=everything), False)
+            return made[0], n_bytes, made[1]
+    return *copies_of((indptr, indices, data), everything=everything), False
 
 
 @contextmanager

@@ -40,6 +40,13 @@ def make_state(**options: Any) -> DispatchState:
     )
 
 
+def race_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the early race begin at a problem's first look, which is due at once, and no search follow it."""
+    monkeypatch.setattr(first_look, "early_look_ns", lambda found, operand: 0 if found.early is None else 1e18)
+    monkeypatch.setattr(state, "tuning_look_ns", lambda *_: 1e18)
+    monkeypatch.setattr(state, "COLD_LOOK_S", 0.0)
+
+
 class Candidate:
     """Trial of a race with scripted times."""
 
@@ -283,9 +290,7 @@ def best_isa() -> Iterator[None]:
 @pytest.mark.parametrize("dtype", GENERATED)
 @pytest.mark.parametrize("is_faster", [True, False])
 def test_products_are_right_during_the_race_and_after_it(dtype, is_faster, monkeypatch):
-    monkeypatch.setattr(first_look, "early_look_ns", lambda found, operand: 0 if found.early is None else 1e18)
-    monkeypatch.setattr(state, "tuning_look_ns", lambda *_: 1e18)
-    monkeypatch.setattr(state, "COLD_LOOK_S", 0.0)
+    race_at_once(monkeypatch)
     monkeypatch.setattr(early, "verdict", lambda pairs: is_faster if len(pairs) == 3 else None)
     monkeypatch.setattr(early, "CHECK_AFTER", 1e9)
     rng = np.random.default_rng(2)
@@ -312,9 +317,7 @@ def test_products_are_right_during_the_race_and_after_it(dtype, is_faster, monke
 
 
 def test_where_no_kernel_suits_the_race_is_not_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(first_look, "early_look_ns", lambda found, operand: 0 if found.early is None else 1e18)
-    monkeypatch.setattr(state, "tuning_look_ns", lambda *_: 1e18)
-    monkeypatch.setattr(state, "COLD_LOOK_S", 0.0)
+    race_at_once(monkeypatch)
     monkeypatch.setattr(early.EarlyRace, "begin", lambda *_: pytest.fail("a race began"))
     lengths = np.where(np.arange(1024) % 100 == 0, 500, 2)
     m = sps.csr_array((np.ones(lengths.sum()), np.concatenate([np.arange(n) for n in lengths]), indptr_of(lengths)))
@@ -333,9 +336,7 @@ def test_where_no_kernel_suits_the_race_is_not_loaded(monkeypatch: pytest.Monkey
 @pytest.mark.usefixtures("best_isa")
 def test_a_search_begins_with_the_winner(monkeypatch: pytest.MonkeyPatch) -> None:
     """Check that a live search neither races the winner again nor packs it twice."""
-    monkeypatch.setattr(first_look, "early_look_ns", lambda found, operand: 0 if found.early is None else 1e18)
-    monkeypatch.setattr(state, "tuning_look_ns", lambda *_: 1e18)
-    monkeypatch.setattr(state, "COLD_LOOK_S", 0.0)
+    race_at_once(monkeypatch)
     monkeypatch.setattr(early, "verdict", lambda pairs: True if len(pairs) == 3 else None)
     monkeypatch.setattr(early, "CHECK_AFTER", 1e9)
     m = sps.csr_array(sps.diags_array(np.ones((5, 9000)), offsets=(-90, -1, 0, 1, 90), shape=(9000, 9000)))

@@ -11,12 +11,18 @@ import pytest
 import scipy.sparse as sps
 
 import autosparse as asp
-from autosparse.dispatch import first_look, state
+from autosparse.dispatch import first_look
 from autosparse.scalar import GENERATED
 from autosparse.tuning.memory import early
 from autosparse.tuning.setup import live_tuner_of
 from autosparse.tuning.trials.kernel_trial import KernelTrial
-from tests.tuning.test_early import best_isa, make_state, needs_shipped, operand_of  # noqa: F401  # a fixture
+from tests.tuning.test_early import (  # noqa: F401  # a fixture
+    best_isa,
+    make_state,
+    needs_shipped,
+    operand_of,
+    race_at_once,
+)
 
 
 def test_a_search_after_a_lost_race_begins_sooner_for_several_columns() -> None:
@@ -54,9 +60,7 @@ def blocks(dtype: str) -> Any:
 @pytest.mark.parametrize("columns", [5, 8, 20, 40])
 @pytest.mark.parametrize("is_faster", [True, False])
 def test_products_with_several_columns_race_on_rows_with_the_same_columns(dtype, columns, is_faster, monkeypatch):
-    monkeypatch.setattr(first_look, "early_look_ns", lambda found, operand: 0 if found.early is None else 1e18)
-    monkeypatch.setattr(state, "tuning_look_ns", lambda *_: 1e18)
-    monkeypatch.setattr(state, "COLD_LOOK_S", 0.0)
+    race_at_once(monkeypatch)
     monkeypatch.setattr(early, "verdict", lambda pairs: is_faster if len(pairs) == 3 else None)
     monkeypatch.setattr(early, "CHECK_AFTER", 1e9)
     m = blocks(dtype)
@@ -86,9 +90,7 @@ def test_products_with_several_columns_race_on_rows_with_the_same_columns(dtype,
 @needs_shipped
 @pytest.mark.usefixtures("best_isa")
 def test_a_search_begins_with_the_winner_of_several_columns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(first_look, "early_look_ns", lambda found, operand: 0 if found.early is None else 1e18)
-    monkeypatch.setattr(state, "tuning_look_ns", lambda *_: 1e18)
-    monkeypatch.setattr(state, "COLD_LOOK_S", 0.0)
+    race_at_once(monkeypatch)
     monkeypatch.setattr(early, "verdict", lambda pairs: True if len(pairs) == 3 else None)
     monkeypatch.setattr(early, "CHECK_AFTER", 1e9)
     m = blocks("float64")
@@ -109,9 +111,7 @@ def test_a_search_begins_with_the_winner_of_several_columns(monkeypatch: pytest.
 @needs_shipped
 @pytest.mark.usefixtures("best_isa")
 def test_rows_with_other_columns_have_no_race_of_several_columns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(first_look, "early_look_ns", lambda found, operand: 0 if found.early is None else 1e18)
-    monkeypatch.setattr(state, "tuning_look_ns", lambda *_: 1e18)
-    monkeypatch.setattr(state, "COLD_LOOK_S", 0.0)
+    race_at_once(monkeypatch)
     A, X = asp.csr(sps.random_array((3000, 3000), density=0.01, rng=np.random.default_rng(0))), np.ones((3000, 8))
     A @ X
     (found,) = A._cell.dispatcher.states.values()

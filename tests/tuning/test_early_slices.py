@@ -17,11 +17,12 @@ from autosparse._native.storage.packing import pack
 
 import autosparse as asp
 from autosparse.core.target import Target
-from autosparse.dispatch import first_look, state
+from autosparse.dispatch import first_look
 from autosparse.dispatch.state import DispatchState
 from autosparse.isa import ISAS
 from autosparse.tuning.memory import early, slice_trial
 from tests.tuning.forcing import state_of
+from tests.tuning.test_early import race_at_once
 
 pytestmark = pytest.mark.skipif(
     not runtime_api.available or not ISAS[Target.host().isa].is_shipped, reason="no avx2 here"
@@ -138,9 +139,7 @@ def test_a_candidate_that_cannot_serve_holds_no_memory(fault: str, monkeypatch: 
 
 
 def test_a_matrix_that_is_written_between_products_does_not_race(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(first_look, "early_look_ns", lambda found, operand: 0 if found.early is None else 1e18)
-    monkeypatch.setattr(state, "tuning_look_ns", lambda *_: 1e18)
-    monkeypatch.setattr(state, "COLD_LOOK_S", 0.0)
+    race_at_once(monkeypatch)
     monkeypatch.setattr(early.EarlyRace, "begin", lambda *_: pytest.fail("a race began"))
     m = sps.diags_array(np.ones((3, 900)), offsets=(-1, 0, 1), shape=(900, 900), format="csr")
     A, x = asp.csr(m, copy=True), np.arange(900.0)
