@@ -14,6 +14,7 @@ import scipy.sparse.linalg as scipys
 from autosparse._native import memory, runtime_api
 
 import autosparse as asp
+from autosparse.dispatch import turned
 
 pytestmark = pytest.mark.skipif(not runtime_api.available, reason="needs the C runtime")
 
@@ -46,6 +47,13 @@ def peak_bytes(call: Callable[[], object]) -> int:
         return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
+
+
+@pytest.fixture(autouse=True, params=["with rows of the transpose", "without them"])
+def price_of_rows(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let measured times decide neither when rows of the transpose are made nor whether they are dropped."""
+    monkeypatch.setattr(turned, "PRICE_NS", 0 if request.param.startswith("with ") else 1 << 40)
+    monkeypatch.setattr(turned, "TRIALS", 1 << 30)
 
 
 @pytest.mark.parametrize("name", HOW)
