@@ -38,7 +38,7 @@ def test_neither_product_nor_plan_is_lost_to_a_warning(
     plain = make(300, 300)
     A, B = asp.csr(plain, copy=True), dense(plain, 8)
     compiler = executable(tmp_path / "cc", "#!/bin/sh\nexit 1\n")
-    options = {"compiler": compiler, "cache_dir": no_folder, "overhead": 1.0, "runs": 10**8}
+    options = {"compiler": compiler, "cache_dir": no_folder, "overhead": 1.0, "runs": 10**12}
     with asp.options(**options), warnings.catch_warnings():
         warnings.simplefilter("error")
         if asked:
