@@ -34,7 +34,7 @@ def n_lines(found):
     text = PAGE.read_text(encoding="utf-8")
     labels = {label for one in found for label, _ in one.facts if label}
     assert sorted(label for label in labels if f"`{label}`" not in text) == []
-    titles = {one.title for one in found[1:] if not one.title.startswith("einsum: ")}  # a section for each term of a sum
+    titles = {one.title for one in found[1:] if not one.title.startswith("einsum: ")}  # terms of a sum
     assert sorted(title for title in titles if title not in text) == []
     return len(labels)
 
