@@ -20,7 +20,7 @@ PAPERS_SPMM: Final = {
 JUDGED_BY_PAPER: Final = {"spmm": PAPERS_SPMM, "sddmm": {("DASH", 5): "1.27 / 1.39"}}
 """Operation -> (method, k) -> the paper's top 1 and top 5 on SPADE."""
 RIVALS: Final = ("pattern-blind", "zero-shot trees", "no-transfer trees", "static of the source")
-OURS: Final = ("source + residual", "source + trees with counts", "DASH", "DASH (100)", "DASH (60)")
+OURS: Final = ("source + residual", "source + trees with counts", "DASH", "DASH (100)")
 SAMPLED_METHODS: Final = (
     "pattern-blind",
     "no-transfer trees",
@@ -31,8 +31,6 @@ SAMPLED_METHODS: Final = (
     "DASH, all layers",
     "DASH (100)",
     "DASH, all layers (100)",
-    "DASH (60)",
-    "DASH, the paper's settings (60)",
 )
 HEADER: Final = """# Transfer of cost models to simulated accelerators
 
@@ -40,19 +38,16 @@ Written by `python benchmarks/transfer.py` from `transfer.jsonl`. Cycles are tho
 `tuner/research/targets/simulation.py`; nothing here is a claim about SPADE. Of 172 real matrices with 5,000 to 260,000
 entries, 64 form the pool of samples (34 groups) and 108 the test set (72 groups). Each draw samples k matrices of the
 pool, 100 distinct configurations each. Speedups are geometric means over the default configuration, medians (quartiles)
-over draws; "share" is top 1 and top 5 over the exhaustive optimum. Networks see 1,024 entries of a pattern. Rows "(60)"
-have 60 patterns of the CPU as their source, for 30 epochs. Other rows of networks have 300 patterns of
-`benchmarks/data`, or as many as the name says, for 100 epochs with the featurizer (the paper: 100 for 100), eight
-patterns in a step. The featurizer is frozen on the target but for "all layers", which has the paper's settings there.
-Ablations and other predictors share the whole network's featurizer. "The paper's settings (60)": rate 1e-4, batches of
-32, all layers for 100 epochs on the target, 50 epochs on the source.
+over draws; "share" is top 1 and top 5 over the exhaustive optimum. Networks see 1,024 entries of a pattern. Their
+source has 300 patterns of `benchmarks/data`, or as many as the name says, for 100 epochs with the featurizer (the
+paper: 100 for 100), eight patterns in a step. The featurizer is frozen on the target but for "all layers", which has
+the paper's settings there: rate 1e-4, batches of 32, 100 epochs. Ablations and other predictors share the whole
+network's featurizer.
 """
 SOURCE_PATTERNS: Final = 300
 """Number of source patterns of networks, of which the names say nothing."""
 PAPERS: Final = " (100)"
 """Suffix of networks that were trained on as many source patterns as the paper's."""
-OLD: Final = " (60)"
-"""Suffix of networks that were trained on the older, smaller source."""
 FIGURES: Final = {
     "Figure 2": ("DASH", "WACO+FA", "WACO+FM"),
     "Figure 7": ("DASH", "DASH without IFE", "DASH without FM", "DASH without LE"),
@@ -74,10 +69,9 @@ def labelled(lines: Sequence[Line]) -> list[Line]:
     networks = ("DASH", "WACO")
     found = []
     for one in lines:
-        n_patterns = one.get("patterns", 60)
         has_source = one["method"].startswith(networks) and one["method"] != SCRATCH
-        is_usual = not has_source or n_patterns == SOURCE_PATTERNS
-        found.append(one if is_usual else {**one, "method": f"{one['method']} ({n_patterns})"})
+        is_usual = not has_source or one["patterns"] == SOURCE_PATTERNS
+        found.append(one if is_usual else {**one, "method": f"{one['method']} ({one['patterns']})"})
     return found
 
 
@@ -112,7 +106,7 @@ def _table(lines: Sequence[Line]) -> str:
 
 def _of_paper(operation: str, name: str, k: int) -> str:
     """Return the paper's top 1 and top 5; empty where it gives none."""
-    return JUDGED_BY_PAPER[operation].get((name.removesuffix(OLD).removesuffix(PAPERS), k), "")
+    return JUDGED_BY_PAPER[operation].get((name.removesuffix(PAPERS), k), "")
 
 
 def _samples(lines: Sequence[Line]) -> str:
