@@ -45,7 +45,7 @@ EffortName = Literal["off", "estimate", "measure", "full"]
 
 
 class Options(NamedTuple):  # a dataclass would cost 1 ms of the first product
-    """Settings in force for one call; `SETTINGS` has their domains and meanings.
+    """Settings in force for one call, a field for each; docs/settings.md and `SETTINGS` explain them.
 
     >>> with asp.options(threads=1):
     ...     asp.get_options().threads
@@ -314,7 +314,7 @@ def decisive_options() -> tuple[Any, ...]:
 
 
 def set_options(**given: "Unpack[OptionValues]") -> None:
-    """Change options for the whole process, all threads included; blocks of `options` take precedence.
+    """Change the named options (docs/settings.md) for all threads of the process; blocks of `options` take precedence.
 
     >>> asp.set_options(budget_s=5.0)
     >>> asp.get_options().budget_s

@@ -117,14 +117,15 @@ def add_lines(path: Path) -> None:
     """Add the lines of the file that the recorded results lack to their archive, and write the page."""
     from archives import add
 
-    recorded = output("transfer.jsonl", record=True)
-    known = {json.dumps(line, sort_keys=True) for line in ResultFile(recorded).lines()}
+    simulated, measured = (output(name, record=True) for name in ("transfer.jsonl", OF_GPUS))
+    known = {json.dumps(line, sort_keys=True) for file in (simulated, measured) for line in ResultFile(file).lines()}
     for line in ResultFile(path).lines():
         if json.dumps(line, sort_keys=True) not in known:
-            ResultFile(recorded).append(line)
-    if recorded.exists():
-        add("tiers", [recorded])
-    _write_page(recorded, recorded.with_name(OF_GPUS))
+            ResultFile(measured if "device" in line else simulated).append(line)
+    _write_page(simulated, measured)
+    for kind, recorded in (("tiers", simulated), ("gpu", measured)):
+        if recorded.exists():
+            add(kind, [recorded])
 
 
 def _write_page(simulated: Path, measured: Path) -> None:

@@ -47,7 +47,7 @@ def wisdom_export(path: os.PathLike[str] | str) -> int:
 
 
 def wisdom_import(path: os.PathLike[str] | str) -> int:
-    """Merge a file written by `wisdom_export` into the cache and return the number of records kept.
+    """Merge the file at `path`, written by `wisdom_export`, into the cache and return the number of records kept.
 
     Raise CacheError if the file cannot be read or has another format. Broken entries and entries of other kinds are
     skipped.

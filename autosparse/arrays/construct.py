@@ -90,6 +90,10 @@ def csr(
         or list. Or ``(data, indices, indptr)`` with `shape` as argument or fourth, ``(data, (rows, columns))``,
         ``(n_rows, n_cols)`` for an empty one, or a path (.mtx, .mtx.gz, .npz). Unlike SciPy, indices given as arrays
         are checked to be within the shape.
+    shape
+        ``(n_rows, n_cols)``. None: the shape of `obj`, or for arrays of indices the smallest one that holds them.
+    dtype
+        Dtype of the values, which are converted. None: that of `obj`.
     copy
         None: the matrix owns its arrays. Arrays of the caller are copied once, arrays that a conversion makes are used
         directly, and later writes to `obj` have no effect. An autosparse matrix shares everything, plans included, as
@@ -131,7 +135,10 @@ def csc(
     frozen: bool = False,
     gradients: bool | None = None,
 ) -> csc_array | Any:  # csc_matrix for a SciPy sparse matrix
-    """Return `obj` as compressed columns; arguments, results and errors are those of `csr`.
+    """Return `obj` as compressed columns, an `autosparse.csc_array` (for a SciPy sparse matrix, a `csc_matrix`).
+
+    `obj`, `shape`, `dtype`, `copy`, `frozen` and `gradients` have the meaning that they have for `csr`, and the same
+    errors are raised. The arrays of a triple are (data, indices, indptr) of the columns.
 
     >>> asp.csc([[0.0, 2.0], [1.0, 0.0]]).indices
     array([1, 0], dtype=int32)

@@ -257,7 +257,7 @@ class AutoSparseMatrix(ConvertedBack, Reflected, Copies, Products, DenseResults)
         `operation` is "matmul" for ``A @ B`` ("spmv" and "spmm" mean the same) or "sddmm" for ``sddmm(A, X, Y)``, and
         `columns` the number of columns of B or X. `effort` limits the work of the search, `budget_s` its seconds. With
         `runs`, the expected number of products, a search starts only if that many pay for it. ``transposed=True`` tunes
-        ``A.T @ B``, and ``progress=True`` draws a line on a terminal's stderr.
+        ``A.T @ B``, and ``progress=True`` draws a line on a terminal's stderr. `dtype`, if given, must be that of A.
 
         >>> A = asp.csr(sps.eye_array(1000, format="csr"))
         >>> plan = A.tune("matmul", columns=8, runs=100, effort="estimate")

@@ -63,7 +63,10 @@ def plan_by_model(plan: EinsumPlan, tasks: float) -> Plan:
     """Return the plan that runs a program unmeasured."""
     one = candidate_of(plan, tasks)
     return Plan(
-        choice=one.choice, why="the model prices it least", effort=Effort.ESTIMATE.value, predicted_s=one.predicted_s
+        choice=one.choice,
+        why="its estimated cost is the least",
+        effort=Effort.ESTIMATE.value,
+        predicted_s=one.predicted_s,
     )
 
 

@@ -148,6 +148,9 @@ def _finished(result: Any, out: Any) -> Any:
 def einsum_path(*arguments: Any, format: str | None = None, semiring: str = PLUS_TIMES) -> str:
     """Describe how `einsum` computes these arguments: candidate programs by cost, then the chosen program's loops.
 
+    The arguments are those of `einsum`; nothing is computed. `format` and `semiring` matter, because programs differ by
+    the format of the result and by how terms are added and multiplied.
+
     >>> A = sps.eye_array(3, format="csr")
     >>> print(asp.einsum_path("ij,jk->ik", A, A))  # doctest: +ELLIPSIS
     ij,jk->ik...

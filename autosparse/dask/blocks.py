@@ -171,7 +171,7 @@ class _Block:
 
 
 class csr_block(_Block, csr_array):  # type: ignore[misc]  # noqa: N801
-    """Matrix in CSR format that can be a chunk of a Dask array; a `csr_array`.
+    """Matrix in CSR format that can be a chunk of a Dask array; a `csr_array`, with its constructor's arguments.
 
     >>> np.matmul(asp.dask.csr_block([[0.0, 2.0]]), np.ones(2))
     array([2.])
@@ -182,7 +182,7 @@ class csr_block(_Block, csr_array):  # type: ignore[misc]  # noqa: N801
 
 
 class csc_block(_Block, csc_array):  # type: ignore[misc]  # noqa: N801
-    """Matrix in CSC format that can be a chunk of a Dask array; a `csc_array`.
+    """Matrix in CSC format that can be a chunk of a Dask array; a `csc_array`, with its constructor's arguments.
 
     >>> np.transpose(asp.dask.csc_block([[0.0, 2.0]])).format
     'csr'

@@ -270,7 +270,7 @@ def from_blocks(
     """Return a Dask array of the sparse matrices ``make(i, j)``, created block by block where they are computed.
 
     `make` returns any argument of `autosparse.csr`, of shape ``(chunks[0][i], chunks[1][j])`` and of `dtype`. Computing
-    a block of another shape raises InputError (ValueError).
+    a block of another shape raises InputError (ValueError). `name` begins the names of the tasks in Dask's dashboard.
 
     >>> A = asp.dask.from_blocks(lambda i, j: sps.eye_array(3, format="csr") * (i + 1), ([3, 3], [3]), dtype=float)
     >>> (A @ np.ones(3)).compute()

@@ -71,9 +71,9 @@ def read(
 
     .npz: a csr matrix written by ``scipy.sparse.save_npz``. .mtx: a Matrix Market coordinate file. .parquet: a file, or
     a folder of them, with the integer `columns` row and col, counted from 0, and a value; `shape` defaults to the
-    largest row and column plus one. `n_blocks` defaults to blocks of about 64 MiB. Duplicate entries are summed. Raises
-    InputFileError (ValueError) for other files, FileNotFoundError, and MissingExtraError (ImportError) where parquet
-    needs pyarrow.
+    largest row and column plus one. `n_blocks` defaults to blocks of about 64 MiB, `dtype` to that of the stored
+    values. Duplicate entries are summed. Raises InputFileError (ValueError) for other files, FileNotFoundError, and
+    MissingExtraError (ImportError) where parquet needs pyarrow.
 
     >>> sps.save_npz("eye.npz", sps.eye_array(4, format="csr"))
     >>> asp.dask.read("eye.npz", n_blocks=2).chunks

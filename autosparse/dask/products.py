@@ -46,9 +46,10 @@ def _sampled(A: Any, X: Any, Y: Any) -> Any:
 def einsum(*arguments: Any, format: str | None = None, semiring: str = PLUS_TIMES) -> da.Array:
     """Compute `autosparse.einsum` block by block; operands are Dask arrays of blocks or ndarrays, and NumPy arrays.
 
-    Each Dask operand must have a single block along every summed index, so that a block of the result depends on one
-    block of each operand. Otherwise EinsumError (ValueError) names the index and ``rechunk``. `format` is the format of
-    the result's blocks, and `semiring` replaces addition and multiplication, as in `autosparse.einsum`.
+    `arguments` are the subscripts and the operands, as in `autosparse.einsum`. Each Dask operand must have a single
+    block along every summed index, so that a block of the result depends on one block of each operand. Otherwise
+    EinsumError (ValueError) names the index and ``rechunk``. `format` is the format of the result's blocks, and
+    `semiring` replaces addition and multiplication, as in `autosparse.einsum`.
 
     >>> A = asp.dask.from_csr(sps.eye_array(4, format="csr"), n_blocks=2)
     >>> asp.dask.einsum("ij,jk->ik", A, np.ones((4, 2))).compute().shape

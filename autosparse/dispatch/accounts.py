@@ -1,7 +1,8 @@
-"""Accounts of problems across processes: the time that earlier processes spent on a problem, and this one's.
+"""Accounts of problems: the time that this process and earlier ones have spent on a problem.
 
 A short program does not run long enough to pay for tuning. When a process ends, it adds its spending on a problem to a
-file in the cache (`cache.accounts`), and the next process counts that as its own. `first_look` reads and writes.
+file in the cache (`cache.accounts`), and the next process counts that as its own. `first_look` reads and writes the
+file.
 """
 
 from __future__ import annotations

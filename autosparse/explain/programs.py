@@ -150,7 +150,7 @@ def _operand(n: int, operand: Operand) -> str:
 
 def _why(known: RememberedProgram | tuple[Plan, EinsumPlan] | None) -> str:
     if known is None:
-        return "no call with these patterns yet; the model prices it least"
+        return "no call with these patterns yet; its estimated cost is the least"
     if not isinstance(known, RememberedProgram):
         return f"remembered on disk for these patterns: {known[0].why}"
     from_disk = ", remembered on disk" if known.plan.remembered else ""

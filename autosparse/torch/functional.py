@@ -102,8 +102,8 @@ def gat(
 ) -> torch.Tensor:
     """Aggregate with graph attention (Veličković et al. 2018): out[i] = Σ_j p[i, j] V[j] over the entries (i, j) of A.
 
-    p[i] is the softmax over row i of leaky_relu(target[i] + source[j]). target (n, H), source (m, H), V (m, H, F) →
-    (n, H, F), or all without H. A's values are not used.
+    p[i] is the softmax over row i of leaky_relu(target[i] + source[j]), where negative sums are multiplied by
+    `negative_slope`. target (n, H), source (m, H), V (m, H, F) → (n, H, F), or all without H. A's values are not used.
 
     >>> A, V = torch.ones(2, 2).to_sparse_csr(), torch.tensor([[1.0], [2.0]])
     >>> asp.torch.gat(A, torch.zeros(2), torch.zeros(2), V)  # equal scores: the mean

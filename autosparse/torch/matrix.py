@@ -274,11 +274,11 @@ if hasattr(torch.serialization, "add_safe_globals"):  # both functions check the
 def csr(obj: Any, values: torch.Tensor | None = None, shape: tuple[int, int] | None = None) -> Csr:
     """Return a `Csr` made of a torch tensor (CSR, CSC, COO, dense), a SciPy matrix, a `Csr`, or an edge index (2, E).
 
-    CSR and CSC are taken without copies. An edge index lists row i and column j of each entry; for message passing from
-    source j to target i put targets first. It is sorted by rows together with `values` (default: ones). Duplicate
-    entries are kept. For a matrix, `values` (nnz,) replace its own values, and `shape` must equal its own shape. Raises
-    InputError for a tensor that is no matrix, InputTypeError for other objects, StructureError for indices outside the
-    shape, ShapeError for values of another length.
+    `obj` in CSR or CSC is taken without copies. An edge index lists row i and column j of each entry; for message
+    passing from source j to target i put targets first. It is sorted by rows together with `values` (default: ones).
+    Duplicate entries are kept. For a matrix, `values` (nnz,) replace its own values, and `shape` must equal its own
+    shape. Raises InputError for a tensor that is no matrix, InputTypeError for other objects, StructureError for
+    indices outside the shape, ShapeError for values of another length.
 
     >>> A = asp.torch.csr(torch.tensor([[0, 1, 1], [1, 0, 1]]), shape=(2, 2))  # edges (0, 1), (1, 0), (1, 1)
     >>> A @ torch.ones(2)

@@ -1,4 +1,4 @@
-"""Confirm that a tuned kernel is faster where it serves: a final race before it does, and checks afterwards.
+"""Confirm that a tuned kernel is faster on the user's products: by a race before it computes them, and by later checks.
 
 In a search, candidates write repeatedly to one result. Users write to a new result each time or to `out=`, and timings
 drift, so the winner is re-timed against the default kernel before it is stored.

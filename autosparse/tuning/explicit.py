@@ -57,9 +57,9 @@ def tune(
     Operation ``sddmm`` means ``M ∘ (X @ Yᵀ)`` with `columns` columns of X; ``mttkrp`` is for tensors. Tuning takes at
     most about `budget_s` seconds; omitted arguments default to the options. With `runs`, tuning starts only if that
     many products pay for it; without `effort`, they also select the tier with the least expected total.
-    `progress=True` draws a line on stderr if that is a terminal. `dtype`, if given, must be the matrix's own: SciPy
-    computes products in other dtypes. An interrupt leaves the matrix unchanged; measurements are stored and start the
-    next search.
+    `progress=True` draws a line on stderr if that is a terminal. `dtype`, if given, must be the matrix's own, because
+    products of two dtypes are not tuned. An interrupt leaves the matrix unchanged; measurements are stored and start
+    the next search.
     """
     options = get_options()
     operation, rows, columns, transposed = _checked(operand, operation, columns, transposed)

@@ -1,6 +1,7 @@
 """Live tuning: after a product, the next tuning step runs if the products so far have paid for it.
 
-Candidates are timed on the user's products, with correct results; a sample costs its excess over the best kernel.
+Candidates are timed on the user's own products, and their results are correct. So a sample costs only the time by which
+it exceeds the best kernel's.
 """
 
 from __future__ import annotations

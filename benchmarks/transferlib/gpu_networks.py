@@ -26,6 +26,8 @@ from gpulib.samples import GpuProduct
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float32]
+Base = Callable[[GpuProduct], NDArray[np.floating]]
+"""Function that returns costs of a product's candidates by another model, to which a network is added."""
 
 SOURCE_PATTERNS: Final = 100
 """Number of CPU patterns, as in the paper."""
@@ -39,7 +41,7 @@ ON_TARGET: Final = FewShotSettings(mode="all", rate=1e-3, batch=128, epochs=60)
 An epoch of five matrices has few steps, and after 100 epochs the network orders held-out pairs worse than after 60.
 """
 PRIOR: Final = 5.0
-"""Factor of the analytic model's log seconds where the network is added to them: 20 % slower is a cost of about 1."""
+"""Factor of a model's log seconds where a network is added to them: 20 % slower is a cost of about 1."""
 BY_PAPER: Final = FewShotSettings(mode="all", rate=1e-4, batch=32, epochs=100)
 
 
@@ -174,20 +176,20 @@ class GpuNetworks:
 
     def tuned(
         self, name: str, products: Sequence[GpuProduct], settings: FewShotSettings, *, from_source: bool = True,
-        prior: float = 0.0, anew: tuple[str, ...] = ("latent.",),
+        base: Base, anew: tuple[str, ...] = ("latent.",),
     ) -> DashModel:  # fmt: skip
-        """Return the network of `name` after training on `products`, matrix by matrix.
+        """Return the network of `name` after training on `products`, matrix by matrix on each device.
 
-        It is added to `prior` times the analytic model's log seconds. Layers of `anew` do not come from the source.
+        It is trained as an addition to the costs of `base`. Layers of `anew` do not come from the source.
         """
-        by: dict[str, list[GpuProduct]] = {}
+        by: dict[tuple[str, str], list[GpuProduct]] = {}
         for one in products:
-            by.setdefault(one.pattern.name, []).append(one)
-        cases = [self._case(some, VARIANTS[name], prior) for some in by.values()]
+            by.setdefault((one.pattern.name, one.device), []).append(one)
+        cases = [self._case(some, VARIANTS[name], base) for some in by.values()]
         source = self.pretrained(name) if from_source else blank(VARIANTS[name], self.encoders, settings.seed)
         return fine_tuned(source, cases, settings, anew)
 
-    def _case(self, products: Sequence[GpuProduct], variant: GpuVariant, prior: float) -> TransferCase:
+    def _case(self, products: Sequence[GpuProduct], variant: GpuVariant, base: Base) -> TransferCase:
         inputs = [self.encoders.gpu_inputs(one, variant) for one in products]
         lengths = [len(one.schedules) for one in products]
         rows = np.repeat(np.vstack([_seen(one) for one in products]), lengths, axis=0)
@@ -195,20 +197,25 @@ class GpuNetworks:
             torch.from_numpy(rows), np.vstack([p for p, _ in inputs]), np.vstack([z for _, z in inputs]),
             np.concatenate([one.seconds / one.seconds.min() for one in products]).astype(np.float32),
             np.repeat(np.arange(len(products)), lengths),
-            (prior * np.concatenate([analytic_costs(one) for one in products])).astype(np.float32),
+            np.concatenate([base(one) for one in products]).astype(np.float32),
         )  # fmt: skip
 
     def costs(
-        self, model: DashModel, name: str, products: Sequence[GpuProduct], prior: float = 0.0
+        self, model: DashModel, name: str, products: Sequence[GpuProduct], base: Base, share: float = 1.0
     ) -> list[NDArray[np.floating]]:
-        """Return the costs of every candidate, added to `prior` times the analytic model's log seconds."""
+        """Return the costs of every candidate: those of `base`, and `share` times the network's."""
         found: list[NDArray[np.floating]] = []
         for one in products:
             with torch.no_grad():
                 s = model.featurizer(torch.from_numpy(_seen(one)))
             own = costs_of(model, s, *self.encoders.gpu_inputs(one, VARIANTS[name]))
-            found.append(own + prior * analytic_costs(one))
+            found.append(base(one) + share * own)
         return found
+
+
+def no_base(product: GpuProduct) -> NDArray[np.floating]:
+    """Return zeros: the network alone makes the costs."""
+    return np.zeros(len(product.schedules))
 
 
 @functools.cache

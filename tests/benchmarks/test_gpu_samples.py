@@ -65,6 +65,33 @@ def test_the_correction_beats_the_analytic_model_on_held_out_groups(products):
     assert corrected.top1 > analytic.top1
 
 
+class Fitted:
+    """Networks that keep the samples that they are given and add 1 to every cost."""
+
+    def __init__(self):
+        self.samples = []
+
+    def tuned(self, name, samples, settings, **how):
+        self.samples = samples
+
+    def costs(self, model, name, held, base, share):
+        return [base(one) + share for one in held]
+
+
+def test_the_other_device_is_a_source_without_held_out_groups(products):
+    world, other = (one for one in gpu_world.worlds(products) if one.operation == "spmm")
+    draw, networks = gpu_world.draws(world, 1)[0], Fitted()
+    bench = gpu_methods.GpuBench(world, other, networks)
+    costs = gpu_methods.METHODS["correction + DASH, both devices"].run(bench, draw)
+    held = draw.held_out(world)
+    used = {(one.pattern.name, one.device) for one in networks.samples}
+    assert used == {(name, world.device) for name in draw.sampled} | {(name, other.device) for name in draw.pool}
+    assert not {one.pattern.group for one in networks.samples} & {one.pattern.group for one in held}
+    corrected = gpu_methods.METHODS["analytic model + correction, both devices"].run(bench, draw)
+    wanted = [gpu_methods.PRIOR * one + gpu_methods.SHARE for one in corrected]
+    assert all(np.allclose(cost, one) for cost, one in zip(costs, wanted, strict=True))
+
+
 def test_a_file_of_samples_is_read_back_and_not_sampled_twice(tmp_path: Path, products):
     path, given = tmp_path / "of" / "samples.jsonl", products[0]
     facts = {"device": "NVIDIA H200", "operation": "spmm", "matrix": "A", "columns": 64, "dtype": "float32"}

@@ -11,6 +11,7 @@ import pytest
 pytest.importorskip("torch", reason="torch is not installed")
 
 from transferlib import dash_runs
+from transferlib.report import labelled
 
 
 class Lines:
@@ -64,3 +65,8 @@ def test_all_layers_read_the_whole_network(monkeypatch):
     names, rows = trained(monkeypatch, [dash_runs.PAPERS])
     assert names == ["DASH"]
     assert rows == [(dash_runs.PAPERS, 5, 0), (dash_runs.PAPERS, 5, 1)]
+
+
+def test_names_give_the_number_of_source_patterns_where_there_is_a_source():
+    lines = [{"method": name, "patterns": n} for name, n in (("DASH", 300), ("DASH", 100), ("DASH, no transfer", 100))]
+    assert [one["method"] for one in labelled(lines)] == ["DASH", "DASH (100)", "DASH, no transfer"]

@@ -51,7 +51,7 @@ def test_einsum_is_explained_before_and_after_timing(tmp_path, monkeypatch) -> N
         (kept,) = (one for one in remembered._choices.values() if one.plan.candidates)
         remembered._choices.clear()
         later = str(explain_einsum("ij,ik,kj->ij", A, A, A))
-    assert "the model prices it least" in before
+    assert "its estimated cost is the least" in before
     assert f"fastest of {len(kept.plan.candidates)} that were timed" in str(after)
     assert "remembered on disk" in later
     assert "fastest of" in later, "the measurements survive the process"

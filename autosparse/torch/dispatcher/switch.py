@@ -109,6 +109,8 @@ def uninstall() -> None:
 def enable(*, sparse_gradients: bool = False) -> None:
     """Compute products with torch.sparse tensors by autosparse in every thread until `disable`; does not nest.
 
+    `sparse_gradients` is described at `override`.
+
     >>> asp.torch.enable()
     >>> asp.torch.installed()
     True
