@@ -166,11 +166,11 @@ def test_dense_operands_by_columns_are_copied_by_rows(dtype: torch.dtype, shape:
     """Pages of large copies, like those of results, are reused: fresh ones take longer than the copy."""
     n, m = shape
     wide = torch.randn(2 * n + 1, 2 * m + 1, dtype=torch.float32).to(dtype)
-    for dense in (torch.randn(m, n).to(dtype).t(), wide[: 2 * n : 2, 1 : 2 * m + 1 : 2]):
+    for operand in (torch.randn(m, n).to(dtype).t(), wide[: 2 * n : 2, 1 : 2 * m + 1 : 2]):
         results.forget()
-        rows = native.rows_of(dense)
-        assert rows.shape == dense.shape
-        assert torch.equal(rows, dense)
+        rows = native.rows_of(operand)
+        assert rows.shape == operand.shape
+        assert torch.equal(rows, operand)
         assert min(n, m) <= 1 or rows.stride() == (m, 1)
         is_large = rows.nbytes >= thresholds.POOLED_BYTES and dtype is not torch.float16
         assert list(results._pool) == ([rows.nbytes] if is_large else [])
