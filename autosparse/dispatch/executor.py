@@ -152,8 +152,12 @@ def few(operand: Operand, B: AnyArray, *, transposed: bool) -> AnyArray | None:
 
 
 def _sampled_ns(operand: Operand, state: DispatchState, B: AnyArray, out: AnyArray) -> int | None:
-    """Time a product by a sampling fast path (`fast_path.sampled_ns`, a module that tuning has loaded)."""
-    if sys.is_finalizing():
+    """Time a product by a sampling fast path (`fast_path.sampled_ns`, a module that tuning has loaded).
+
+    Return None where the product must go through Python: rows of the transpose, for example, are first tried there.
+    """
+    turning = state.turning if state.serving is None else None
+    if sys.is_finalizing() or (turning is not None and turning.is_trying(1 if B.ndim == 1 else B.shape[1])):
         return None
     from autosparse.dispatch import fast_path
 

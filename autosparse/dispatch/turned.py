@@ -140,11 +140,15 @@ class Turning:
         times = self._times.get(n_vecs, _UNTRIED)
         return self.made if times[2] >= TRIALS and _is_chosen(*times) else None
 
+    def is_trying(self, n_vecs: int) -> bool:
+        """Return whether the rows were made and must compute products of this width before they are compared."""
+        return self.made is not None and self._times.get(n_vecs, _UNTRIED)[2] < TRIALS
+
     def is_open(self, operand: Operand, n_vecs: int) -> bool:
         """Return whether products must be timed by `count`, because the rows may be made or were not compared yet."""
         if self.made is None:
             return self._n_drops < MAX_DROPS and operand.is_alone
-        return self._times.get(n_vecs, _UNTRIED)[2] < TRIALS
+        return self.is_trying(n_vecs)
 
     def count(self, operand: Operand, n_vecs: int, took_ns: int) -> None:
         """Count a product by the default kernel, and make the rows once products have taken enough time."""

@@ -224,12 +224,20 @@ class Operand(WatchedArrays):
             if self.n_replaced != n_replaced:  # another thread has replaced an array since it was checked
                 rows = None
             else:
-                rows = self._pointed(codes, is_validated=self._checked or is_back)
+                is_alone = self._checked or is_back or self._is_structure_alone()
+                rows = self._pointed(codes, is_validated=is_alone)
         if rows is None:
             return self.validate()
         if takes_prints:
             self._fill_in_watch()
         return rows
+
+    def _is_structure_alone(self) -> bool:
+        """Return whether no other object can reach the structure.
+
+        SciPy's methods that drop entries replace arrays by views, whose bases the count before did not contain.
+        """
+        return self._is_alone(INDPTR) and self._is_alone(INDICES)
 
     def _pointed(self, codes: tuple[int, int], *, is_validated: bool) -> NativeRows:
         """Return the rows of the present arrays, which have these codes, and keep them for later products.

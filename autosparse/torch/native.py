@@ -22,6 +22,9 @@ _FACTORS: Final = f"{DOUBLE.c}[4]"
 
 cast: Any = ffi.cast if runtime_api.available else None  # Any: cffi objects carry no types
 
+TRANSPOSED_BYTES: Final = (4, 8, 16)
+"""Sizes of entries that the runtime's transposition in memory takes."""
+
 
 def empty(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
     """Return uninitialised memory for a result; large results reuse pooled memory, whose pages are already mapped."""
@@ -60,7 +63,18 @@ def rows_of(dense: torch.Tensor) -> torch.Tensor:
         plain = (strides[1] == 1 and strides[0] >= n) or (n == 1 and strides[0] > 0)
     else:
         plain = strides[0] > 0
-    return dense if plain else dense.contiguous()
+    return dense if plain else _by_rows(dense)
+
+
+def _by_rows(dense: torch.Tensor) -> torch.Tensor:
+    """Return a row-major copy: by the threads of the runtime, into pooled memory where it is large."""
+    itemsize = dense.element_size()
+    if dense.dim() != 2 or itemsize not in TRANSPOSED_BYTES or dense.data_ptr() % itemsize or not dense.numel():
+        return dense.contiguous()
+    (n, m), copy = dense.shape, empty(tuple(dense.shape), dense.dtype)
+    at, to = cast("void *", dense.data_ptr()), cast("void *", copy.data_ptr())
+    runtime_api.raise_for(lib.asp_dense_rows(itemsize, n, m, at, *dense.stride(), to, m, threads()))
+    return copy
 
 
 def whole(tensor: torch.Tensor) -> torch.Tensor:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any, Final
+
 import numpy as np
 import pytest
 import scipy.sparse as sps
 
 import autosparse
+
+N: Final = 40_000
+"""Rows of matrices whose products do not take the path of small ones, which leaves `rows` unset."""
 
 
 @pytest.mark.parametrize("shared", [True, False], ids=["shared", "own"])
@@ -24,7 +29,7 @@ import autosparse
 )
 def test_a_structure_that_was_only_looked_at_is_checked_once(product, shared):
     """Arrays that SciPy reads by `K.indptr` are exported but not kept, so one look must suffice."""
-    n = 40_000  # large enough that products do not take the path of small matrices, which leaves `rows` unset
+    n = N
     M = sps.random_array((n, n), density=5e-5, format="csr", random_state=np.random.default_rng(0))
     K, x, B = autosparse.csr(M if shared else M.copy()), np.ones(n), np.ones((n, 4))
     product(K, x, B)
@@ -40,3 +45,39 @@ def test_a_structure_that_was_only_looked_at_is_checked_once(product, shared):
     del kept
     product(K, x, B)
     assert K._cell.rows is not None
+
+
+def with_zeros(share: float) -> Any:
+    """Return a matrix, alone with its arrays, of whose entries this share are zeros."""
+    M = sps.random_array((N, N), density=5e-4, format="csr", random_state=np.random.default_rng(0))
+    M.data[M.data < share] = 0.0
+    return autosparse.csr_array(M)
+
+
+def with_duplicates(share: float) -> Any:
+    """Return a matrix, alone with its arrays, of whose entries this share have the place of another one."""
+    rows = np.repeat(np.arange(N), 8)
+    columns = np.arange(rows.size) % N
+    columns[: int(share * rows.size)] = 0
+    indptr = np.arange(0, rows.size + 1, 8, dtype=np.int32)
+    return autosparse.csr_array((np.ones(rows.size), columns.astype(np.int32), indptr), shape=(N, N))
+
+
+@pytest.mark.parametrize("share", [0.03, 0.8], ids=["views of the arrays", "copies"])
+@pytest.mark.parametrize("name", ["eliminate_zeros", "sum_duplicates"])
+def test_a_matrix_whose_entries_were_dropped_is_checked_once(name, share):
+    """SciPy's methods fetch the structure and then replace it by its beginning, without keeping it."""
+    K, x = (with_zeros if name == "eliminate_zeros" else with_duplicates)(share), np.ones(N)
+    before = K.nnz
+    getattr(K, name)()
+    assert K.nnz < before
+    K @ x
+    checks = K._cell.n_invalidated
+    for _ in range(3):
+        K @ x
+    assert K._cell.n_invalidated == checks
+    kept = K.indices
+    for _ in range(2):
+        K @ x
+        assert K._cell.rows is None, "somebody may write to it"
+    del kept

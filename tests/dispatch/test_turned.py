@@ -275,6 +275,18 @@ def test_fast_paths_wait_for_the_comparison(monkeypatch: pytest.MonkeyPatch) -> 
     assert shared._cell.dispatcher.hot[1, True].fast_path is not None  # rows of a shared matrix are never made
 
 
+def test_products_that_tuning_samples_try_transposed_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A live tuner exists from the first products on where an earlier matrix has loaded its modules."""
+    paid(monkeypatch)
+    monkeypatch.setattr(dispatch_state.DispatchState, "is_sampled", True)
+    m, y = matrix(), np.ones(N)
+    A = asp.csr(m)
+    for _ in range(6):
+        np.testing.assert_allclose(A.T @ y, m.T @ y)
+    assert turning(A).made is not None
+    assert turning(A).is_serving
+
+
 def test_slower_transposed_rows_are_tried_again_at_a_higher_price() -> None:
     A, found = asp.csr(matrix()), turned.Turning()
     A @ np.ones(N - 7)

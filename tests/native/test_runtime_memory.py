@@ -95,6 +95,21 @@ def test_sparse_products_with_fewer_entries_each_time_reuse_pages():
         assert n_done == 0 or kept_pages()["n_reused"] >= before + 2  # indices and values
 
 
+def test_sparse_products_whose_blocks_grow_reuse_pages():
+    """The first rows promise few entries, because many multiplications have the same place, and the last have many."""
+    rng = np.random.default_rng(0)
+    lengths = np.repeat([200, 20], [500, 3_500])
+    columns = np.concatenate([rng.integers(0, 500, 500 * 200), rng.integers(500, 4_000, 3_500 * 20)])
+    indptr = np.concatenate([[0], lengths.cumsum()])
+    A = csr(scipy.sparse.csr_array((np.ones(columns.size, F4), columns, indptr), shape=(4_000, 4_000)))
+    kept = []
+    with config.options(threads=1):
+        for _ in range(6):
+            A @ A  # made and freed
+            kept.append(kept_pages()["kept_bytes"])
+    assert max(kept) < 2 * kept[0]
+
+
 @pytest.mark.parametrize("shape", [(0,), (3, 0), (), (100,), BIG])
 def test_any_shape(shape):
     array = memory.empty_output(shape, F4)

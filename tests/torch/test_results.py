@@ -11,7 +11,7 @@ from autosparse import config
 from tests.torch.samples import assert_close, compressed, dense, numbers, torch
 
 import autosparse.torch as asp  # isort: skip
-from autosparse.torch import results, thresholds  # isort: skip
+from autosparse.torch import native, results, thresholds  # isort: skip
 
 pytestmark = pytest.mark.filterwarnings("ignore:Sparse", "ignore:.*profil")
 SHAPE = (300, 200)  # 240 kB of float32
@@ -158,3 +158,19 @@ def test_memory_does_not_grow_with_the_number_of_blocks():
         places.add(Y.data_ptr())
         X = torch.relu(Y) * 0.5 + 0.1
     assert len(places) <= 4
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.complex64, torch.complex128, torch.float16])
+@pytest.mark.parametrize("shape", [(3_000, 40), (7, 5), (1, 4), (4, 1), (0, 3)])
+def test_dense_operands_by_columns_are_copied_by_rows(dtype: torch.dtype, shape: tuple[int, int]) -> None:
+    """Pages of large copies, like those of results, are reused: fresh ones take longer than the copy."""
+    n, m = shape
+    wide = torch.randn(2 * n + 1, 2 * m + 1, dtype=torch.float32).to(dtype)
+    for operand in (torch.randn(m, n).to(dtype).t(), wide[: 2 * n : 2, 1 : 2 * m + 1 : 2]):
+        results.forget()
+        rows = native.rows_of(operand)
+        assert rows.shape == operand.shape
+        assert torch.equal(rows, operand)
+        assert min(n, m) <= 1 or rows.stride() == (m, 1)
+        is_large = rows.nbytes >= thresholds.POOLED_BYTES and dtype is not torch.float16
+        assert list(results._pool) == ([rows.nbytes] if is_large else [])

@@ -266,10 +266,22 @@ static header *enlarged(header *block, size_t used, size_t capacity)
     return header_of(moved);
 }
 
+/* Return a block with at least `capacity` bytes for one whose first `used` bytes are kept: a block of an earlier result,
+ * to which they are copied, or else the enlarged block; NULL without memory. Fresh pages take longer than the copy, and
+ * results that only grow would leave their final blocks to nobody. */
+static header *replaced(header *block, size_t used, size_t capacity)
+{
+    header *kept = capacity > block->capacity ? take(&results, capacity) : NULL;
+    if (!kept) return enlarged(block, used, capacity);
+    memcpy((char *)kept + HEADER, (char *)block + HEADER, used);
+    output_free(&results, (char *)block + HEADER, 0);
+    return kept;
+}
+
 void *asp_output_resized(void *elements, size_t used, size_t *bytes)
 {
     header *block = NULL;
-    if (elements) block = enlarged(header_of(elements), used, rounded(*bytes));
+    if (elements) block = replaced(header_of(elements), used, rounded(*bytes));
     else if (*bytes >= KEEP_FROM_BYTES) block = take(&results, rounded(*bytes - *bytes / 10));
     if (!block && !elements) elements = fresh(*bytes ? *bytes : 1);
     else elements = block ? (char *)block + HEADER : NULL;
