@@ -23,7 +23,7 @@ from autosparse.notices import FallbackWarning, warn_once
 from autosparse.operands.csr import expected_look_s
 from autosparse.operands.unfolding import AnyOperand
 from autosparse.targets.priors import number
-from autosparse.tuner.search.loop import StepLoop, done
+from autosparse.tuner.search.loop import StepLoop
 from autosparse.tuner.search.trial import Pause, Sample, Step, Work
 from autosparse.tuning import amortization, background
 from autosparse.tuning.amortization import Outlook, TuningAccount
@@ -196,7 +196,15 @@ class LiveTuner:
         if self.state.options.background or step.may_hang:
             self._hand_over(step)
             return None
-        return partial(done, step, self.clock, self._learn)
+        return partial(self._done, step)
+
+    def _done(self, step: Work) -> float:
+        """Perform a piece of work, learn from its seconds, and return them."""
+        start_s = self.clock()
+        step.do()
+        seconds = self.clock() - start_s
+        self._learn(step, seconds)
+        return seconds
 
     def _serve_next(self, trial: ServedTrial | None, *, for_s: float = 0.0) -> None:
         """Make `trial` the kernel of the next products, for `for_s` seconds or one product; then call `look` again."""
@@ -375,7 +383,9 @@ class LiveTuner:
 
     def _do_in_background(self, step: Work, operand: AnyOperand | None, loop: StepLoop) -> None:
         try:
-            seconds = done(step, self.clock, None)
+            start_s = self.clock()
+            step.do()
+            seconds = self.clock() - start_s
             with self._lock:
                 if self.loop is not loop:  # the user called `tune` meanwhile
                     loop.steps.close()
