@@ -28,7 +28,6 @@ from autosparse.tuner.search.trial import Pause, Sample, Step, Work
 from autosparse.tuning import amortization, background
 from autosparse.tuning.amortization import Outlook, TuningAccount
 from autosparse.tuning.confirmation import MAX_REFUSALS, CheckedWidth
-from autosparse.tuning.memory.history import TuningStats
 from autosparse.tuning.rates.record import KIND as RATES_STEP
 from autosparse.tuning.session import TOO_FEW, TuningSession
 from autosparse.tuning.trials.served import ServedTrial, served_of
@@ -56,9 +55,6 @@ class LiveTuner:
     failure: str | None = None
     clock: Callable[[], float] = time.perf_counter
     operand: Callable[[], AnyOperand | None] = lambda: None  # a weak reference
-    history_key: Callable[[], str] = lambda: ""  # of the problem; "" if the operand is gone
-    n_counted: int = 0  # calls already counted in the history
-    _counted_ns: int = 0
     _product: Product | None = None  # the product that a sample may be taken from
     _worked_s: float = 0.0  # seconds of work since the last product
     _may_work: bool = False  # no work has run since the last product
@@ -131,15 +127,6 @@ class LiveTuner:
             solver_s=None if self.state.solver_ns is None else self.state.solver_ns * 1e-9,
         )
 
-    def count_into(self, stats: TuningStats) -> None:
-        """Add the products since the last call of this method to the problem's history in `stats`."""
-        self.state.commit()
-        n_calls, product_ns = self.state.n_calls, self.state.product_ns
-        if n_calls > self.n_counted and (key := self.history_key()):
-            spent_s, n_objects = (product_ns - self._counted_ns) * 1e-9, int(self.n_counted == 0)
-            stats.count(key, n_calls=n_calls - self.n_counted, spent_s=spent_s, n_objects=n_objects)
-            self.n_counted, self._counted_ns = n_calls, product_ns
-
     # -- steps ---------------------------------------------------------------------------------------------
 
     def look(self, n_vecs: int, served_by: Serving | None, took_ns: int) -> None:
@@ -170,7 +157,7 @@ class LiveTuner:
         loop = self.loop
         while loop is not None and loop.pending is not None and (perform := self._permit(loop.pending)) is not None:
             loop.answer(perform())
-        if self.pending is None:  # done: only the call counts of the history remain
+        if self.pending is None:  # done
             self._look_at(max(self.state.product_ns * 2e-9, 1e-2))
 
     def _permit(self, step: Step) -> Perform | None:
@@ -300,8 +287,7 @@ class LiveTuner:
         if self.session is None or (borrower.session is not None and borrower.session.is_at_work):
             return
         if (lent := self.session.lent(state.options, found_under=self.state.options)) is not None:
-            borrower.operand, borrower.history_key = self.operand, self.history_key
-            state.live_tuner = borrower
+            borrower.operand, state.live_tuner = self.operand, borrower
             borrower.install(lent)
 
     def _learn(self, step: Work, seconds: float) -> None:
@@ -312,7 +298,6 @@ class LiveTuner:
         if context is not None:
             context.stats.cost_estimates.observe(step.kind, seconds, step.units)
             context.stats.flush_if_due()
-            self.count_into(context.stats)
         event("tune", step.what, step=step.kind, seconds=seconds, price=step.price_s)
 
     def _spend(self, seconds: float) -> None:

@@ -75,7 +75,7 @@ def toy(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iter
     slow_others(monkeypatch)
     cache.open_store().clear()
     yield one
-    if "toy" in registry._registered:
+    if "toy" in registry.REGISTERED:
         asp.unregister_solver("toy")
     cache.open_store().clear()
 
