@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from autosparse._native import runtime_api
 from autosparse.cache import stores, trust
@@ -16,10 +16,11 @@ from autosparse.cache.accounts.rows import ACCOUNTS, MAX_BYTES, PlanNote, Spent,
 from autosparse.dispatch import number
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from autosparse.cache.accounts.rows import KernelNote
     from autosparse.config import Options
     from autosparse.dispatch.protocols import FirstRace, Tuning
-    from autosparse.dispatch.state import DispatchState
     from autosparse.operands.unfolding import AnyOperand
 
 RUN_SHARE: Final = number("amortisation", "share of a lifetime")
@@ -40,8 +41,13 @@ It bounds the total time of any number of products by 1.20 times the untuned tot
 
 
 class Spender(Protocol):
-    """Protocol of a dispatch state whose calls and times an account reads."""
+    """Protocol of a dispatch state: its problem, and the calls and times that an account reads."""
 
+    options: Options
+    operation: str
+    transposed: bool
+    n_dense_cols: int
+    dtype: np.dtype[Any]
     n_calls: int
     product_ns: int
     tuned_ns: int
@@ -146,7 +152,7 @@ def advance_share(gain: float) -> float:
     return min(MAX_ADVANCE, ADVANCE * gain)
 
 
-def key_of(operand: AnyOperand, state: DispatchState) -> bytes:
+def key_of(operand: AnyOperand, state: Spender) -> bytes:
     """Return the key of the state's problem in the file of accounts, from samples of the structure: microseconds."""
     options = state.options
     facts = (

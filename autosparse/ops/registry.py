@@ -25,7 +25,7 @@ METHODS: Final = ("applicable", "knobs", "cost", "prepare")
 """Methods that every solver has."""
 OPERATIONS: Final = (names.MATMUL, names.SDDMM, names.MTTKRP, names.SPGEMM)
 """Operations that registered solvers may compute. Einsum products that are one of these use the same solvers."""
-TAKEN: Final = (DEFAULT_SOLVER, *FAMILIES, "dense rows", "scipy", "mkl", "by class", "dense", "hash", "heap")
+TAKEN: Final = (DEFAULT_SOLVER, *FAMILIES, "dense rows", "scipy", "mkl", "by class", "dense", "hash", "copy")
 """Names of solvers that are not registered: built-in ones and vendors' libraries."""
 
 REGISTERED: Final[dict[str, Solver]] = {}

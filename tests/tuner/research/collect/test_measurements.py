@@ -192,16 +192,6 @@ def test_merging_loses_nothing_and_depends_on_no_order(tmp_path):
         assert_same(a, b)
 
 
-def test_measurements_of_retired_storage_are_skipped(tmp_path):
-    found = measurements()
-    found.schedules[3] = found.schedules[3].replace('"format":"', f'"format":"i1:U,k1:C | {files.RETIRED} | ', 1)
-    files.merge([found], tmp_path / "m.npz")
-    (again,) = files.read_merged(tmp_path / "m.npz")
-    assert list(again.schedules) == [*found.schedules[:3], *found.schedules[4:]]
-    for name, column in found.columns.items():
-        np.testing.assert_array_equal(again[name], np.delete(column, 3))
-
-
 def test_folders_are_read_whole_without_broken_files(tmp_path):
     files.merge([measurements()], tmp_path / "spmv.npz")
     files.write(tmp_path / "spmv" / "x.npz", measurements())
