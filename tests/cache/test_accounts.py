@@ -234,12 +234,14 @@ def test_expected_calls_follow_what_processes_do_now(tmp_path, is_folded):
         return ledger.read(root, KEY).expected_calls
 
     assert expected([1000]) is None
-    assert expected([800]) == 900
+    assert expected([800]) == 800, "the last one"
+    assert expected([1200]) == 1000, "the mean of all"
+    assert expected([600]) == 600
     assert expected([900] * 18, max_bytes=rows.ROW.size * 4 if is_folded else rows.MAX_BYTES) == pytest.approx(
         900, rel=0.01
     )
     assert expected([10] * 20) == pytest.approx(10, rel=0.01)
-    assert ledger.total(root).n_calls == 1800 + 900 * 18 + 200
+    assert ledger.total(root).n_calls == 3600 + 900 * 18 + 200
 
 
 def test_each_object_of_a_process_pays_for_itself(tmp_path):
