@@ -39,7 +39,6 @@ def own(algorithm: str) -> OwnSpace:
 PROPERTIES: Final[Mapping[str, Callable[[SuperSchedule, str], bool]]] = {
     "outside the library's space": lambda one, algorithm: not own(algorithm).contains(one),
     "parallel loop other than i1": lambda one, _: one.parallel != "i1",
-    "symmetric storage": lambda one, _: one.format.symmetric,
 }
 """Property of a program -> function (schedule, algorithm) that tells whether a program has it."""
 

@@ -1,6 +1,6 @@
 """Cache of plans and compiled kernels on disk, shared by processes. Import it as `autosparse.cache` only.
 
-One folder holds records (plans, histories, cost estimates, failures) under keys that include everything they depend on.
+One folder holds records (plans, cost estimates, failures) under keys that include everything they depend on.
 It also holds compiled kernels by schedule and target, and one file of accounts (`accounts.ledger`). No failure of the
 cache makes a product fail (see `store`). Names are imported on first use, so that a process that only reads accounts
 imports nothing else.
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from autosparse.cache.keys import PlanKey as PlanKey
     from autosparse.cache.records import KINDS as KINDS
     from autosparse.cache.records import Failure as Failure
-    from autosparse.cache.records import History as History
     from autosparse.cache.records import plan_from_record as plan_from_record
     from autosparse.cache.records import plan_key_of as plan_key_of
     from autosparse.cache.records import plan_to_record as plan_to_record
@@ -34,7 +33,7 @@ _HOMES: Final = {
     "envelope": ("Envelope",),
     "folder": ("Entry",),
     "keys": ("PlanKey",),
-    "records": ("KINDS", "Failure", "History", "plan_from_record", "plan_key_of", "plan_to_record"),
+    "records": ("KINDS", "Failure", "plan_from_record", "plan_key_of", "plan_to_record"),
     "stats": ("Stats",),
     "store": ("Store",),
     "stores": ("close_stores", "open_store", "stored_plan"),

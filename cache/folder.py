@@ -206,11 +206,11 @@ class Folder:
                 self.remove_entry(self.root / part)
 
     def remove_kinds(self, kinds: Sequence[str]) -> None:
-        """Remove all records of these kinds, of any schema; the kind "history" includes the file of accounts."""
+        """Remove all records of these kinds, of any schema. The kind "plan" includes accounts, which name plans."""
         for kind in kinds:
             for path in self.root.glob(f"records/{kind}-*"):
                 self.remove_entry(path)
-        if "history" in kinds and os.path.lexists(self.root / ACCOUNTS):  # accounts are histories of this machine
+        if "plan" in kinds and os.path.lexists(self.root / ACCOUNTS):
             self.remove_entry(self.root / ACCOUNTS)
 
     def sweep(self, *, now: float, age_s: float = LEFTOVER_AGE_S) -> int:

@@ -169,65 +169,6 @@ def _effort_from_json(found: object) -> str:
         raise RecordError.bad_field("plan", "effort", found, expected="an effort") from None
 
 
-# --- history ------------------------------------------------------------------------------------------------------
-
-HORIZON_WEIGHT: Final = 0.5
-"""Weight of the newest process in the decayed mean of calls; each newer process halves the weight of older ones."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class History:
-    """Statistics of the calls of one problem, over all processes.
-
-    `horizon_calls` is the exponentially decayed mean of calls per process, which predicts the next process.
-    """
-
-    n_calls: int = 0
-    spent_s: float = 0.0
-    n_processes: int = 0
-    n_objects: int = 0
-    process: str = ""  # token of the process that reported last
-    process_calls: int = 0  # calls that it has reported
-    earlier_horizon_calls: float = 0.0  # horizon before that process
-
-    @property
-    def horizon_calls(self) -> float:
-        """Expected number of calls in the next process, 0 if unknown; recent processes have more weight."""
-        if self.n_processes <= 1:
-            return float(self.process_calls)
-        return (1 - HORIZON_WEIGHT) * self.earlier_horizon_calls + HORIZON_WEIGHT * self.process_calls
-
-    @property
-    def calls_per_object(self) -> float:
-        """Mean number of calls per matrix object, each of which pays for packing again."""
-        return self.n_calls / self.n_objects if self.n_objects else 0.0
-
-    def observe(self, *, process: str, calls: int, spent_s: float, new_objects: int = 0) -> History:
-        """Return the history after `process` (any unique token) reports `calls` more calls that took `spent_s` seconds.
-
-        One process may report several times. Processes that report alternately count as new each time.
-        """
-        same = process == self.process
-        return History(
-            n_calls=self.n_calls + calls,
-            spent_s=self.spent_s + spent_s,
-            n_processes=self.n_processes + (not same),
-            n_objects=self.n_objects + new_objects,
-            process=process,
-            process_calls=calls + (self.process_calls if same else 0),
-            earlier_horizon_calls=self.earlier_horizon_calls if same else self.horizon_calls,
-        )
-
-    def to_record(self) -> Record:
-        """Return the fields as JSON values."""
-        return dataclasses.asdict(self)
-
-    @classmethod
-    def from_record(cls, record: Record | None) -> History:
-        """Invert `to_record`; None gives an empty history. Raise RecordError for invalid records."""
-        return cls() if record is None else _read(cls, "history", record)
-
-
 # --- failure ------------------------------------------------------------------------------------------------------
 
 FAILURE_LIFE_S: Final = 7 * 24 * 3600.0
@@ -269,12 +210,6 @@ def _newer(mine: Envelope, other: Envelope) -> bool:
 def _better_plan(mine: Envelope, other: Envelope) -> bool:
     ranks = [(Effort(item.record.get("effort", "off")).rank, item.saved_at) for item in (mine, other)]
     return ranks[1] > ranks[0]
-
-
-def _longer_history(mine: Envelope, other: Envelope) -> bool:
-    """Return whether `other` counts more calls, or as many later; sums would change if a file is imported twice."""
-    counts = [(item.record.get("n_calls", 0), item.saved_at) for item in (mine, other)]
-    return counts[1] > counts[0]
 
 
 def _features(record: Record) -> Record:
@@ -329,7 +264,6 @@ KINDS: Final[Mapping[str, RecordKind]] = {
     row.name: row
     for row in (
         RecordKind("plan", plan_from_record, _better_plan, is_wisdom=True),
-        RecordKind("history", History.from_record, _longer_history, is_wisdom=True),
         RecordKind("machine", _machine, _newer, is_wisdom=False),  # cost estimates: the tuner checks their ranges
         RecordKind("features", _features, _newer, is_wisdom=False),  # features of patterns, for learned models
         RecordKind("rates", _rates, _newer, is_wisdom=False),  # of the machine: the tuner checks their ranges

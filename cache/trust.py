@@ -25,7 +25,7 @@ LAYOUT: Final = "cache-v1"
 PLAN_SCHEMA: Final = 4
 """Version of the plan records' layout and meaning. Increase it when either changes."""
 SCHEMAS: Final[Mapping[str, int]] = {
-    "plan": PLAN_SCHEMA, "history": 1, "machine": 2, "features": 1, "failure": 1, "rates": 1,
+    "plan": PLAN_SCHEMA, "machine": 2, "features": 1, "failure": 1, "rates": 1,
 }  # fmt: skip
 """Layout version of each kind of record. It is part of the folder's name, so that versions coexist."""
 _ROOT_UID: Final = 0

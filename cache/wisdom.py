@@ -1,9 +1,9 @@
-"""Wisdom (FFTW's term): plans and histories as one file, to be transferred between machines.
+"""Wisdom (FFTW's term): plans as one file, to be transferred between machines.
 
 The file is one JSON object ``{"autosparse_wisdom": 1, "library", "entries": [envelopes]}``. It holds data only, never
 kernels. Keys become file names only by hashing. Each entry is checked like a record on disk and by the reader of its
 kind, and the size and number of entries are bounded. Of two plans for one key the one found with more effort is kept,
-then the newer one. Of two histories the one with more calls is kept. Importing a file twice therefore changes nothing.
+then the newer one. Importing a file twice therefore changes nothing.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _MARK: Final = "autosparse_wisdom"
 
 
 def wisdom_export(path: os.PathLike[str] | str) -> int:
-    """Write all stored plans and histories to the file `path` and return their number.
+    """Write all stored plans to the file `path` and return their number.
 
     Raise CacheError if the file cannot be written.
 
@@ -61,7 +61,7 @@ def wisdom_import(path: os.PathLike[str] | str) -> int:
 
 
 def wisdom_forget() -> None:
-    """Remove all stored plans and histories; compiled kernels stay.
+    """Remove all stored plans and the accounts of earlier processes; compiled kernels stay.
 
     Raise CacheError if the folder's permissions forbid it.
 

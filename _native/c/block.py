@@ -195,30 +195,6 @@ def emit_block(out: Writer, shape: BlockShape, copy: int) -> None:
                 out.line(add_product(shape.spec, one.lanes, one.accumulator(to, cell), factors, scalar))
 
 
-def emit_mirror(out: Writer, shape: BlockShape) -> None:
-    """Emit C that adds an off-diagonal entry's transposed product to the output row of the entry's column."""
-    expression = shape.block.expression
-    dense, output = expression.dense[0], expression.output
-    out.line("if (k1 != i1) {")
-    for cell in shape.cells(output=True):
-        rest = [shape.index(index, cell) for index in output.indices[1:]]
-        source, target = shape.address(dense, ["i1", *rest]), shape.address(output, ["k1", *rest])
-        value = _value(out, shape, cell)
-        if _has_axis(shape, output):
-            head = shape.head(cell)
-            kind, mask = ("_head", f", {head}") if head else ("", "")
-            total = f"{_load(shape, target, cell)} + {_scaled(shape, value, _load(shape, source, cell))}"
-            out.line(f"    store{kind}_{shape.vector}({target}, {total}{mask});")
-        else:
-            out.line(f"    *({target}) += {_scaled(shape, value, f'*({source})')};")
-    out.line("}")
-
-
-def _scaled(shape: BlockShape, one: str, vector: str) -> str:
-    """Return the product of a scalar and a vector."""
-    return f"scaled_{shape.vector}({one}, {vector})" if is_complex(shape.spec) else f"{one} * {vector}"
-
-
 def _value(out: Writer, shape: BlockShape, cell: Cell) -> str:
     """Return C text of A's stored value at a cell: a scalar, or a vector if lanes run along the last level."""
     position = shape.position(cell)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from autosparse._native.c.block import emit_block, emit_heads, emit_init, emit_mirror, emit_store
+from autosparse._native.c.block import emit_block, emit_heads, emit_init, emit_store
 from autosparse._native.c.complex_values import zero_of
 from autosparse._native.c.emitting import CEmitter, CScope
 from autosparse._native.c.gather import GatherShape, emit_gather_init, emit_gather_loop, emit_gather_store
@@ -223,10 +223,6 @@ def _block(emitter: CEmitter, node: ir.Block, scope: CScope) -> None:
     emit_block(scope.out, shape if scope.lanes == shape.lanes else shape.narrow(), scope.copy)
 
 
-def _mirror(emitter: CEmitter, node: ir.Mirror, scope: CScope) -> None:
-    emit_mirror(scope.out, emitter.shape(node.block, scope))
-
-
 def _workspace(emitter: CEmitter, node: ir.Workspace, scope: CScope) -> None:
     with scope.out.block():
         loop = next((n for n in ir.walk(node.body) if isinstance(n, ir.ForStored) and n.vector), None)
@@ -275,7 +271,6 @@ RULES: Final[Mapping[type, Callable[[CEmitter, Any, CScope], None]]] = {
     ir.CoordinateSearch: _search,
     ir.Guard: _guard,
     ir.Block: _block,
-    ir.Mirror: _mirror,
     ir.Workspace: _workspace,
     ir.SumSlots: _sum_slots,
     ir.Zero: _zero,

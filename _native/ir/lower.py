@@ -34,7 +34,6 @@ from autosparse._native.ir.nodes import (
     ForTiles,
     Guard,
     Locate,
-    Mirror,
     Node,
     Program,
     StoredLevel,
@@ -62,9 +61,6 @@ MAX_TAIL_UPDATES: Final = 160
 
 LISTED: Final = ("C", "N")
 """Kinds of levels whose stored entries a loop visits."""
-
-SYMMETRIC_LOOPS: Final = (("i1", "k1"), ("i1", "j1", "k1", "j0"), ("i1", "j1", "k1"))
-"""Loop orders of products with symmetric storage: a row's sums are stored before later rows add to it."""
 
 MIN_CHAINS: Final = 4
 """Minimum number of accumulators of a sum along vectors: a multiply-add has a latency of four cycles."""
@@ -101,10 +97,6 @@ def _reason_unable(row: Operation, schedule: SuperSchedule) -> str | None:
         return f"rows={schedule.format.rows}: results of {row.name} are in the order of the operand's own rows"
     if schedule.format.rows and not schedule.dense_splits and "i0" in schedule.format.order:
         return f"rows={schedule.format.rows}: rows that are vector lanes are written as neighbours"
-    if schedule.format.symmetric and ("symmetric" not in row.abilities or schedule.loop_order not in SYMMETRIC_LOOPS):
-        return "symmetric storage is for products A B, with loops over i1, columns, k1"
-    if schedule.format.symmetric and schedule.parallel != "i1":
-        return f"symmetric storage hands out rows, not {schedule.parallel}"
     return None
 
 
@@ -317,8 +309,6 @@ class _Lowering:
             prefetch = self.schedule.prefetch if alone else 0
             return ForStored(level, body, parallel, weights, jam, prefetch=prefetch, jam=jam > 1)
         unroll = self.copies if innermost else 1
-        if self.schedule.format.symmetric:
-            return ForStored(level, (*body, Mirror(self.block)), False, None, unroll, False, self.schedule.prefetch)
         vector = (
             unroll >= MIN_GATHER_LANES and unroll & (unroll - 1) == 0 and not state.later and self._gathers(coordinate)
         )

@@ -219,21 +219,6 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True)
-class Mirror:
-    """The transposed entry of a symmetric operand: ``output[k,:] += sparse[i,k] * dense[i,:]``.
-
-    It applies to off-diagonal entries and is added to the output directly, outside any workspace, because k < i.
-    """
-
-    block: Block
-
-    def __str__(self) -> str:
-        sparse, dense = self.block.expression.sparse, self.block.expression.dense[0]
-        columns = "".join(f",{index}" for index in dense.indices[1:])
-        return f"C[k{columns}] += {sparse} * {dense.tensor}[i{columns}] unless k == i"
-
-
-@dataclass(frozen=True, slots=True)
 class Workspace:
     """Accumulators for the block of the output that the body adds to; loaded before, stored after.
 
@@ -314,20 +299,7 @@ class SumSlots:
         return f"{head} {self.expression}, i = {row}, k = {column}  # {notes}"
 
 
-Node = (
-    SumSlots
-    | ForDense
-    | ForTiles
-    | ForStored
-    | Locate
-    | Fetch
-    | CoordinateSearch
-    | Guard
-    | Block
-    | Mirror
-    | Workspace
-    | Zero
-)
+Node = SumSlots | ForDense | ForTiles | ForStored | Locate | Fetch | CoordinateSearch | Guard | Block | Workspace | Zero
 
 LOOPS: Final = (ForDense, ForTiles, ForStored, CoordinateSearch, Workspace)
 

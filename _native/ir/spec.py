@@ -32,8 +32,6 @@ def is_private(schedule: SuperSchedule) -> bool:
     """Return whether parallel iterations write to the same output, which requires one private output per thread."""
     expression, parallel = expression_of(schedule), schedule.parallel
     repeats = {level.coordinate for level in schedule.format.levels if level.kind is LevelKind.NONUNIQUE}
-    if schedule.format.symmetric:
-        return True
     is_sum = parallel[:-1] not in expression.output.indices
     return is_sum or (parallel in repeats and not expression.sampled)
 

@@ -39,7 +39,7 @@ def reason_unsupported(operation: str, schedule: SuperSchedule) -> str | None:
         return f"the runtime has no loops for schedules of {operation}"
     if OPS[operation].tuning.panel_loops and (fmt.has_padding or panel_shape(fmt) is not None):
         return _reason_no_panels(schedule)
-    if fmt.levels != CSR.levels or fmt.symmetric or fmt.values or fmt.index_bits != 32:
+    if fmt.levels != CSR.levels or fmt.values or fmt.index_bits != 32:
         return f"the runtime's loops read CSR with 32-bit indices, not {fmt}"
     if schedule.loop_order != LOOPS or schedule.dense_splits or schedule.parallel != "i1" or schedule.unroll != 1:
         return "the runtime's loops are over rows, in parallel, and their entries"

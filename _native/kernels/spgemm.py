@@ -1,8 +1,8 @@
 """Sparse times sparse product C[i,j] = sum_k A[i,k] * B[k,j], row by row on several threads.
 
-Three solvers accumulate a row: an accumulator per column (Gustavson), a hash table of the row's columns, and a merge of
-sorted rows of B by a heap, which copies a multiple of one row. The runtime chooses for each row by estimated costs.
-Entries, their order within rows and their sums equal those of SciPy's ``csr_matmat`` to the last bit. The column
+Three solvers accumulate a row: an accumulator per column (Gustavson), a hash table of the row's columns, and a copy of
+a multiple of one row of B. The runtime chooses for each row by estimated costs. Entries, their order within rows and
+their sums equal those of SciPy's ``csr_matmat`` to the last bit. The column
 touched last comes first, zero sums are not stored, and duplicates of the operands are multiplied and summed.
 """
 
@@ -45,7 +45,7 @@ class CompressedRows(NamedTuple):
 
 BY_CLASS: Final = "by class"
 """Name of the solver that takes the cheapest of the others for each row."""
-SOLVERS: Final = (BY_CLASS, "dense", "hash", "heap")
+SOLVERS: Final = (BY_CLASS, "dense", "hash", "copy")
 """Solvers in the order of their codes in the runtime."""
 MAX_EMPTY_COLS: Final = 8
 """Maximum columns per entry of B for accumulators per column; beyond, only nonempty columns get an accumulator."""

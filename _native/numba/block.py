@@ -175,20 +175,6 @@ def emit_block(emitter: NumbaEmitter, node: ir.Block, scope: NumbaScope) -> None
         scope.out.line(_add(block, name, product))
 
 
-def emit_mirror(emitter: NumbaEmitter, node: ir.Mirror, scope: NumbaScope) -> None:
-    """Emit code that adds an off-diagonal entry's transposed product to the output row of the entry's column."""
-    block = BlockWriter(emitter, node.block, scope)
-    dense, output = block.expression.dense[0], block.expression.output
-    rest = [block.index(index) for index in output.indices[1:]]
-    source, target = (
-        f"{row} * ld{access.tensor} + {rest[0]}" if rest else row for row, access in (("i1", dense), ("k1", output))
-    )
-    with scope.out.block("if k1 != i1"), block.loops(block.block.coordinates, ()):
-        product = f"load_{block.stored}(vals, {block.position}) * load_{block.value}({dense.tensor}, {source})"
-        held = f"load_{block.value}({output.tensor}, {target})"
-        scope.out.line(f"store_{block.value}({output.tensor}, {target}, {held} + {product})")
-
-
 def _add(block: BlockWriter, name: str, text: str) -> str:
     """Return the text of ``name[cell] += text``."""
     cell = block.cell()

@@ -11,7 +11,7 @@ from autosparse._native.c.parallel import PARTS_PER_THREAD
 from autosparse._native.ir import nodes as ir
 from autosparse._native.ir.rough_times import COLUMN_NS, entry_ns
 from autosparse._native.ir.writer import PythonWriter
-from autosparse._native.numba.block import emit_block, emit_mirror, emit_workspace
+from autosparse._native.numba.block import emit_block, emit_workspace
 from autosparse._native.numba.emitting import INTEGERS, NumbaEmitter, NumbaScope
 from autosparse._native.numba.operand_words import OPERAND_WORDS
 from autosparse._native.numba.slices import emit_slice
@@ -212,7 +212,6 @@ RULES: Final[Mapping[type, Callable[[NumbaEmitter, Any, NumbaScope], None]]] = {
     ir.Block: emit_block,
     ir.Workspace: emit_workspace,
     ir.SumSlots: emit_slice,
-    ir.Mirror: emit_mirror,
     ir.Zero: _zero,
 }
 """Functions that emit each kind of node; to support a new node, add a row."""

@@ -17,7 +17,7 @@ from autosparse._native.storage import dictionary, row_orders, slices
 from autosparse._native.storage import packers as native_packers
 from autosparse._native.storage.levels import LEVELS, coordinate_dtype
 from autosparse._native.storage.packers import ValuePositions, dictionary_positions
-from autosparse._native.storage.stored import Packed, StoredLevels, is_inside, whole_of
+from autosparse._native.storage.stored import StoredLevels, is_inside, whole_of
 from numpy.typing import NDArray
 
 from autosparse.core.dtypes import NarrowIndex, Real
@@ -107,14 +107,13 @@ class PackedOperand(StoredLevels):
             if room_bytes is not None and item * self.pattern.nnz > room_bytes:
                 return None
             try:
-                self._places.append(None if self.fmt.symmetric else _positions_of(self))
+                self._places.append(_positions_of(self))
             except MemoryError:
                 self._places.append(None)
         return self._places[0]
 
     def _repack(self, values: Array) -> None:
-        is_special = self.fmt.values or self.fmt.symmetric
-        if is_special or not native_packers.refill(self, values):
+        if self.fmt.values or not native_packers.refill(self, values):
             made = pack(self.pattern, values, self.fmt, transposed=self.transposed)
             self._take(made.values, made.crd)
 
@@ -137,10 +136,6 @@ class PackedOperand(StoredLevels):
         rows, columns = (whole_of(coordinates, index, self.fmt) for index in ("i", "k"))
         if self.fmt.rows:
             rows = self.crd["rows"][rows]
-        if self.fmt.symmetric:
-            from autosparse._native.storage import symmetric
-
-            rows, columns, values = symmetric.whole(rows, columns, values)
         order = np.argsort(rows, kind="stable")
         index_dtype = self.pattern.indptr.dtype
         indptr = np.zeros(self.sizes["i"] + 1, dtype=index_dtype)
@@ -194,12 +189,7 @@ def pack(pattern: Pattern, values: Array, fmt: Format, *, transposed: bool) -> P
     reason = reason_unfit(pattern, fmt, transposed=transposed)
     if reason:
         raise PackError.unfit(fmt, reason)
-    if fmt.symmetric:
-        from autosparse._native.storage import symmetric
-
-        native: Packed | None = symmetric.pack_lower(pattern, values, fmt)
-    else:
-        native = native_packers.pack(pattern, values, fmt, transposed=transposed)
+    native = native_packers.pack(pattern, values, fmt, transposed=transposed)
     pos, crd, packed = native if native is not None else pack_generic(pattern, values, fmt, transposed=transposed)
     stored, table = _stored(packed, fmt)
     return PackedOperand(fmt, transposed, pattern, pos, {**crd, **table}, stored)

@@ -111,15 +111,10 @@ def _product(A: CompressedRows, B: CompressedRows, *, n_cols: int) -> Compressed
     rows = spgemm.multiply(A, B, n_cols=n_cols, threads=options.threads or 0)
     if may_tune and time.perf_counter() - start_s > LONG_S and not _long:
         _long.append(True)
-        _load_solvers()
+        from autosparse.ops.registry import load_solvers  # of other packages, for later products
+
+        load_solvers()
     return rows
-
-
-def _load_solvers() -> None:
-    """Load the solvers that other packages register, for later products."""
-    from autosparse.ops.registry import registered_solvers
-
-    registered_solvers()
 
 
 @functools.cache

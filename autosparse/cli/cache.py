@@ -36,9 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     clear.add_argument(
         "--operation", metavar="OP", help="remove only plans of this operation (matmul, sddmm or mttkrp)"
     )
-    export = actions.add_parser(
-        "export", help="write all plans and histories to a file, for another machine of the same kind"
-    )
+    export = actions.add_parser("export", help="write all plans to a file, for another machine of the same kind")
     export.add_argument("file", type=Path)
     adopt = actions.add_parser(
         "import", help="read a file that `export` wrote; of two plans for a problem the faster one is kept"

@@ -247,7 +247,6 @@ class Composite:
     is_csr: ClassVar[bool] = False
     is_sliced: ClassVar[bool] = False
     is_precompiled: ClassVar[bool] = False
-    symmetric: ClassVar[bool] = False
     rows: ClassVar[str] = ""
     values: ClassVar[str] = ""
 

@@ -87,7 +87,6 @@ class Format:
     index_bits: int = 32
     sigma: int = 1  # sliced formats only: rows per window that is sorted by length; 1: not sorted
     rows: str = ""  # one of ROW_ORDERS, in which i counts rows (results: in the user's order); "": user's order
-    symmetric: bool = False  # for a matrix that equals its transpose: only entries with k <= i are stored
     values: str = ""  # type that values are rounded to (STORED_VALUES), DICTIONARY, or "": the type that is computed in
     _text: str = field(default="", init=False, repr=False, compare=False)  # result of str(), cached
 
@@ -109,8 +108,6 @@ class Format:
             return "splits must be sorted by index"
         if self.index_bits not in INDEX_BITS:
             return f"index_bits must be one of {INDEX_BITS}, not {self.index_bits}"
-        if self.symmetric and (",".join(map(str, self.levels)) != "i1:U,k1:C" or self.rows):
-            return "symmetric storage is for rows in their own order: i1:U,k1:C"
         if self.values and self.values not in (*STORED_VALUES, DICTIONARY):
             return f"values must be one of {', '.join((*STORED_VALUES, DICTIONARY))}, not {self.values!r}"
         if self.values and self.is_sliced != (self.values == DICTIONARY):
@@ -179,7 +176,7 @@ class Format:
     @property
     def is_csr(self) -> bool:
         """Return whether the user's CSR arrays are already in this format, so that values are read without packing."""
-        return self.levels == CSR_LEVELS and self.index_bits != 16 and not (self.rows or self.values or self.symmetric)
+        return self.levels == CSR_LEVELS and self.index_bits != 16 and not (self.rows or self.values)
 
     @property
     def is_sliced(self) -> bool:
@@ -215,8 +212,6 @@ class Format:
             text += f" | sigma={self.sigma}"
         if self.rows:
             text += f" | rows={self.rows}"
-        if self.symmetric:
-            text += " | symmetric=1"
         if self.values:
             text += f" | values={self.values}"
         return text if self.index_bits == 32 else f"{text} | bits={self.index_bits}"
@@ -240,8 +235,9 @@ class Format:
             else:
                 raise ScheduleError.unparsable(text, expected="settings like 'i=8', 'bits=16' or 'rows=rcm' after '|'")
         bits, sigma = settings.pop("bits", 32), settings.pop("sigma", 1)
-        symmetric = bool(settings.pop("symmetric", 0))
-        return cls.of(levels, settings, index_bits=bits, sigma=sigma, symmetric=symmetric, **words)
+        if unknown := sorted(settings.keys() - {level.coordinate[:-1] for level in levels}):
+            raise ScheduleError.unparsable(text, expected=f"a split of a level's index, not of {', '.join(unknown)}")
+        return cls.of(levels, settings, index_bits=bits, sigma=sigma, **words)
 
     @classmethod
     def of(
@@ -252,7 +248,6 @@ class Format:
         index_bits: int = 32,
         sigma: int = 1,
         rows: str = "",
-        symmetric: bool = False,
         values: str = "",
     ) -> Format:
         """Return a format in normal form: splits of size 1 and their inner levels dropped, splits sorted."""
@@ -264,7 +259,6 @@ class Format:
             index_bits,
             sigma,
             rows,
-            symmetric,
             values,
         )
 

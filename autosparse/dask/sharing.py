@@ -33,8 +33,8 @@ PULL: Final = "autosparse_known_plans"
 """Name of the scheduler's handler that returns all records."""
 MAX_KEPT: Final = 100_000
 """Maximum number of records that the scheduler keeps; the oldest are removed first."""
-SHARED_KINDS: Final = tuple(kind for kind in WISDOM_KINDS if kind != "history")
-"""Kinds of records that are shared. A history counts the calls of one process and changes often, so it is not sent."""
+SHARED_KINDS: Final = WISDOM_KINDS
+"""Kinds of records that are shared."""
 
 
 def share_plans(client: Client, *, known: bool = True) -> None:

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from autosparse._native import runtime_api
 from autosparse.cache import stores, trust
-from autosparse.cache.accounts.rows import MAX_BYTES, PlanNote, Spent, plan_row
+from autosparse.cache.accounts.rows import ACCOUNTS, MAX_BYTES, PlanNote, Spent, plan_row
 from autosparse.dispatch import number
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from autosparse.cache.accounts.rows import KernelNote
     from autosparse.config import Options
     from autosparse.dispatch.protocols import FirstRace, Tuning
@@ -40,8 +42,13 @@ It bounds the total time of any number of products by 1.20 times the untuned tot
 
 
 class Spender(Protocol):
-    """Protocol of a dispatch state whose calls and times an account reads."""
+    """Protocol of a dispatch state: its problem, and the calls and times that an account reads."""
 
+    options: Options
+    operation: str
+    transposed: bool
+    n_dense_cols: int
+    dtype: np.dtype[Any]
     n_calls: int
     product_ns: int
     tuned_ns: int
@@ -146,14 +153,13 @@ def advance_share(gain: float) -> float:
     return min(MAX_ADVANCE, ADVANCE * gain)
 
 
-def key_of(
-    operand: AnyOperand, options: Options, *, operation: str, transposed: bool, columns: int, dtype: str
-) -> bytes:
-    """Return the key of a problem in the file of accounts, from samples of the structure; takes microseconds."""
+def key_of(operand: AnyOperand, state: Spender) -> bytes:
+    """Return the key of the state's problem in the file of accounts, from samples of the structure: microseconds."""
+    options = state.options
     facts = (
-        operation, getattr(operand, "mode", 0), transposed, max(0, columns - 1).bit_length(), dtype,
-        options.threads or runtime_api.max_threads(), options.isa, options.storage, options.hybrid, options.compiler,
-        options.vendor,
+        state.operation, getattr(operand, "mode", 0), state.transposed, max(0, state.n_dense_cols - 1).bit_length(),
+        state.dtype.name, options.threads or runtime_api.max_threads(), options.isa, options.storage, options.hybrid,
+        options.compiler, options.vendor,
     )  # fmt: skip
     digest = hashlib.blake2b(operand.structure_sample(), digest_size=16)
     digest.update(repr(facts).encode())
@@ -172,3 +178,14 @@ def place_of(options: Options) -> tuple[Path, Path] | None:
             _roots[folder] = None
     root = _roots[folder]
     return None if root is None else (folder, root)
+
+
+def expected_calls(options: Options, key: bytes) -> float | None:
+    """Return the products per matrix object that earlier processes suggest for the problem `key`; None if unknown."""
+    place = place_of(options)
+    if place is None or not (place[1] / ACCOUNTS).exists():
+        return None
+    from autosparse.cache.accounts import ledger
+
+    found = ledger.read(place[1], key)
+    return None if found is None else found.expected_calls

@@ -238,10 +238,7 @@ def _opened(state: DispatchState, operand: AnyOperand) -> ProblemAccount | None:
     if not _registered:
         _registered.append(True)
         atexit.register(write)
-    key = key_of(
-        operand, state.options, operation=state.operation, transposed=state.transposed, columns=state.n_dense_cols,
-        dtype=state.dtype.name,
-    )  # fmt: skip
+    key = key_of(operand, state)
     if not (place[1] / ACCOUNTS).exists():
         return ProblemAccount(*place, key)
     with forking.loading():

@@ -8,7 +8,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from autosparse import cache
+from autosparse.cache.accounts import ledger
+from autosparse.cache.accounts.rows import Spent
+from autosparse.config import get_options
 from autosparse.core.plan import Plan
+from autosparse.dispatch import accounts
 from autosparse.documents import write_whole
 from autosparse.errors import RecordError
 from autosparse.explain.loop_nest import choice_name
@@ -56,7 +60,7 @@ class CacheReport:
     """Records of a cache, read once."""
 
     plans: tuple[RememberedPlan, ...]
-    histories: tuple[cache.History, ...]
+    spent: Spent  # on products, by all processes
     failures: tuple[cache.Failure, ...]
     stats: cache.Stats
 
@@ -64,20 +68,20 @@ class CacheReport:
     def of_cache(cls) -> CacheReport:
         """Read the cache of the current options; records that cannot be read are skipped."""
         store = cache.open_store()
-        plans, histories, failures = [], [], []
-        for envelope in store.envelopes(("plan", "history", "failure")):
+        plans, failures = [], []
+        for envelope in store.envelopes(("plan", "failure")):
             try:
                 if envelope.kind == "plan":
                     plan = cache.plan_from_record(envelope.record)
                     plans.append(RememberedPlan(plan=plan, key=cache.plan_key_of(envelope.record)))
-                elif envelope.kind == "history":
-                    histories.append(cache.History.from_record(envelope.record))
                 else:
                     failures.append(cache.Failure.from_record(envelope.record))
             except RecordError:
                 continue
+        place = accounts.place_of(get_options())
+        spent = Spent() if place is None else ledger.total(place[1])
         plans.sort(key=lambda one: -(one.ratio or 0))
-        return cls(plans=tuple(plans), histories=tuple(histories), failures=tuple(failures), stats=store.stats())
+        return cls(plans=tuple(plans), spent=spent, failures=tuple(failures), stats=store.stats())
 
     def __str__(self) -> str:
         return as_text(self.sections()[:1])
@@ -89,11 +93,10 @@ class CacheReport:
 
     def _totals(self) -> Section:
         gains = [one.ratio for one in self.plans if one.ratio]
-        calls = sum(one.n_calls for one in self.histories)
         facts = [
             ("cache", f"{self.stats.folder or 'in memory'} ({self.stats.access}), {self.stats.n_bytes / 1e6:,.1f} MB"),
             ("plans", f"{len(self.plans):,}, of which {len(gains):,} are faster than the default kernel"),
-            ("products counted", f"{calls:,}, which took {seconds(sum(one.spent_s for one in self.histories))}"),
+            ("products counted", f"{self.spent.n_calls:,}, which took {seconds(self.spent.product_s)}"),
             ("time spent on tuning", seconds(sum(one.plan.tune_s for one in self.plans))),
         ]
         if gains:

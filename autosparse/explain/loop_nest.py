@@ -61,13 +61,12 @@ def default_name(operation: str) -> str:
 
 
 def format_name(fmt: Format) -> str:
-    """Return a format's short name with unusual properties: row order, one triangle, index width, value storage."""
+    """Return a format's short name with unusual properties: row order, index width, value storage."""
     levels = ",".join(map(str, fmt.levels))
     notes = [
         NAMES.get(levels, levels).format(**{index: fmt.split(index) for index in "ikl"}),
         f"sorted by length within {fmt.sigma} rows" if fmt.sigma > 1 else "",
         f"rows {ORDERS[fmt.rows]}" if fmt.rows else "",
-        "one triangle of a symmetric matrix" if fmt.symmetric else "",
         f"{fmt.index_bits}-bit indices" if fmt.index_bits != 32 else "",
         "values by number" if fmt.values == DICTIONARY else f"values as {fmt.values}" if fmt.values else "",
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,7 +25,7 @@ from autosparse.contraction.serving import account_of, takes
 from autosparse.contraction.subscripts import Subscripts, interleaved
 from autosparse.contraction.surface import loops
 from autosparse.core.plan import Candidate, Plan
-from autosparse.core.solver import Choice
+from autosparse.core.solver import DEFAULT, Choice
 from autosparse.explain.candidates import candidates_section
 from autosparse.explain.program_explanation import ProgramExplanation
 from autosparse.explain.section import Section
@@ -75,7 +76,7 @@ def _of_product(request: EinsumRequest) -> ProgramExplanation:
             account = account_of(known.direct, given, known.subscripts)
             if not route.begins or not account.prefers_kernel:
                 section = _section(title, facts + _calls(route, account), route.says)
-                return ProgramExplanation(title, (section, *_solvers(route, given)))
+                return ProgramExplanation(title, (section, *_rivals(route, account), *_solvers(route, given)))
             begun = f"{route.says}, at first"
     prepared = prepare(request.operands, known.subscripts, known.dtype)
     subscripts = known.subscripts
@@ -101,12 +102,23 @@ def _solvers(route: Route, given: Sequence[Any]) -> list[Section]:
     return sections_of_operands(*map(ours, given)) if route is PRODUCT and all(map(issparse, given)) else []
 
 
+def _rivals(route: Route, account: ExpressionCalls) -> list[Section]:
+    """Return the section that lists the route and the kernel that competes with it; none if no kernel does."""
+    if not route.begins:
+        return []
+    way_s, kernel_s = (one if math.isfinite(one) else None for one in (account.least_s, account.trial_s))
+    failed = None if account.failure is None else str(account.failure)
+    way = Candidate(choice=DEFAULT, name=route.says, measured_s=way_s)
+    kernel = Candidate(choice=Choice(PROGRAM), name="a generated program", measured_s=kernel_s, failed=failed)
+    return [candidates_section((way, kernel), way.choice)]
+
+
 def _calls(route: Route, account: ExpressionCalls) -> list[tuple[str, str]]:
     """Return facts, as (label, text), on the route's calls so far and when a kernel replaces the route."""
     if not route.begins:
         return []
     if account.is_ready:
-        return [("kernel", f"compiled; it took {seconds(account.trial_s)}, this way {seconds(account.least_s)}")]
+        return [("kernel", f"compiled; {account.n_trials} of its calls were timed")]
     spent = f"{account.n_calls} calls took {seconds(account.served_s)}"
     if account.failure is not None:
         return [("kernel", f"none: {account.failure}")]

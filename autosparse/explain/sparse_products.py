@@ -25,7 +25,7 @@ WAYS: Final = {
     "by class": "the cheapest solver for each row",
     "dense": "an accumulator per column (Gustavson)",
     "hash": "accumulators in a hash table of the row's columns",
-    "heap": "rows of B merged by a heap; a single row of B copied",
+    "copy": "a multiple of one row of B copied; other rows are hashed",
 }
 """Description of each solver, by its name."""
 

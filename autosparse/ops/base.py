@@ -11,7 +11,7 @@ from autosparse.ops.tuned import ProductKind as ProductKind  # noqa: PLC0414  # 
 from autosparse.ops.tuned import Tuning
 from autosparse.scalar import REAL
 
-Ability = Literal["transposed", "storage", "rows", "symmetric", "slices"]
+Ability = Literal["transposed", "storage", "rows", "slices"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

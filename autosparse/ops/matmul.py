@@ -37,7 +37,7 @@ MATMUL: Final[Operation] = Operation(
     reference=reference,
     library="SciPy",
     dtypes=(*REAL, *COMPLEX),
-    abilities=frozenset({"transposed", "storage", "rows", "symmetric", "slices"}),
+    abilities=frozenset({"transposed", "storage", "rows", "slices"}),
     synonyms=("spmv", "spmm"),
     device=(DeviceProduct(name="spmv", kind="vector"), DeviceProduct(name="matmul", kind="columns")),
     tuning=TUNING,

@@ -25,11 +25,13 @@ METHODS: Final = ("applicable", "knobs", "cost", "prepare")
 """Methods that every solver has."""
 OPERATIONS: Final = (names.MATMUL, names.SDDMM, names.MTTKRP, names.SPGEMM)
 """Operations that registered solvers may compute. Einsum products that are one of these use the same solvers."""
-TAKEN: Final = (DEFAULT_SOLVER, *FAMILIES, "dense rows", "scipy", "mkl", "by class", "dense", "hash", "heap")
+TAKEN: Final = (DEFAULT_SOLVER, *FAMILIES, "dense rows", "scipy", "mkl", "by class", "dense", "hash", "copy")
 """Names of solvers that are not registered: built-in ones and vendors' libraries."""
 
-_registered: Final[dict[str, Solver]] = {}
-_searched: Final[list[bool]] = []  # holds an element once the entry points were loaded
+REGISTERED: Final[dict[str, Solver]] = {}
+"""Registered solvers by name; those of entry points are in it after `load_solvers`."""
+UNSEARCHED: Final = [ENTRY_POINTS]
+"""Groups of entry points that were not loaded yet."""
 
 
 def register_solver(solver: Solver) -> None:
@@ -50,8 +52,8 @@ def register_solver(solver: Solver) -> None:
     if not isinstance(name, str) or not name.isprintable() or not 0 < len(name) <= MAX_NAME or "," in name:
         domain = f"a text of 1 to {MAX_NAME} printable characters without a comma"
         raise OptionError.bad_value("name", name, domain=domain, source="solver")
-    if name in TAKEN or name in _registered:
-        domain = f"a name that no solver has, unlike {', '.join(sorted((*TAKEN, *_registered)))}"
+    if name in TAKEN or name in REGISTERED:
+        domain = f"a name that no solver has, unlike {', '.join(sorted((*TAKEN, *REGISTERED)))}"
         raise OptionError.bad_value("name", name, domain=domain, source="solver")
     absent = [method for method in METHODS if not callable(getattr(solver, method, None))]
     if absent:
@@ -65,7 +67,7 @@ def register_solver(solver: Solver) -> None:
         raise OptionError.bad_value(
             "operations", found, domain=f"a tuple of {', '.join(OPERATIONS)}", source=f"solver {name!r}:"
         )
-    _registered[name] = solver
+    REGISTERED[name] = solver
 
 
 def unregister_solver(name: str) -> None:
@@ -78,8 +80,8 @@ def unregister_solver(name: str) -> None:
     ...
     autosparse.errors.OptionError: there is no registered solver 'a name that nobody took'...
     """
-    if _registered.pop(name, None) is None:
-        known = ", ".join(sorted(_registered)) or "none is registered"
+    if REGISTERED.pop(name, None) is None:
+        known = ", ".join(sorted(REGISTERED)) or "none is registered"
         raise OptionError(f"there is no registered solver {name!r}.\n  Hint: one of the registered solvers ({known}).")
 
 
@@ -88,18 +90,17 @@ def computes(solver: Solver, operation: str) -> bool:
     return operation in getattr(solver, "operations", (names.MATMUL,))
 
 
-def registered_solvers(*, load: bool = True) -> tuple[Solver, ...]:
-    """Return the registered solvers by name; the first call loads the entry points, unless `load` is false."""
-    if load and not _searched:
-        _searched.append(True)
-        if any(map(_names_group, sys.path)):
-            _load_entry_points()
-    return tuple(_registered[name] for name in sorted(_registered))
+def load_solvers() -> None:
+    """Register the solvers of installed packages' entry points; after the first call there is nothing to do."""
+    is_first = bool(UNSEARCHED)
+    UNSEARCHED.clear()  # before they are loaded: their modules may call this function
+    if is_first and any(map(_names_group, sys.path)):
+        _load_entry_points()
 
 
 def has_solvers(operation: str) -> bool:
     """Return whether a registered solver computes `operation`; entry points are not loaded."""
-    return any(computes(one, operation) for one in _registered.values())
+    return any(computes(one, operation) for one in REGISTERED.values())
 
 
 def _names_group(folder: str) -> bool:

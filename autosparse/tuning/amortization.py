@@ -5,7 +5,7 @@ of products run so far, and rho the option `overhead`. Tuning between products i
 
 * overhead share: rho times the time already spent in products, plus half of what tuning has saved so far. For any N,
   and even if tuning gains nothing, the total time stays <= (1 + rho) * N * d;
-* expected saving: if a hint or the history gives N_total, SAVING_SHARE times the expected saving g * N_total * d;
+* expected saving: if a hint or the accounts give N_total, SAVING_SHARE times the expected saving g * N_total * d;
 * advance: g * ADVANCE times the overhead share, at most MAX_ADVANCE times, for steps that need no compiler and lead to
   a result soon (loading modules, hashing the matrix, ranking, packing for a kernel that is built). The total stays
   <= (1 + (1 + MAX_ADVANCE) * rho) * N * d, which is 1.20 times the untuned total with the default overhead.
@@ -71,7 +71,7 @@ class Outlook:
     """Facts by which tuning is decided: expected products, gain and default time, and the option `overhead`."""
 
     overhead: float = Options._field_defaults["overhead"]
-    # expected products of this problem in this process, from a hint or the history; None: unknown
+    # expected products of this problem in this process, from a hint or the accounts; None: unknown
     total_runs: float | None = None
     gain: float = UNKNOWN_GAIN  # expected fraction of the default time saved, in [0, 1)
     default_s: float = 0.0  # seconds of one product by the default kernel

@@ -17,6 +17,7 @@ from autosparse.core.pattern import Pattern
 from autosparse.core.plan import Plan
 from autosparse.core.problem import Problem
 from autosparse.core.target import Target
+from autosparse.dispatch import accounts
 from autosparse.dispatch.protocols import HasDtype
 from autosparse.dispatch.state import DispatchState, state_for
 from autosparse.errors import OptionError, ShapeError
@@ -181,7 +182,7 @@ def _report(state: DispatchState, context: TuningContext, plan: Plan) -> Report:
         value_bytes=state.dtype.itemsize,
         n_calls=account.n_calls,
         product_s=account.product_s,
-        runs_expected=outlook.total_runs or context.stats.runs_expected(live_tuner.history_key()),
+        runs_expected=outlook.total_runs or accounts.expected_calls(state.options, context.account_key),
         packed_bytes=context.packed_copies.n_bytes + (state.turning.n_bytes if state.turning is not None else 0),
         packed_limit_bytes=context.limit_bytes,
         implementation=_implementation(plan, context),

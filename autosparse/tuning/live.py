@@ -24,12 +24,11 @@ from autosparse.notices import FallbackWarning, warn_once
 from autosparse.operands.csr import expected_look_s
 from autosparse.operands.unfolding import AnyOperand
 from autosparse.targets.priors import number
-from autosparse.tuner.search.loop import StepLoop, done
+from autosparse.tuner.search.loop import StepLoop
 from autosparse.tuner.search.trial import Pause, Sample, Step, Work
 from autosparse.tuning import amortization, background
 from autosparse.tuning.amortization import Outlook, TuningAccount
 from autosparse.tuning.confirmation import MAX_REFUSALS, CheckedWidth
-from autosparse.tuning.memory.history import TuningStats
 from autosparse.tuning.rates.record import KIND as RATES_STEP
 from autosparse.tuning.session import TOO_FEW, TuningSession
 from autosparse.tuning.trials.served import ServedTrial, served_of
@@ -57,9 +56,6 @@ class LiveTuner:
     failure: str | None = None
     clock: Callable[[], float] = time.perf_counter
     operand: Callable[[], AnyOperand | None] = lambda: None  # a weak reference
-    history_key: Callable[[], str] = lambda: ""  # of the problem; "" if the operand is gone
-    n_counted: int = 0  # calls already counted in the history
-    _counted_ns: int = 0
     _product: Product | None = None  # the product that a sample may be taken from
     _worked_s: float = 0.0  # seconds of work since the last product
     _may_work: bool = False  # no work has run since the last product
@@ -132,15 +128,6 @@ class LiveTuner:
             solver_s=None if self.state.solver_ns is None else self.state.solver_ns * 1e-9,
         )
 
-    def count_into(self, stats: TuningStats) -> None:
-        """Add the products since the last call of this method to the problem's history in `stats`."""
-        self.state.commit()
-        n_calls, product_ns = self.state.n_calls, self.state.product_ns
-        if n_calls > self.n_counted and (key := self.history_key()):
-            spent_s, n_objects = (product_ns - self._counted_ns) * 1e-9, int(self.n_counted == 0)
-            stats.count(key, n_calls=n_calls - self.n_counted, spent_s=spent_s, n_objects=n_objects)
-            self.n_counted, self._counted_ns = n_calls, product_ns
-
     # -- steps ---------------------------------------------------------------------------------------------
 
     def look(self, n_vecs: int, served_by: Serving | None, took_ns: int) -> None:
@@ -171,7 +158,7 @@ class LiveTuner:
         loop = self.loop
         while loop is not None and loop.pending is not None and (perform := self._permit(loop.pending)) is not None:
             loop.answer(perform())
-        if self.pending is None:  # done: only the call counts of the history remain
+        if self.pending is None:  # done
             self._look_at(max(self.state.product_ns * 2e-9, 1e-2))
 
     def _permit(self, step: Step) -> Perform | None:
@@ -197,7 +184,15 @@ class LiveTuner:
         if self.state.options.background or step.may_hang:
             self._hand_over(step)
             return None
-        return partial(done, step, self.clock, self._learn)
+        return partial(self._done, step)
+
+    def _done(self, step: Work) -> float:
+        """Perform a piece of work, learn from its seconds, and return them."""
+        start_s = self.clock()
+        step.do()
+        seconds = self.clock() - start_s
+        self._learn(step, seconds)
+        return seconds
 
     def _serve_next(self, trial: ServedTrial | None, *, for_s: float = 0.0) -> None:
         """Make `trial` the kernel of the next products, for `for_s` seconds or one product; then call `look` again."""
@@ -293,8 +288,7 @@ class LiveTuner:
         if self.session is None or (borrower.session is not None and borrower.session.is_at_work):
             return
         if (lent := self.session.lent(state.options, found_under=self.state.options)) is not None:
-            borrower.operand, borrower.history_key = self.operand, self.history_key
-            state.live_tuner = borrower
+            borrower.operand, state.live_tuner = self.operand, borrower
             borrower.install(lent)
 
     def _learn(self, step: Work, seconds: float) -> None:
@@ -305,7 +299,6 @@ class LiveTuner:
         if context is not None:
             context.stats.cost_estimates.observe(step.kind, seconds, step.units)
             context.stats.flush_if_due()
-            self.count_into(context.stats)
         event("tune", step.what, step=step.kind, seconds=seconds, price=step.price_s)
 
     def _spend(self, seconds: float) -> None:
@@ -376,7 +369,9 @@ class LiveTuner:
 
     def _do_in_background(self, step: Work, operand: AnyOperand | None, loop: StepLoop) -> None:
         try:
-            seconds = done(step, self.clock, None)
+            start_s = self.clock()
+            step.do()
+            seconds = self.clock() - start_s
             with self._lock:
                 if self.loop is not loop:  # the user called `tune` meanwhile
                     loop.steps.close()

@@ -89,7 +89,8 @@ def plan(
             return Decision(refusal)
         if known is not None and known.satisfies(effort, budget_s):
             return adopt(context, known)
-    measure_within(context, budget_s, clock=clock)
+    if (rates := context.rates).is_wanted or rates.is_unchecked:
+        measure_within(context, budget_s, clock=clock)
     spaces.entrants(context.problem, context.supports)  # first, so that the observed price of ranking excludes it
     search = search_for(context, effort=effort, start=known.schedule if known else None, live=False)
     found = _raced(context, search, known, budget_s=budget_s, clock=clock, progress=progress)

@@ -55,7 +55,7 @@ class Report:
     value_bytes: int  # bytes of one stored value
     n_calls: int = 0  # products of this problem by this object so far
     product_s: float = 0.0  # their total seconds
-    runs_expected: float | None = None  # from a hint or from history; None: unknown
+    runs_expected: float | None = None  # from a hint or from earlier processes; None: unknown
     packed_bytes: int = 0  # bytes of all packed copies of this operand and of its transpose's rows
     packed_limit_bytes: int = 0  # options.extra_memory times the bytes of A
     implementation: str = ""  # key of `_native.IMPLEMENTATIONS`; "" if no kernel can be chosen

@@ -57,8 +57,7 @@ class TuningSession:
     effort: Effort
     stats: TuningStats
     operand_bytes: int
-    runs_expected: Callable[[], float | None]  # read from the history of earlier processes
-    total_runs: float | None = None  # from a hint or the history
+    total_runs: float | None = None  # from a hint or the accounts of earlier processes
     context: TuningContext | None = None
     search: Search | None = None
     plan: Plan = TOO_FEW
@@ -125,12 +124,7 @@ class TuningSession:
         if self.is_finished:
             yield from self._watch()
             return
-        yield (recall := self.stats.work("recall", self._look_back, in_advance=True))
-        hash_s = self.stats.cost_estimates.price_s("hash", self.operand_bytes)
-        yield Work(
-            kind="hash", price_s=hash_s, units=self.operand_bytes, path_price_s=hash_s + recall.price_s,
-            do=self._identify, in_advance=True,
-        )  # fmt: skip
+        yield self.stats.work("hash", self._identify, units=self.operand_bytes, in_advance=True)
         assert self.context is not None
         if self._known is not None and not self._known.is_default:
             self.plan = default_plan("a remembered plan exists; it is loaded when products have paid for it")
@@ -142,10 +136,6 @@ class TuningSession:
         else:
             yield from self._find(self.context, known)
         yield from self._watch()
-
-    def _look_back(self) -> None:
-        if self.total_runs is None:
-            self.total_runs = self.runs_expected()
 
     def _identify(self) -> None:
         self.context = self.make_context()

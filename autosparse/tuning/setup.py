@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import weakref
 from collections.abc import Callable
 
@@ -13,8 +12,7 @@ from autosparse.dispatch.state import DISPATCHERS, DispatchState, dispatcher_of
 from autosparse.operands.unfolding import AnyOperand
 from autosparse.ops import OPS
 from autosparse.tuning.live import LiveTuner
-from autosparse.tuning.memory.history import before_flush, tuning_stats_of
-from autosparse.tuning.memory.plan_lookup import history_key
+from autosparse.tuning.memory.history import AT_EXIT, tuning_stats_of
 from autosparse.tuning.memory.slice_trial import SliceTrial
 from autosparse.tuning.planner import Decision
 from autosparse.tuning.problems import problem_of
@@ -45,24 +43,13 @@ def session_of(
     options = state.options
     stats = tuning_stats_of(cache.open_store(options), Target.host())
     reference = weakref.ref(operand)
-
-    @functools.cache
-    def key() -> str:
-        if (tuned := reference()) is None:
-            return ""
-        return history_key(
-            tuned, operation=state.operation, transposed=state.transposed, n_dense_cols=state.n_dense_cols,
-            dtype=state.dtype.name,
-        )  # fmt: skip
-
-    live_tuner.history_key = key
+    key, runs = accounts.key_of(operand, state), None if options.runs is None else float(options.runs)
     session = TuningSession(
         make_context=lambda: context_of(_alive(reference), state),
         effort=options.effort,
         stats=stats,
         operand_bytes=operand.structure_bytes + operand.nnz * state.dtype.itemsize,
-        runs_expected=lambda: stats.runs_expected(key()),
-        total_runs=float(options.runs) if options.runs is not None else None,
+        total_runs=accounts.expected_calls(options, key) if runs is None else runs,
         early=state.early,
         gain=OPS[state.operation].tuning.measured_gain(state.n_dense_cols),
         recalled=state.recalled if isinstance(state.recalled, ServedTrial) else None,
@@ -71,26 +58,16 @@ def session_of(
         session.context, decision = found
         session.plan, session.incumbent, session.in_place = decision.plan, decision.trial, decision.in_place
         session.is_finished = True
-    if _report_counts not in _reporters:
-        _reporters.append(_report_counts)
-        before_flush(_report_counts)
+    AT_EXIT[_keep_unfinished] = None
     return session
 
 
-_reporters: list[Callable[[], None]] = []
-
-
-def _report_counts() -> None:
-    """Add all uncounted products to histories and store the results of unfinished searches; runs at exit."""
+def _keep_unfinished() -> None:
+    """Store the results of unfinished searches; runs at exit."""
     for dispatcher in list(DISPATCHERS):
         for state in list(dispatcher.states.values()):
             live_tuner = state.live_tuner
-            if (
-                isinstance(live_tuner, LiveTuner)
-                and live_tuner.session is not None
-                and live_tuner.session.context is not None
-            ):
-                live_tuner.count_into(live_tuner.session.context.stats)
+            if isinstance(live_tuner, LiveTuner) and live_tuner.session is not None:
                 live_tuner.session.keep_unfinished()
 
 
@@ -114,8 +91,5 @@ def context_of(operand: AnyOperand, state: DispatchState) -> TuningContext:
         problem=problem, operand=weakref.ref(operand), options=options, store=store,
         stats=tuning_stats_of(store, problem.target), packed_copies=dispatcher.packed_copies,
         structure_version=operand.structure_version,
-        account_key=accounts.key_of(
-            operand, options, operation=state.operation, transposed=state.transposed, columns=state.n_dense_cols,
-            dtype=state.dtype.name,
-        ),
+        account_key=accounts.key_of(operand, state),
     )  # fmt: skip

@@ -21,6 +21,7 @@ from autosparse.cache.accounts.rows import (
     MAX_BYTES,
     ROW,
     Account,
+    Spent,
     folded,
     kernel_row,
     plan_row,
@@ -48,12 +49,21 @@ def token() -> int:
 
 def read(root: Path, key: bytes) -> Account | None:
     """Return the account of `key` in the file below the trusted `root`, or None if there is no valid one."""
-    try:
-        content = trust.read_trusted(root, root / ACCOUNTS, max_bytes=4 * MAX_BYTES)
-    except (OSError, RecordError):
-        return None
-    found = folded(with_key(content, key)).get(key)
+    found = folded(with_key(_content(root), key)).get(key)
     return None if found is None else found[1]
+
+
+def total(root: Path) -> Spent:
+    """Return what earlier processes spent on all problems of the file together."""
+    return sum((account.spent for _, account in folded(rows_of(_content(root))).values()), Spent())
+
+
+def _content(root: Path) -> bytes:
+    """Return the content of the file below the trusted `root`; nothing where it cannot be read."""
+    try:
+        return trust.read_trusted(root, root / ACCOUNTS, max_bytes=4 * MAX_BYTES)
+    except (OSError, RecordError):
+        return b""
 
 
 def append(cache_folder: Path, rows: Sequence[bytes], *, max_bytes: int = MAX_BYTES) -> bool:

@@ -103,16 +103,32 @@ KernelNote = tuple[bytes, bytes, bytes, int]
 """
 
 
+NEWEST: Final = 0.5
+"""Weight of the newest process in the decayed mean of calls; each newer process halves the weight of older ones."""
+
+
 class Account:
     """Everything that the file records about one problem."""
 
-    __slots__ = ("kernel", "next_step_s", "plan", "spent")
+    __slots__ = ("horizon_calls", "kernel", "last_calls", "next_step_s", "plan", "spent")
 
     def __init__(self, spent: Spent = _NOTHING, plan: PlanNote | None = None, next_step_s: float = 0.0) -> None:
         self.spent = spent
         self.plan = plan
         self.next_step_s = next_step_s  # seconds of the step that an unfinished search could not afford; 0: unknown
         self.kernel: KernelNote | None = None  # of the plan, if it reads slices
+        self.horizon_calls = self.last_calls = 0.0  # decayed mean of the calls per process, calls of the last one
+
+    @property
+    def expected_calls(self) -> float | None:
+        """Number of calls per matrix object that earlier processes suggest; None if fewer than two processes ran.
+
+        It is the least of three estimates, since an overestimate spends tuning time in vain.
+        """
+        spent = self.spent
+        if spent.n_processes < 2:
+            return None
+        return min(self.horizon_calls, self.last_calls, spent.n_calls / max(1, spent.n_objects)) or None
 
 
 def spent_row(key: bytes, spent: Spent, *, process: int, now: float) -> bytes:
@@ -180,6 +196,11 @@ def folded(rows: Iterable[bytes]) -> dict[bytes, tuple[float, Account]]:
             amounts = _SPENT.unpack(payload)[:-1]
             if not all(map(_is_amount, amounts)):
                 continue
+            n_calls, _, n_processes, *_ = amounts
+            if n_processes:  # a folded row has several
+                account.last_calls = n_calls / n_processes
+                older = account.horizon_calls if key in totals else account.last_calls
+                account.horizon_calls = (1.0 - NEWEST) * older + NEWEST * account.last_calls
             totals[key] = tuple(map(add, totals[key], amounts)) if key in totals else amounts
         elif not _change(account, kind, payload):
             continue

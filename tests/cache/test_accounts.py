@@ -216,8 +216,41 @@ def test_no_folder_can_be_made_where_a_file_lies(tmp_path):
     assert not ledger.append(tmp_path / "cache", [spent_row()])
 
 
-@pytest.mark.parametrize("forget", [lambda store: store.clear(), lambda store: store.forget(["history"])])
-def test_accounts_go_with_the_histories(tmp_path, forget):
+def processes(calls: list[int], *, objects: int = 1) -> list[bytes]:
+    """Return the rows of processes with these numbers of calls, one after the other."""
+    return [
+        rows.spent_row(KEY, Spent(n_calls=n, n_objects=objects, n_processes=1), process=at, now=float(at))
+        for at, n in enumerate(calls)
+    ]
+
+
+@pytest.mark.parametrize("is_folded", [False, True])
+def test_expected_calls_follow_what_processes_do_now(tmp_path, is_folded):
+    """Check it from the second process on, also where the file was folded in between."""
+    root = trust.made_root(tmp_path)
+
+    def expected(calls: list[int], *, max_bytes: int = rows.MAX_BYTES) -> float | None:
+        ledger.append(tmp_path, processes(calls), max_bytes=max_bytes)
+        return ledger.read(root, KEY).expected_calls
+
+    assert expected([1000]) is None
+    assert expected([800]) == 800, "the last one"
+    assert expected([1200]) == 1000, "the mean of all"
+    assert expected([600]) == 600
+    assert expected([900] * 18, max_bytes=rows.ROW.size * 4 if is_folded else rows.MAX_BYTES) == pytest.approx(
+        900, rel=0.01
+    )
+    assert expected([10] * 20) == pytest.approx(10, rel=0.01)
+    assert ledger.total(root).n_calls == 3600 + 900 * 18 + 200
+
+
+def test_each_object_of_a_process_pays_for_itself(tmp_path):
+    ledger.append(tmp_path, processes([1000, 1000], objects=50))
+    assert ledger.read(trust.made_root(tmp_path), KEY).expected_calls == 20
+
+
+@pytest.mark.parametrize("forget", [lambda store: store.clear(), lambda store: store.forget(["plan"])])
+def test_accounts_go_with_the_plans(tmp_path, forget):
     store = Store(tmp_path)
     ledger.append(tmp_path, [spent_row()])
     forget(store)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from autosparse.cache import artefacts
 from autosparse.cache.folder import MAX_QUARANTINED, Folder
-from autosparse.cache.records import KINDS, Failure, History, plan_to_record
+from autosparse.cache.records import KINDS, Failure, plan_to_record
 from autosparse.cache.store import Store
 
 from autosparse.core.plan import Candidate, Plan
@@ -24,7 +24,6 @@ RECORDS = {
     "plan": plan_to_record(
         Plan(choice=choice_of(SCHEDULES[2]), why="w", candidates=(Candidate(choice=choice_of(SCHEDULES[3])),))
     ),
-    "history": History().observe(process="p", calls=3, spent_s=0.5).to_record(),
     "machine": {"rates_s": {"compile": [0.3, 2]}},
     "features": {"values": [0.25, -1.5, 3.0]},
     "rates": {"memory": 3e10, "threads": 2, "measured_at": 1.0},

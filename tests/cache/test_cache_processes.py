@@ -51,7 +51,7 @@ def test_processes_at_once_build_once_and_lose_no_update(folder: Path) -> None:
     assert len(list(folder.glob("built.*"))) == 1
     assert {str(result["path"]) for result in results} == {str(results[0]["path"])}
     assert all(result["whole"] for result in results)
-    assert Store(folder).load("history", "counter") == {"n": 20 * N_PROCESSES}
+    assert Store(folder).load("machine", "counter") == {"n": 20 * N_PROCESSES}
     root = Folder.open(folder).root
     assert not list(root.glob("locks/*"))
     assert not list(root.glob("staging/*"))

@@ -16,7 +16,6 @@ from autosparse.cache.records import (
     FAILURE_LIFE_S,
     KINDS,
     Failure,
-    History,
     plan_from_record,
     plan_to_record,
 )
@@ -162,43 +161,6 @@ def test_plan_with_a_wrong_field_is_a_record_error(data: st.DataObject, plan: Pl
 def test_plan_of_a_later_release_with_more_fields_is_read() -> None:
     plan = Plan(choice=DEFAULT, why="w")
     assert plan_from_record(plan_to_record(plan) | {"later": [1]}) == dataclasses.replace(plan, remembered=True)
-
-
-reports = st.lists(
-    st.tuples(st.sampled_from("abc"), st.integers(0, 10**6), st.floats(0, 1e6), st.integers(0, 5)), max_size=12
-)
-
-
-@given(reports=reports)
-def test_history_adds_up_and_round_trips(reports: list[tuple[str, int, float, int]]) -> None:
-    history = History()
-    for process, calls, spent_s, new_objects in reports:
-        history = history.observe(process=process, calls=calls, spent_s=spent_s, new_objects=new_objects)
-        assert History.from_record(json.loads(json.dumps(history.to_record()))) == history
-    assert history.n_calls == sum(item[1] for item in reports)
-    assert history.n_objects == sum(item[3] for item in reports)
-    assert 0 <= history.horizon_calls <= max([0, *(history.n_calls,)])
-
-
-@given(pieces=st.lists(st.integers(0, 1000), min_size=1, max_size=6), before=st.integers(0, 1000))
-def test_history_does_not_depend_on_the_pieces_that_a_process_reports_in(pieces: list[int], before: int) -> None:
-    start = History().observe(process="before", calls=before, spent_s=0)
-    whole = start.observe(process="p", calls=sum(pieces), spent_s=0)
-    parts = start
-    for calls in pieces:
-        parts = parts.observe(process="p", calls=calls, spent_s=0)
-    assert parts == whole
-    assert parts.n_processes == 2
-
-
-def test_history_horizon_follows_what_processes_do_now() -> None:
-    history = History()
-    for number in range(20):
-        history = history.observe(process=f"old{number}", calls=1000, spent_s=1.0)
-    assert history.horizon_calls == pytest.approx(1000)
-    for number in range(20):
-        history = history.observe(process=f"new{number}", calls=10, spent_s=1.0)
-    assert history.horizon_calls == pytest.approx(10, rel=0.01)
 
 
 def test_failure_holds_for_its_compiler_for_a_while() -> None:

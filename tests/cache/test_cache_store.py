@@ -33,7 +33,7 @@ def test_saved_records_are_loaded_in_this_and_other_stores(open_again: Opener, p
     store = open_again()
     store.save("plan", key, plan_to_record(plan))
     assert store.load("plan", key) == open_again().load("plan", key) == open_again(max_bytes=1).load("plan", key)
-    assert open_again().load("history", key) is None
+    assert open_again().load("machine", key) is None
 
 
 def test_record_is_the_same_before_and_after_the_disk(open_again: Opener) -> None:
@@ -66,12 +66,12 @@ def test_memory_is_bounded_and_absence_expires() -> None:
     memory = Memory(clock=lambda: now_s, max_entries=8)
     for number in range(100):
         memory.put(Envelope.seal("plan", str(number), {}, schema=1, saved_at=0))
-        memory.put_absent(("history", str(number)))
+        memory.put_absent(("machine", str(number)))
     assert len(memory.envelopes()) <= 8
     assert memory.get(("plan", "99")) is not None
-    assert memory.is_absent(("history", "99"))
+    assert memory.is_absent(("machine", "99"))
     now_s = ABSENCE_LIFE_S + 1
-    assert not memory.is_absent(("history", "99"))
+    assert not memory.is_absent(("machine", "99"))
 
 
 def test_update_sees_the_newest_record_and_gives_a_copy(open_again: Opener) -> None:
@@ -136,16 +136,16 @@ def test_remove_forgets_one(open_again: Opener) -> None:
 def test_entries_stats_and_clear(open_again: Opener, folder: Path) -> None:
     store = open_again()
     store.save("failure", "a", failure())
-    store.save("history", "a", {})
+    store.save("machine", "a", {})
     store.artefact("kernel", lambda path: (path / "k.so").write_bytes(b"code") and None)
     foreign = folder / LAYOUT / "mine.txt"
     foreign.write_text("not the cache's")
     other_layout = folder / "cache-v999" / "records" / "plan-1"
     other_layout.mkdir(parents=True)
-    assert {entry.kind for entry in store.entries()} == {"failure", "history", "kernel"}
+    assert {entry.kind for entry in store.entries()} == {"failure", "machine", "kernel"}
     stats = store.stats()
     assert stats.access == "read and write"
-    assert stats.n_entries == {"failure": 1, "history": 1, "kernel": 1}
+    assert stats.n_entries == {"failure": 1, "machine": 1, "kernel": 1}
     assert stats.n_bytes >= 3 * 4096
     store.clear()
     assert store.entries() == open_again().entries() == []

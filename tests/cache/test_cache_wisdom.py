@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from autosparse.cache import History, open_store, wisdom, wisdom_export, wisdom_forget, wisdom_import
+from autosparse.cache import open_store, wisdom, wisdom_export, wisdom_forget, wisdom_import
 from autosparse.cache.envelope import Envelope
 from autosparse.cache.records import KINDS, WISDOM_KINDS, plan_from_record, plan_to_record
 from autosparse.cache.store import Store
@@ -32,12 +32,10 @@ def test_export_and_import_round_trip(tmp_path: Path, stored: dict[str, Plan]) -
     here, there = Store(None), Store(None)
     for key, plan in stored.items():
         here.save("plan", key, plan_to_record(plan))
-    here.save("history", "h", History().observe(process="p", calls=2, spent_s=0.1).to_record())
-    assert wisdom.write(here, tmp_path / "w.json", kinds=WISDOM_KINDS) == len(stored) + 1
-    assert wisdom.read(there, tmp_path / "w.json") == len(stored) + 1
+    assert wisdom.write(here, tmp_path / "w.json", kinds=WISDOM_KINDS) == len(stored)
+    assert wisdom.read(there, tmp_path / "w.json") == len(stored)
     for key, plan in stored.items():
         assert plan_from_record(there.load("plan", key) or {}) == dataclasses.replace(plan, remembered=True)
-    assert there.load("history", "h") == here.load("history", "h")
     assert wisdom.read(there, tmp_path / "w.json") == 0  # a second import changes nothing
 
 
@@ -103,14 +101,14 @@ BAD_ENTRIES = {
     "features": _sealed("features", "k", {"values": [1.0]}),
     "times that are no floats": _sealed("plan", "k", {"schedule": None, "why": "w", "tune_s": 10**400}),
     "times that are no numbers": _sealed("plan", "k", {"schedule": None, "why": "w", "measured_s": float("nan")}),
-    "negative calls": _sealed("history", "k", {"n_calls": -3}),
-    "more calls than can be": _sealed("history", "k", {"n_calls": 2**70}),
+    "history of an earlier version": _sealed("history", "k", {"n_calls": 3}),
+    "negative samples": _sealed("plan", "k", {"schedule": None, "why": "w", "candidates": [{"n_samples": -3}]}),
     "a date that is none": {**GOOD, "saved_at": 10**400},
     "unknown kind": _sealed("kernel", "k", {"files": {}}),
     "path as kind": _sealed("../../evil", "k", {}),
     "other schema": _sealed("plan", "k", plan_to_record(Plan(choice=DEFAULT, why="w")), schema=999),
     "not a plan": _sealed("plan", "k", {"schedule": {"version": 1, "unroll": 0}, "why": "w"}),
-    "wrong type": _sealed("history", "k", {"n_calls": "many"}),
+    "wrong type": _sealed("plan", "k", {"schedule": None, "why": 3}),
     "long key": _sealed("plan", "k" * 100_000, plan_to_record(Plan(choice=DEFAULT, why="w"))),
 }
 
@@ -137,11 +135,9 @@ def test_keys_cannot_leave_the_folder(tmp_path: Path, key: str) -> None:
 def test_a_broken_record_of_ours_is_no_reason_to_refuse_a_good_one(tmp_path: Path) -> None:
     there, here = Store(None), Store(tmp_path / "here")
     here.save("plan", "k", {"effort": [1], "why": 3})
-    here.save("history", "h", {"n_calls": "many"})
     there.save("plan", "k", plan_to_record(Plan(choice=DEFAULT, why="w")))
-    there.save("history", "h", {"n_calls": 3})
     wisdom.write(there, tmp_path / "w.json", kinds=WISDOM_KINDS)
-    assert wisdom.read(here, tmp_path / "w.json") == 2
+    assert wisdom.read(here, tmp_path / "w.json") == 1
 
 
 @pytest.mark.parametrize("path", [3, None, b"w.json", [], 1.5])

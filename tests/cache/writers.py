@@ -41,7 +41,7 @@ def _work_until_killed(folder: Path, report: int) -> None:
     number = 0
     while True:
         number += 1
-        done = roomy.update("history", "counter", _count)
+        done = roomy.update("machine", "counter", _count)
         os.write(report, b"%08d" % int(str(done["n"])))
         for store in (roomy, tight):
             store.save("plan", f"plan{number % 3}", _count({"n": number}))
@@ -61,7 +61,7 @@ def _write_kernel(path: Path, *, number: int) -> None:
 def _check(folder: Path) -> Store:
     """Check what a process started after the kill must find: whole records, no locks, no quarantine."""
     store = Store(folder)
-    names = [("history", "counter"), *(("plan", f"plan{number}") for number in range(3))]
+    names = [("machine", "counter"), *(("plan", f"plan{number}") for number in range(3))]
     for kind, key in names:
         record = store.load(kind, key)
         assert record is None or record["payload"] == f"{record['n']:08d}" * N_PAYLOAD, (kind, key)
@@ -103,7 +103,7 @@ def kill_loop(folder: Path, *, n_kills: int = 60) -> dict[str, object]:
         reports = first + rest
         n_reports += len(reports) // 8
         last = int(reports[-8:])
-        counter = _check(folder / "roomy").load("history", "counter")
+        counter = _check(folder / "roomy").load("machine", "counter")
         assert counter is not None
         assert counter["n"] in (last, last + 1), "a saved update was lost"
         _check(folder / "tight")
@@ -133,7 +133,7 @@ def contend(folder: Path) -> dict[str, object]:
         time.sleep(0.001)
     path = store.artefact("kernel", build)
     for _ in range(20):
-        store.update("history", "counter", lambda old: {"n": (old or {"n": 0})["n"] + 1})
+        store.update("machine", "counter", lambda old: {"n": (old or {"n": 0})["n"] + 1})
     return {"path": str(path), "whole": _is_whole((path / "kernel.so").read_bytes())}
 
 

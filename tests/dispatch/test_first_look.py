@@ -84,10 +84,7 @@ def looked_at(A: Any) -> DispatchState:
 
 def account_of(folder: Path, A: Any) -> Any:
     found = state_of(A)
-    key = accounts.key_of(
-        A._cell, found.options, operation=found.operation, transposed=False, columns=1, dtype="float64"
-    )
-    return ledger.read(trust.root_of(folder), key)
+    return ledger.read(trust.root_of(folder), accounts.key_of(A._cell, found))
 
 
 # -- a remembered plan -----------------------------------------------------------------------------------------------

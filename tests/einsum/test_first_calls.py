@@ -120,6 +120,11 @@ def test_a_kernel_is_compiled_aside_and_kept_if_it_is_faster(text, monkeypatch):
     account.least_s = 0.0
     np.testing.assert_allclose(as_dense(asp.einsum(text, *given)), wanted)
     assert len(served) == paid.TRIALS + 2, "what began is faster"
+    account.least_s, account.trial_s = 2e-3, 3e-3
+    listed = str(explain_einsum(text, *given)).partition("Candidates")[2].splitlines()
+    has_joins = text == "ij,jk,k->ik"  # these begin it, and the programs are listed
+    assert any("2 ms" in line and line.endswith("runs") for line in listed) != has_joins
+    assert any("a generated program" in line and "3 ms" in line for line in listed) != has_joins
 
 
 def test_a_compiler_that_fails_aside_changes_no_result(monkeypatch):

@@ -288,8 +288,8 @@ def test_every_level_of_every_named_format_has_its_line():
         assert [line.split()[0] for line in format_lines(fmt)] == list(fmt.order)
     odd = Format.parse("k1:C,i1:C,k0:U | k=4 | bits=16")
     assert format_name(odd) == "k1:C,i1:C,k0:U, 16-bit indices"
-    triangle = Format.parse("i1:U,k1:C | symmetric=1 | bits=16")
-    assert format_name(triangle) == "CSR, one triangle of a symmetric matrix, 16-bit indices"
+    narrow = Format.parse("i1:U,k1:C | bits=16")
+    assert format_name(narrow) == "CSR, 16-bit indices"
     assert format_name(Format.parse("i1:U,k1:C | values=bfloat16")) == "CSR, values as bfloat16"
 
 

@@ -38,7 +38,7 @@ NASTY: tuple[Any, ...] = (
     "dynamic", [], {}, [[]], {"a": 1}, ["i1"], ["j", 8], [["j", 32768]], [["j", 1024]], "\ud800",
     *(str(preset.format) for preset in PRESETS.values()),
     *(f"i1:U,k1:C | {setting}" for setting in (
-        "values=bfloat16", "values=float16", "symmetric=1", "rows=rcm", "rows=degree", "bits=16", "bits=64", "i=4",
+        "values=bfloat16", "values=float16", "rows=rcm", "rows=degree", "bits=16", "bits=64", "i=4",
         "sigma=64", "k=99999999999999999999",
     )),
 )  # fmt: skip
@@ -71,11 +71,6 @@ class World:
         """Return the key of a record of `kind` that products of this problem look up."""
         if kind == "plan":
             return plan_lookup.key_of(self.context).stable_hash()
-        if kind == "history":
-            operand, dtype = self.kept, self.context.problem.dtype
-            return plan_lookup.history_key(
-                operand, operation=self.operation, transposed=False, n_dense_cols=self.columns, dtype=dtype
-            )
         if kind == "failure":
             return str(self.context.spec(rng.choice(self.schedules[1:])).key())
         return self.context.stats.machine_key
@@ -96,11 +91,6 @@ class World:
                 **times,
             )
             return cache.plan_to_record(made)
-        if kind == "history":
-            history = cache.History()
-            for process in "abc":
-                history = history.observe(process=process, calls=1000, spent_s=1.0, new_objects=1)
-            return history.to_record()
         if kind == "failure":
             return cache.Failure(reason="r", compiler="c", failed_at=1e9).to_record()
         tables = {"rates_s": {"pack": [1e-9, 3], "compile": [0.3, 2]}, "gains": {f"{self.operation}|8": [0.2, 4]}}

@@ -274,17 +274,6 @@ def _accumulate(node: ir.Block, env: Env, machine: _Machine) -> None:
         target[where] = target.get(where, zero) + value
 
 
-def _mirror(node: ir.Mirror, env: Env, machine: _Machine) -> None:
-    block = node.block
-    if env["k1"] == env["i1"]:
-        return
-    output, dense = machine.dense[block.expression.output.tensor], machine.dense[block.expression.dense[0].tensor]
-    for cell in _cells(block, env):
-        here = _indices(block.expression.output, cell, machine)
-        there = (env["k1"], *here[1:])
-        output[there] += machine.values[_position(block, cell, machine)] * dense[here]
-
-
 def _workspace(node: ir.Workspace, env: Env, machine: _Machine) -> None:
     """Load, run the body, multiply by the factors outside the body, and store what lies inside the output."""
     cells = {_indices(node.output, cell, machine): cell for cell in _cells(node.block, env)}
@@ -357,7 +346,6 @@ RULES: Final[Mapping[type, Callable[..., Any]]] = {
     ir.CoordinateSearch: _search,
     ir.Guard: _guard,
     ir.Block: _accumulate,
-    ir.Mirror: _mirror,
     ir.Workspace: _workspace,
     ir.SumSlots: _sum_slots,
     ir.Zero: _zero,

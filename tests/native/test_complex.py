@@ -9,7 +9,6 @@ from typing import Any, Final
 
 import numpy as np
 import pytest
-import scipy.sparse as sps
 from autosparse._native.kernels.identity import has_numba
 
 from autosparse import _native, cache
@@ -22,7 +21,6 @@ from autosparse.scalar import COMPLEX
 from tests.native import cases
 from tests.native.test_kernels import check
 from tests.native.test_slices import NUMBERING, SLICED, banded
-from tests.native.test_symmetric import symmetric
 
 PLAIN: Final = tuple(made for made in SLICED if made not in NUMBERING)
 ISAS: Final = [isa for isa in VECTOR_BYTES if VECTOR_BYTES[isa] <= Target.host().vector_bytes]
@@ -119,16 +117,6 @@ def test_thread_count_does_not_change_a_bit(dtype: str) -> None:
         np.testing.assert_allclose(results[0], one.matrix @ B, rtol=tolerance, atol=tolerance)
         for other in results[1:]:
             np.testing.assert_array_equal(results[0], other)
-
-
-def test_symmetric_storage_holds_symmetric_not_hermitian_matrices() -> None:
-    made = cases.schedule("i1:U,k1:C | symmetric=1 | bits=16", "i1 j1 k1 j0", 16, unroll=2)
-    pattern, data = symmetric(40, "complex128")
-    data *= 2 - 1j
-    matrix = sps.csr_array((data, pattern.indices, pattern.indptr), shape=pattern.shape)
-    B = cases.integers(np.random.default_rng(0), (40, 21), "complex128")
-    packed = _native.pack(pattern, data, made.format, transposed=False)
-    np.testing.assert_array_equal(cases.run(cases.spec(made, "complex128"), packed, B, 2)[0], matrix @ B)
 
 
 @pytest.mark.skipif(not has_numba(), reason="numba is not installed")

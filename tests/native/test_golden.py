@@ -71,10 +71,6 @@ KERNELS: Final = {
         operands.schedule("mttkrp", "k1:C,i1:C,l1:C", "k1 i1 j1 l1 j0", 2, parallel="k1"),
         *("float64", "int64", "baseline"),
     ),
-    "symmetric_spmv_baseline": (schedule("i1:U,k1:C | symmetric=1", "i1 k1", unroll=2), "float64", "int32", "baseline"),
-    "symmetric_spmm_avx512": (
-        schedule("i1:U,k1:C | symmetric=1", "i1 j1 k1 j0", 32), "float32", "int32", "avx512",
-    ),
     "bfloat16_spmv_avx512": (schedule("i1:U,k1:C | values=bfloat16", "i1 k1", unroll=16), "float32", "int32", "avx512"),
     "float16_bcsr_spmm_avx2": (
         schedule("i1:U,k1:C,i0:U,k0:U | i=2,k=2 | values=float16", "i1 j1 k1 i0 k0 j0", 16),

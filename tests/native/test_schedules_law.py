@@ -30,7 +30,6 @@ from autosparse.core.target import VECTOR_BYTES, Target
 from autosparse.errors import BuildError, PackError
 from tests.native import cases, operands
 from tests.native.interpreter import interpret, interpret_mttkrp, interpret_sddmm
-from tests.native.test_symmetric import symmetric
 
 SPACES: dict[str, Callable[[], TemplateSpace]] = {
     f"{make.__name__}-{algorithm}": lambda make=make, algorithm=algorithm: make(algorithm, threads=(1, 2))
@@ -107,8 +106,7 @@ def is_small(made: SuperSchedule) -> bool:
 def matmul(run: Run, kernel: _native.CompiledKernel | None) -> bool:
     """Check C = op(A) B; return False where the pattern does not suit the format."""
     spec, rng = run.spec, np.random.default_rng(run.seed)
-    make = symmetric_matrix if spec.schedule.format.symmetric else matrix
-    taken, transposed = make(spec, rng), bool(rng.integers(2))
+    taken, transposed = matrix(spec, rng), bool(rng.integers(2))
     if not cases.fits(spec.schedule, taken, transposed=transposed):
         return False
     if _native.packed_bytes(taken.pattern, spec.schedule.format, 8, transposed=transposed) > MAX_BYTES:
@@ -194,12 +192,6 @@ def matrix(spec: _native.KernelSpec, rng: np.random.Generator) -> cases.Sample:
         lengths[rng.integers(n_rows)] = 2 * n_cols
     seed = int(rng.integers(1 << 30))
     return cases.sample(n_rows, n_cols, lengths.tolist(), seed=seed, dtype=spec.dtype, index_dtype=spec.index_dtype)
-
-
-def symmetric_matrix(spec: _native.KernelSpec, rng: np.random.Generator) -> cases.Sample:
-    """Return a random matrix that equals its transpose."""
-    n, seed = int(rng.choice((0, 1, 9, 17, 40))), int(rng.integers(1 << 30))
-    return cases.Sample(*symmetric(n, spec.dtype, spec.index_dtype, seed=seed))
 
 
 def tensor(spec: _native.KernelSpec, rng: np.random.Generator) -> TensorPattern:

@@ -297,7 +297,7 @@ def test_costs_count_every_row_and_multiplication_once() -> None:
     assert by_class.alone_s <= min(one.alone_s for one in alone) * (1 + 1e-12)
     D = sps.csr_array(sps.diags_array(np.ones(200)))
     full = sps.csr_array(np.ones((200, 200)))
-    copied = costs(rows_of(D), rows_of(full), n_cols=200)[SOLVERS.index("heap")]
+    copied = costs(rows_of(D), rows_of(full), n_cols=200)[SOLVERS.index("copy")]
     assert copied.n_rows == 200  # multiples of sorted rows of B
 
 

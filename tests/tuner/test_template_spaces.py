@@ -101,12 +101,6 @@ def test_the_runtimes_own_loops_are_members(algorithm: str) -> None:
     assert all(not one.is_precompiled for one in samples(one_thread, 100))
 
 
-def test_symmetric_storage_is_a_member() -> None:
-    made = [one for one in samples(own_space("spmv"), 300) if one.format.symmetric]
-    assert made
-    assert all(own_space("spmv").decode(own_space("spmv").encode(one)) == one for one in made)
-
-
 def test_foreign_schedules_values_and_codes_are_refused_with_the_facts() -> None:
     spmv, spmm = waco_space("spmv"), waco_space("spmm")
     foreign = spmm.sample(np.random.default_rng(0))

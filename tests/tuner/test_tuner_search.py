@@ -295,10 +295,10 @@ def test_live_samples_are_priced_at_their_expected_excess() -> None:
 
 @given(values=st.lists(st.floats(1e-6, 1e3), min_size=1, max_size=50))
 def test_mean_stays_within_what_was_seen(values: list[float]) -> None:
-    cost_estimates = CostEstimates({"recall": RunningMean(values[0])})
+    cost_estimates = CostEstimates({"rank": RunningMean(values[0])})
     for value in values:
-        cost_estimates.observe("recall", value)
-    assert min(values) * (1 - 1e-9) <= cost_estimates.price_s("recall") <= max(values) * (1 + 1e-9)
+        cost_estimates.observe("rank", value)
+    assert min(values) * (1 - 1e-9) <= cost_estimates.price_s("rank") <= max(values) * (1 + 1e-9)
 
 
 @given(seconds=st.floats(1e-6, 10.0), units=st.floats(1, 1e9), gain=st.floats(0, 0.98))
@@ -310,7 +310,7 @@ def test_cost_estimates_round_trip(seconds: float, units: float, gain: float) ->
     assert cost_estimates.price_s("pack", units) == pytest.approx(
         min(seconds, 10 * CostEstimates().price_s("pack", units))
     )
-    assert cost_estimates.price_s("recall") == DEFAULT_RATES_S["recall"]
+    assert cost_estimates.price_s("rank") == DEFAULT_RATES_S["rank"]
 
 
 @pytest.mark.parametrize(

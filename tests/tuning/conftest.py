@@ -22,7 +22,7 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Use one cache folder for all tests here: kernels are kept; plans, histories and failures are forgotten."""
     folder = tmp_path_factory.getbasetemp() / "tuning-cache"
     with asp.options(cache_dir=folder, extra_memory=50.0):  # blocks of random matrices are mostly padding
-        cache.open_store().forget(["plan", "history", "failure"])
+        cache.open_store().forget(["plan", "failure"])
         forget_warnings()
         yield
 

@@ -27,7 +27,6 @@ pytestmark = pytest.mark.skipif(not runtime_api.available, reason="needs the C r
 PLACES: dict[str, tuple[Any, str]] = {
     "setup": (setup, "live_tuner_of"),
     "look": (live.LiveTuner, "_go_on"),
-    "step": (session.TuningSession, "_look_back"),
     "identify": (session.TuningSession, "_identify"),
     "search": (session, "search_for"),
 }

@@ -21,7 +21,6 @@ from autosparse.core.solver import choice_of
 from autosparse.dispatch.state import DispatchState
 from autosparse.tuning import live, planner
 from autosparse.tuning.live import LiveTuner
-from autosparse.tuning.memory import history as stats_module
 from autosparse.tuning.memory.history import TuningStats
 from autosparse.tuning.session import TuningSession
 from tests.tuner.fakes import FakeClock, FakeTrial
@@ -150,7 +149,6 @@ def in_service(clock: FakeClock, default_s: float, incumbent_s: float) -> tuple[
     incumbent = FakeTrial(SuperSchedule(), clock, incumbent_s, packed=True)
     session = TuningSession(
         make_context=lambda: None, effort=asp.get_options().effort, stats=None, operand_bytes=0,
-        runs_expected=lambda: None,
     )  # type: ignore[arg-type, return-value]  # fmt: skip
     session.context = lambda choice: FakeTrial(choice.schedule, clock, default_s)  # type: ignore[assignment]
     plan = Plan(choice=choice_of(SuperSchedule()), why="", default_s=default_s, measured_s=incumbent_s)
@@ -232,43 +230,11 @@ def store(tmp_path: Path) -> Iterator[cache.Store]:
         yield cache.open_store()
 
 
-def as_process(store: cache.Store, name: str, monkeypatch: pytest.MonkeyPatch) -> TuningStats:
-    monkeypatch.setattr(stats_module, "_process_token", lambda: name)
-    return TuningStats(store, "here")
-
-
-def test_history_becomes_a_horizon_after_two_processes(store: cache.Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    for number, n_calls in enumerate((1000, 800)):
-        stats = as_process(store, f"process {number}", monkeypatch)
-        assert stats.runs_expected("problem") is None
-        stats.count("problem", n_calls=n_calls, spent_s=1.0, n_objects=1)
-        stats.flush()
-    expected = as_process(store, "process 2", monkeypatch).runs_expected("problem")
-    assert expected is not None
-    assert 0 < expected <= 900
-
-
-def test_short_processes_write_no_history(store: cache.Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    stats = as_process(store, "short", monkeypatch)
-    stats.count("problem", n_calls=3, spent_s=1e-4, n_objects=1)
-    stats.flush()
-    assert store.load("history", "problem") is None
-
-
-def test_prices_pass_from_process_to_process(store: cache.Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    stats = as_process(store, "one", monkeypatch)
+def test_prices_pass_from_process_to_process(store: cache.Store) -> None:
+    stats = TuningStats(store, "here")
     stats.cost_estimates.observe("compile", 0.77)
     stats.cost_estimates.observe_gain("matmul|32", 0.4)
-    stats.flush()
-    later = as_process(store, "two", monkeypatch)
+    stats.flush_costs()
+    later = TuningStats(store, "here")
     assert later.cost_estimates.price_s("compile") == pytest.approx(0.77)
     assert later.cost_estimates.gains["matmul|32"].value == pytest.approx(0.4)
-
-
-def test_broken_history_is_no_history(store: cache.Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    stats = as_process(store, "one", monkeypatch)
-    store.save("history", "problem", {"n_calls": "many"})
-    assert stats.runs_expected("problem") is None
-    stats.count("problem", n_calls=10, spent_s=1.0, n_objects=1)
-    stats.flush()
-    assert cache.History.from_record(store.load("history", "problem")).n_calls == 10

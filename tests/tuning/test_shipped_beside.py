@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sps
+from autosparse._native.c import build as c_build
+from autosparse._native.kernels import identity
 from autosparse._native.kernels.shipped_specs import HIGH_SLICES
 
 import autosparse as asp
@@ -48,3 +50,16 @@ def test_kernels_for_rows_that_share_entries_race_without_a_compiler(columns, ha
         are_there = ISAS[context.problem.target.isa].is_shipped and has_shared_rows and context.compiler_id() == "none"
         assert tiles == ({8 if columns < 32 else 32} if are_there and columns >= 8 else set())
         assert all(context.is_built(one) for one in search.always if isinstance(one, SuperSchedule))
+
+
+def test_they_race_beside_kernels_that_numba_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(c_build, "compiler_id", lambda *_: "none")
+    monkeypatch.setattr(identity, "has_numba", lambda: True)
+    assert identity.backend_name(None) == "numba"
+    blocks = sps.random_array((700, 700), density=0.01, format="csr", rng=np.random.default_rng(1))
+    A = asp.csr(sps.kron(blocks, np.ones((3, 3)), format="csr").astype("float32"), copy=True)
+    with asp.options(compiler=None):
+        context = context_of(A._cell, state_of(A, 8))
+        search = candidates.search_for(context, effort=Effort.MEASURE, live=True)
+        tiles = {one.dense_split("j") for one in search.always if isinstance(one, SuperSchedule)} - {0}
+        assert tiles == ({8} if ISAS[context.problem.target.isa].is_shipped else set())

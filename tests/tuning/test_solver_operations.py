@@ -170,7 +170,7 @@ def toy(monkeypatch: pytest.MonkeyPatch) -> Iterator[Toy]:
     one = Toy()
     asp.register_solver(one)
     sparse_products.forget()
-    cache.open_store().forget(["plan", "history"])
+    cache.open_store().forget(["plan"])
     slow_others(monkeypatch)
     measured_s = sparse_products.measured_s
     monkeypatch.setattr(
@@ -180,7 +180,7 @@ def toy(monkeypatch: pytest.MonkeyPatch) -> Iterator[Toy]:
     )  # fmt: skip
     yield one
     asp.unregister_solver("toy")
-    cache.open_store().forget(["plan", "history"])
+    cache.open_store().forget(["plan"])
 
 
 @pytest.mark.parametrize("name", CASES)

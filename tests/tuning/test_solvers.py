@@ -75,7 +75,7 @@ def toy(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iter
     slow_others(monkeypatch)
     cache.open_store().clear()
     yield one
-    if "toy" in registry._registered:
+    if "toy" in registry.REGISTERED:
         asp.unregister_solver("toy")
     cache.open_store().clear()
 
@@ -247,10 +247,10 @@ def test_a_broken_entry_point_is_a_warning(tmp_path: Any, monkeypatch: pytest.Mo
     (place / "METADATA").write_text("Name: broken\nVersion: 1.0\n")
     (place / "entry_points.txt").write_text("[autosparse.solvers]\nbroken = no_such_module:solver\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr(registry, "_searched", [])
+    monkeypatch.setattr(registry, "UNSEARCHED", [registry.ENTRY_POINTS])
     with pytest.warns(asp.FallbackWarning, match="broken was not loaded"):
-        registry.registered_solvers()
-    assert registry._searched
+        registry.load_solvers()
+    assert not registry.UNSEARCHED
 
 
 def test_vendors_compete_where_they_are_allowed() -> None:

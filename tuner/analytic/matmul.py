@@ -130,9 +130,6 @@ class TrafficModel:
         """Return the seconds of SpMV per schedule: the larger of instructions and traffic, plus exposed gather time."""
         instructions_s = self._instructions_s(setting, traits, shape)
         instructions_s += (shape.n_panels - 1) * self.facts.n_rows * self.vector.panel_row
-        scatter_s = shape.n_blocks * SCATTER_S + setting.threads * self.facts.n_rows * self.vector.panel_row
-        # Each stored entry is also added to a second row
-        instructions_s += np.where(traits.is_symmetric, scatter_s, 0.0)
         traffic_s = self._stored_bytes(setting, traits, shape) / self._rate(setting, self._footprint(setting))
         x_bytes = self.facts.n_cols / shape.n_panels * setting.item
         missed_bytes = self.facts.nnz * min(1.0, self.facts.lines_per_entry) * LINE_BYTES
@@ -244,10 +241,6 @@ def behind_runtime(problem: Problem) -> float:
     return (LLC_CONTENTION if is_contended else 1.0) * (IDENTICAL_ROWS if has_identical_rows else 1.0)
 
 
-SCATTER_S: Final = 0.6e-9
-"""Seconds to add the product of an entry to a second row of the result, in symmetric storage."""
-
-
 @dataclass(frozen=True, slots=True)
 class _Instructions:
     """Instruction times of SpMV, in seconds, one array element per schedule: per block, row, and diagonal cell."""
@@ -328,8 +321,7 @@ class _Shapes:
     def of(cls, traits: Traits, facts: PatternFacts) -> _Shapes:
         is_block = traits.r * traits.c > 1
         fills = np.array([facts.fill(r, c) if r * c > 1 else 1.0 for r, c in traits.blocks])[traits.block_of]
-        n_stored = np.where(traits.is_symmetric, (facts.nnz + facts.n_rows) / 2, float(facts.nnz))
-        n_blocks = np.where(is_block, n_stored / (traits.r * traits.c * fills), n_stored)
+        n_blocks = np.where(is_block, facts.nnz / (traits.r * traits.c * fills), float(facts.nnz))
         share = np.where(traits.is_diagonal, facts.diagonal_share, 0.0)
         slots = np.array([facts.cells_per_entry(r, sigma) for r, sigma in traits.slices])[traits.slice_of]
         n_slots = (1.0 - share) * facts.nnz * slots / traits.r

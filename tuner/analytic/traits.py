@@ -38,7 +38,6 @@ class Traits:
     is_sliced: Flags
     is_diagonal: Flags
     is_shared: Flags  # rows are in one of SHARED_ORDERS
-    is_symmetric: Flags  # only one triangle is stored
     blocks: tuple[tuple[int, int], ...]  # distinct pairs (r, c)
     block_of: Numbers
     slices: tuple[tuple[int, int], ...]  # distinct (r, sigma)
@@ -61,14 +60,14 @@ class Traits:
     @classmethod
     def _of(cls, schedules: Sequence[SuperSchedule | None]) -> Traits:
         rows = [_row(one) for one in schedules]
-        columns = np.array(rows, WideIndex).reshape(len(rows), 13).T
+        columns = np.array(rows, WideIndex).reshape(len(rows), 12).T
         r, c, panel, sigma, unroll, tile, index_bits, value_bits = columns[:8]
-        is_default, is_sliced, is_diagonal, is_shared, is_symmetric = columns[8:].astype(bool)
+        is_default, is_sliced, is_diagonal, is_shared = columns[8:].astype(bool)
         blocks, block_of = _numbered(r, c)
         slices, slice_of = _numbered(r, sigma)
         return cls(
             r, c, panel, sigma, unroll, tile, index_bits, value_bits, is_default, is_sliced, is_diagonal, is_shared,
-            is_symmetric, blocks, block_of, slices, slice_of,
+            blocks, block_of, slices, slice_of,
         )  # fmt: skip
 
 
@@ -77,7 +76,7 @@ _known: dict[int, tuple[Any, Traits]] = {}
 
 def _row(one: SuperSchedule | None) -> tuple[int, ...]:
     if one is None:
-        return 1, 1, 0, 1, 1, 0, 0, 0, 1, 0, 0, 0, 0
+        return 1, 1, 0, 1, 1, 0, 0, 0, 1, 0, 0, 0
     fmt, kind = one.format, one.format.levels[1].kind
     r, c = fmt.split("i"), fmt.split("k")
     is_sliced, is_paneled = kind in SLICED_KINDS, fmt.order[0] == "k1" and kind not in SLICED_KINDS
@@ -85,7 +84,7 @@ def _row(one: SuperSchedule | None) -> tuple[int, ...]:
         *((1, 1, c) if is_paneled else (r, 1 if is_sliced else c, 0)),
         *(fmt.sigma, one.unroll, one.dense_split("j"), 0 if fmt.is_csr else fmt.index_bits),
         *(VALUE_BITS.get(fmt.values, 16), 0, int(is_sliced), int(kind is LevelKind.DIAGONAL)),
-        *(int(fmt.rows in SHARED_ORDERS), int(fmt.symmetric)),
+        int(fmt.rows in SHARED_ORDERS),
     )
 
 

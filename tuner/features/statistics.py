@@ -16,7 +16,6 @@ from autosparse.core.pattern import Pattern
 from autosparse.core.values import dataclass
 
 MAX_WINDOW: Final = 8192
-N_LOOKED_AT: Final = 256
 """Number of entries whose mirror image is looked up to guess symmetry before anything is packed."""
 N_WINDOWS: Final = 4
 """Number of windows of consecutive entries in which the reuse of columns is sampled."""
@@ -131,20 +130,6 @@ def _n_distinct(columns: NDArray[Any], n_cols: int) -> int:
     marks = np.zeros(n_cols, Flag)
     marks[columns] = True
     return int(np.count_nonzero(marks))
-
-
-def seems_symmetric(pattern: Pattern) -> bool:
-    """Return whether row lengths and sampled entries are consistent with a symmetric pattern (no proof); O(rows)."""
-    n, nnz = pattern.n_rows, pattern.nnz
-    if n != pattern.n_cols or nnz == 0:
-        return False
-    entries = np.unique(np.linspace(0, nnz - 1, N_LOOKED_AT).astype(WideIndex))
-    rows = np.searchsorted(pattern.indptr, entries, side="right") - 1
-    columns = pattern.indices[entries].astype(WideIndex)
-    return all(
-        bool(np.any(pattern.indices[pattern.indptr[k] : pattern.indptr[k + 1]] == i))
-        for i, k in zip(rows.tolist(), columns.tolist(), strict=True)
-    )
 
 
 def pattern_facts(pattern: Pattern, *, transposed: bool = False, n_sample: int = DEFAULT_SAMPLE) -> PatternFacts:

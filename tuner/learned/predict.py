@@ -22,7 +22,6 @@ from autosparse.tuner import registry
 from autosparse.tuner.analytic.matmul import Proposal, behind_runtime
 from autosparse.tuner.analytic.models import predicted_ratios
 from autosparse.tuner.features.setting import MachineRates, RunSetting
-from autosparse.tuner.features.statistics import seems_symmetric
 from autosparse.tuner.learned.codes import Structure, code_of, code_rows
 from autosparse.tuner.learned.names import MODEL_SUFFIX
 from autosparse.tuner.learned.scorers import Codes, Programs, Scorer, guess_column, scorer_of
@@ -248,8 +247,8 @@ def _ranked(costs: Callable[[Ids | None], Floats], n: int) -> tuple[list[tuple[i
 def suits(problem: Problem, one: SuperSchedule) -> bool:
     """Return whether `one` fits the problem.
 
-    Splits may not exceed extents, indices must be wide enough, and tiles not wider than the result. Symmetric storage
-    requires a seemingly symmetric matrix, a precompiled loop a dense operand larger than the L2 cache.
+    Splits may not exceed extents, indices must be wide enough, and tiles not wider than the result. A
+    precompiled loop requires a dense operand larger than the L2 cache.
     """
     shape = problem.pattern.shape[:: -1 if problem.transposed else 1]
     by_rows = (shape[problem.mode], *shape[: problem.mode], *shape[problem.mode + 1 :])
@@ -257,8 +256,6 @@ def suits(problem: Problem, one: SuperSchedule) -> bool:
     if any(size > max(1, extents.get(index, size)) for index, size in one.format.splits):
         return False
     if max(by_rows) > MAX_NARROW and one.format.index_bits == 16 and one.format.too_long(extents, MAX_NARROW):
-        return False
-    if one.format.symmetric and not seems_symmetric(problem.matrix):
         return False
     tile = one.dense_split("j")
     if problem.n_dense_cols == 1:

@@ -41,16 +41,6 @@ class StepLoop:
             self.pending = None
 
 
-def done(work: Work, clock: Callable[[], float], observe: Observe | None) -> float:
-    """Perform a piece of work, report its seconds to `observe`, which updates cost estimates, and return them."""
-    start_s = clock()
-    work.do()
-    seconds = clock() - start_s
-    if observe is not None:
-        observe(work, seconds)
-    return seconds
-
-
 class Runner(Protocol):
     """Interface of a function that runs one product with a trial into a preallocated result."""
 
@@ -87,7 +77,11 @@ def perform(
                 )
                 progress(min(1.0, 1.0 - left_s / budget_s), what)
             if is_affordable and isinstance(step, Work):
-                seconds = done(step, clock, observe)
+                start_s = clock()
+                step.do()
+                seconds = clock() - start_s
+                if observe is not None:
+                    observe(step, seconds)
             elif is_affordable and isinstance(step, Sample) and (run := runner(step.trial, step.turn)) is not None:
                 least_s = usual_s.get(step.trial.choice, math.inf)
                 seconds = timed_s(run, clock=clock, usual_s=least_s)

@@ -74,7 +74,9 @@ class Race:
             # repeatedly would select a lucky challenger (7 of 7 by chance: 1 in 128).
             left = [at for at in order[1:] if at not in self.gone]
             is_last = self.n_rounds >= rule.min_rounds and len(left) == 1
-            is_decided = is_last and self._wins(left[0], n_margins=2.0, majority=1.0)
+            is_clear = is_last and self.ratio(left[0]) <= 1.0 - 2.0 * rule.margin
+            pairs = zip(self.samples_s[left[0]], self.samples_s[0], strict=False) if is_clear else ()
+            is_decided = is_clear and all(mine < holder for mine, holder in pairs)
             self.is_over = is_decided or self.n_rounds >= rule.max_rounds
 
     def add(self, turn: int, seconds: float | None) -> None:
@@ -91,25 +93,20 @@ class Race:
         pairs = list(zip(self.samples_s[entrant], self.samples_s[0], strict=False))
         return median(mine / holder for mine, holder in pairs) if pairs else 1.0
 
-    def _wins(
-        self, entrant: int, *, n_margins: float = 1.0, majority: float | None = None, least_rounds: int = 0
-    ) -> bool:  # fmt: skip
-        limit = 1.0 - self.rule.margin * n_margins
-        pairs = list(zip(self.samples_s[entrant], self.samples_s[0], strict=False))
-        n_won = sum(mine < holder for mine, holder in pairs)
-        enough = len(pairs) >= min(least_rounds or self.rule.min_rounds, self.rule.max_rounds)
-        return enough and self.ratio(entrant) <= limit and n_won >= (majority or self.rule.majority) * len(pairs)
-
     def winner(self, factors: Sequence[float] = (), *, has_incumbent: bool = False) -> int:
         """Return the fastest entrant that beats the holder by the margin, or 0.
 
         `factors`, one for each challenger, multiply their times when they are compared with each other. An incumbent,
         entrant 1, competes with the winners if it is faster than the holder.
         """
-        rounds, left = self.rule.cut_short, [at for at in range(1, self.n_entrants) if at not in self.gone]
-        won = [at for at in left if self._wins(at) or (rounds and self._wins(at, majority=1.0, least_rounds=rounds))]
-        if has_incumbent and self.ratio(1) < 1.0:
-            won.append(1)
+        rule, won = self.rule, [1] if has_incumbent and self.ratio(1) < 1.0 else []
+        for at in (at for at in range(1, self.n_entrants) if at not in self.gone):
+            pairs = list(zip(self.samples_s[at], self.samples_s[0], strict=False))
+            n_won = sum(mine < holder for mine, holder in pairs)
+            is_early = 0 < rule.cut_short <= len(pairs) == n_won
+            is_whole = len(pairs) >= min(rule.min_rounds, rule.max_rounds) and n_won >= rule.majority * len(pairs)
+            if (is_early or is_whole) and self.ratio(at) <= 1.0 - rule.margin:
+                won.append(at)
         return min(won, key=lambda at: self.ratio(at) * (factors[at - 1] if factors else 1.0), default=0)
 
 

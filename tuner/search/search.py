@@ -96,8 +96,15 @@ class Search:
             kind="rank", price_s=price_s, units=1, path_price_s=price_s + self.first_price_s, in_advance=True,
             do=lambda: self.queue.rank(self.problem, self.model(), self.supports, start=self.start),
         )  # fmt: skip
-        if not self.style.asks_late:
-            yield from self._ask_learned()
+        ask, is_late = None, self.style.asks_late
+        if (propose := self.propose) is not None:  # it is skipped where it is too expensive
+            path_s = propose.price_s + (self.first_price_s if is_late else 0.0)  # until a product can benefit
+            ask = Work(
+                kind="features", price_s=propose.price_s, path_price_s=path_s, is_optional=True,
+                do=lambda: self.queue.take_proposals(propose()),
+            )  # fmt: skip
+        if ask is not None and not is_late:
+            yield ask
         if self.is_built is not None:
             hopeless = self._acceptable() if self.effort is Effort.ESTIMATE else self.style.hopeless
             self.queue.prefer_built(self.is_built, hopeless=hopeless, n=self.style.n_built, beside=self.shipped)
@@ -112,26 +119,13 @@ class Search:
             alone = [self._groups([choice]) for choice in (*map(choice_of, self.always), *self.others)]
             for batch in itertools.chain(*alone, self._batches()):
                 yield from self._run_batch(batch)
-            if self.style.asks_late:
+            if ask is not None and is_late:  # once products paid for it
+                yield ask
                 yield from self._second_opinion()
         self.finished = True
 
-    def _ask_learned(self, *, path_s: float = 0.0) -> Steps:
-        """Put the learned model's proposals before the analytic model's; skipped when the model is too expensive.
-
-        `path_s` is the additional cost until a product can benefit.
-        """
-        if (propose := self.propose) is not None:
-            yield Work(
-                kind="features", price_s=propose.price_s, path_price_s=propose.price_s + path_s,
-                do=lambda: self.queue.take_proposals(propose()), is_optional=True,
-            )  # fmt: skip
-
     def _second_opinion(self) -> Steps:
-        """Run the learned model once products paid for it, and race the proposals expected to beat the incumbent."""
-        if self.propose is None:
-            return
-        yield from self._ask_learned(path_s=self.first_price_s)
+        """Race the learned model's proposals that are expected to beat the incumbent."""
         title = self.measured_s.get(self.incumbent.choice, self.default_s or 0.0) / (self.default_s or 1.0)
         limit, ratios = min(title, self.style.hopeless), self.queue.ratios
         better = [one for one in self.queue.schedules if one in self.queue.proposed and ratios.get(one, 1.0) < limit]

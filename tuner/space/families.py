@@ -79,12 +79,6 @@ ORDERED_FAMILIES: Final[Mapping[str, FormatFamily]] = {
 }  # fmt: skip
 """Families with rows ordered so that consecutive rows share columns, for B larger than the L2 cache."""
 
-SYMMETRIC_FAMILY: Final = FormatFamily("symmetric", "i1:U,k1:C", ("symmetric=1",), ("i1", "j1", "k1"), "i1", ({},))
-"""Storage of the lower triangle only, for SpMV with a symmetric A. Models have codes for it, and no search proposes it.
-
-Sliced formats are faster on the same matrices (docs/design/tuning-policy.md).
-"""
-
 PREFETCH: Final = (0, 4, 8, 16)
 SLOT_PREFETCH: Final = (0, 16, 32, 64)
 """Prefetch distances in slots of a slice, which are one or two cache lines each; larger than those for rows of B."""

@@ -75,8 +75,11 @@ MTTKRP_FAMILIES: Final = (
 )  # fmt: skip
 """Format families for M[i,j] += T[i,k,l] * B[k,j] * C[l,j]."""
 
+RETIRED: Final = FormatFamily("symmetric", "i1:U,k1:C", (), ("i1", "j1", "k1"), "i1", ())
+"""Family without members: trained models have a code for storage of one triangle of a symmetric A (SpMV)."""
+
 TABLES: Final[Mapping[ProductKind, tuple[Sequence[FormatFamily], tuple[int, ...]]]] = {
-    "vector": ((*space.FAMILIES.values(), space.SYMMETRIC_FAMILY), (0,)),
+    "vector": ((*space.FAMILIES.values(), RETIRED), (0,)),
     "columns": (
         tuple(row for row in (*space.FAMILIES.values(), *space.ORDERED_FAMILIES.values()) if "j1" in row.loops),
         (*space.TILES, RUNTIME_TILE),
@@ -152,7 +155,7 @@ class OwnSpace(TemplateSpace):
                 return self._drawn_ready(values, rng)
             values["tile"] = self._tiles[int(rng.integers(len(self._tiles) - 1))]  # the last tile is RUNTIME_TILE
         row = self.families[values["family"]]
-        size = row.sizes[int(rng.integers(len(row.sizes)))]
+        size = row.sizes[int(rng.integers(len(row.sizes)))] if row.sizes else {}
         values |= {name: size.get(key, ABSENT) for key, name in SIZE_NAMES.items()}
         if "sigma" in size:
             values["bits"] = 16

@@ -39,16 +39,6 @@ int sg_reserve_sums(const sg_job *job, sg_space *space, int64_t n)
     return space->sums != NULL;
 }
 
-int sg_reserve_merged(sg_space *space, size_t n)
-{
-    if (n <= space->merged_bytes) return 1;
-    free(space->merged); /* earlier rows need nothing of it */
-    space->merged_bytes = 2 * n;
-    space->merged = malloc(space->merged_bytes);
-    if (!space->merged) space->merged_bytes = 0;
-    return space->merged != NULL;
-}
-
 static size_t cells_bytes(const sg_job *job) { return ((size_t)job->n_cols + 1) * job->kind->cell_bytes; }
 static size_t touched_bytes(const sg_job *job) { return ((size_t)job->n_cols + 1) * job->index_bytes; }
 
@@ -92,8 +82,8 @@ static void give_space(sg_job *job, sg_space *space)
 static void drop_work(const sg_job *job, sg_space *space)
 {
     sg_give_pages(space->cells, cells_bytes(job)), sg_give_pages(space->touched, touched_bytes(job));
-    free(space->sums), free(space->table), free(space->merged);
-    space->cells = space->touched = space->sums = space->table = NULL, space->merged = NULL;
+    free(space->sums), free(space->table);
+    space->cells = space->touched = space->sums = space->table = NULL;
 }
 
 /* -- rows ---------------------------------------------------------------------------------------------------------- */

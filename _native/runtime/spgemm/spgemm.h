@@ -26,7 +26,7 @@ enum {
     SG_BY_CLASS = 0, /* the cheapest of the others for each row */
     SG_DENSE = 1,    /* one accumulator per column (Gustavson) */
     SG_HASH = 2,     /* accumulators in a hash table of the row's columns */
-    SG_HEAP = 3,     /* rows of B merged by a heap; rows of B that are not sorted are hashed */
+    SG_COPY = 3,     /* a multiple of one row of B whose columns ascend; other rows are hashed */
     SG_N_SOLVERS = 4
 };
 
@@ -36,8 +36,6 @@ typedef struct {
     void *touched; /* n_cols + 1 columns of the current row in the order of their first product, or their slots */
     void *table;   /* n_slots hashed accumulators */
     int64_t n_slots;
-    char *merged; /* merged_bytes for rows that are merged: heap, columns, sums */
-    size_t merged_bytes;
     void *sums;    /* max_sums groups of SG_LANES sums, for rows that are computed together */
     int64_t max_sums;
     sg_chunk *first, *chunk; /* first and current chunk of the range that is being computed */
@@ -72,8 +70,7 @@ struct sg_job {
     int64_t n_rows, n_inner, n_cols, a_nnz, b_nnz;
     const void *Ap, *Aj, *Ax, *Bp, *Bj, *Bx;
     void *row_nnz;            /* entries per row of the product; n_rows elements of the index type */
-    /* n_inner flags each, filled on demand: row of B has the same columns as the row before; the order of
-     * its columns */
+    /* n_inner flags each, filled on demand: row of B has the same columns as the row before; its columns ascend */
     _Atomic uint8_t *b_same, *b_order;
     sg_space *spaces;         /* n_threads workspaces */
     _Atomic int n_spaces;
@@ -95,10 +92,8 @@ struct sg_job {
 
 extern const sg_kind sg_kinds[4][2]; /* [dtype][itype] */
 
-/* Values of `b_same` and `b_order`; SG_UNKNOWN means not compared yet. */
+/* Values of `b_same` and `b_order`: unknown, yes, no. */
 enum { SG_UNKNOWN = 0, SG_SAME = 1, SG_OTHER = 2 };
-/* SG_REPEATED: sorted, with equal columns beside each other. SG_DESCENDING: not sorted. */
-enum { SG_ASCENDING = 1, SG_DESCENDING = 2, SG_REPEATED = 3 };
 
 /* Return a chunk with room for n entries, the next one of the range that is being computed; NULL without memory. */
 sg_chunk *sg_open(sg_job *job, sg_space *space, int64_t n);
@@ -118,14 +113,12 @@ void sg_give_pages(void *block, size_t bytes);
 int sg_reserve_sums(const sg_job *job, sg_space *space, int64_t n);
 /* Create the accumulators of all columns; return 0 without memory. */
 int sg_reserve_cells(const sg_job *job, sg_space *space);
-/* Ensure n bytes of `merged`; return 0 without memory. */
-int sg_reserve_merged(sg_space *space, size_t n);
 /* Estimate the costs that all rows share. */
 void sg_estimate(sg_job *job);
-/* Return the estimated nanoseconds of a row with `length` entries of A and `work` multiplications. `is_copy` says whether
- * it is a multiple of one row of B whose columns ascend. */
-double sg_cost(const sg_job *job, int solver, int64_t length, int64_t work, int is_copy);
+/* Return the estimated nanoseconds of a row with `work` multiplications. `is_copy` says whether it is a multiple of one
+ * row of B whose columns ascend. */
+double sg_cost(const sg_job *job, int solver, int64_t work, int is_copy);
 /* Return the cheapest accumulator for such a row. */
-int sg_choose(const sg_job *job, int64_t length, int64_t work, int is_copy);
+int sg_choose(const sg_job *job, int64_t work, int is_copy);
 
 #endif

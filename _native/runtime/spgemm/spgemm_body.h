@@ -211,7 +211,17 @@ static int64_t SG_FN(hashed)(const sg_job *job, sg_space *space, int64_t i, int6
     return n;
 }
 
-#include "spgemm_merge_body.h"
+/* Return whether the columns of row k of B ascend. */
+ASP_INLINE int SG_FN(ascends)(const sg_job *job, int64_t k)
+{
+    const uint8_t known = atomic_load_explicit(job->b_order + k, memory_order_relaxed);
+    if (known != SG_UNKNOWN) return known == SG_SAME;
+    const SG_I *Bp = job->Bp, *Bj = job->Bj;
+    int same = 1;
+    for (int64_t q = Bp[k] + 1; q < Bp[k + 1]; ++q) same &= Bj[q] > Bj[q - 1];
+    atomic_store_explicit(job->b_order + k, (uint8_t)(same ? SG_SAME : SG_OTHER), memory_order_relaxed);
+    return same;
+}
 
 /* Write row I of the product. SciPy's order is the reverse order of first products. Sums that are exactly zero are not
  * stored; nan is. */
@@ -251,27 +261,21 @@ static int SG_FN(rows)(sg_job *job, sg_space *space, int64_t row, int64_t row_en
         if (n_lanes > 1 || (solver == SG_BY_CLASS && job->is_cached && !may_copy)) solver = SG_DENSE;
         if (solver != SG_DENSE) {
             const int64_t work = SG_FN(work)(job, i);
-            const int is_copy = may_copy && SG_FN(order)(job, Aj[Ap[i]]) == SG_ASCENDING;
-            if (solver == SG_BY_CLASS) solver = sg_choose(job, length, work, is_copy);
-            if (solver == SG_HEAP && !SG_FN(are_sorted)(job, i)) solver = SG_HASH;
+            const int is_copy = may_copy && SG_FN(ascends)(job, Aj[Ap[i]]);
+            if (solver == SG_BY_CLASS) solver = sg_choose(job, work, is_copy);
+            if (solver == SG_COPY && !is_copy) solver = SG_HASH;
             if (solver == SG_HASH) {
                 const int64_t n = SG_FN(hashed)(job, space, i, work);
                 if (n < 0) return 0;
                 SG_SLOT *slots = space->table;
                 SG_EMIT(i, slots[touched[s]].column, slots[touched[s]].sum);
                 for (int64_t s = 0; s < n; ++s) slots[touched[s]].column = -1;
-            } else if (solver == SG_HEAP && is_copy) {
-                /* A multiple of one row of B: nothing is merged. */
+            } else if (solver == SG_COPY) {
                 if (job->far) SG_FN(fetch)(job, Ap[i]);
                 const SG_I *from = Bj + Bp[Aj[Ap[i]]];
                 const SG_T *values = Bx + Bp[Aj[Ap[i]]], a = Ax[Ap[i]];
                 const int64_t n = work;
                 SG_EMIT(i, from[s], SG_MULADD(zero, a, values[s]));
-            } else if (solver == SG_HEAP) {
-                SG_FN(merged) m;
-                const int64_t n = SG_FN(merge)(job, space, i, work, &m);
-                if (n < 0) return 0;
-                SG_EMIT(i, m.columns[touched[s]], m.sums[touched[s]]);
             }
         }
         if (solver == SG_DENSE && !sg_reserve_cells(job, space)) return 0;

@@ -17,8 +17,8 @@ static const double DENSE_NS = 4, DENSE_MISS_NS = 4;
 /* Accumulators in a hash table of up to HASH_BYTES, and per doubling beyond. */
 static const double HASH_NS = 7, HASH_MISS_NS = 2;
 enum { HASH_BYTES = 1 << 14 };
-/* A multiple of one row of B, in addition for the row; a merge, and per doubling of the number of rows that are merged. */
-static const double COPY_NS = 2.5, COPY_ROW_NS = 12, MERGE_NS = 8, MERGE_LEVEL_NS = 6;
+/* A multiple of one row of B, and in addition for the row. */
+static const double COPY_NS = 2.5, COPY_ROW_NS = 12;
 /* Setting accumulators of all columns to zero, per byte, on each thread. */
 static const double ZERO_NS = 0.1;
 /* Part of a core's own cache that accumulators of all columns can use beside the operands. */
@@ -54,7 +54,7 @@ void sg_estimate(sg_job *job)
     const double cache = CACHE_SHARE * (double)asp_private_cache_bytes();
     if (bytes > cache) job->dense_ns += DENSE_MISS_NS * log2(bytes / cache) * far_share(job);
     job->copied_work = (int64_t)ceil(COPY_ROW_NS / (job->dense_ns - COPY_NS));
-    job->is_cached = job->dense_ns <= HASH_NS && job->dense_ns <= MERGE_NS;
+    job->is_cached = job->dense_ns <= HASH_NS;
 }
 
 /* Return the base-2 logarithm of n >= 1, rounded up. */
@@ -63,22 +63,21 @@ ASP_INLINE int levels(int64_t n)
     return n <= 1 ? 0 : 64 - __builtin_clzll((unsigned long long)(n - 1));
 }
 
-double sg_cost(const sg_job *job, int solver, int64_t length, int64_t work, int is_copy)
+double sg_cost(const sg_job *job, int solver, int64_t work, int is_copy)
 {
     if (solver == SG_DENSE) return job->dense_ns * (double)work;
-    if (solver == SG_HEAP && is_copy) return COPY_ROW_NS + COPY_NS * (double)work;
-    if (solver == SG_HEAP) return (MERGE_NS + MERGE_LEVEL_NS * levels(length)) * (double)work;
+    if (solver == SG_COPY && is_copy) return COPY_ROW_NS + COPY_NS * (double)work;
     const int64_t slots = (int64_t)1 << levels(2 * asp_min(work, job->n_cols));
     const int64_t bytes = slots * (int64_t)job->kind->slot_bytes;
     return (HASH_NS + (bytes > HASH_BYTES ? HASH_MISS_NS * levels(bytes / HASH_BYTES) : 0)) * (double)work;
 }
 
-int sg_choose(const sg_job *job, int64_t length, int64_t work, int is_copy)
+int sg_choose(const sg_job *job, int64_t work, int is_copy)
 {
     if (!work) return SG_HASH; /* an empty row needs no accumulators of all columns */
     int best = SG_DENSE;
     for (int solver = SG_HASH; solver < SG_N_SOLVERS; ++solver)
-        if (sg_cost(job, solver, length, work, is_copy) < sg_cost(job, best, length, work, is_copy)) best = solver;
+        if (sg_cost(job, solver, work, is_copy) < sg_cost(job, best, work, is_copy)) best = solver;
     return best;
 }
 
@@ -120,11 +119,11 @@ int asp_spgemm_costs(int dtype, int itype, const int64_t *shape, const void *Ap,
         }
         if (!work) continue;
         const int is_copy = end - begin == 1 && is_ascending(&job, asp_index_at(itype, Aj, begin));
-        const int chosen = i && is_grouped(&job, i) ? SG_DENSE : sg_choose(&job, end - begin, work, is_copy);
+        const int chosen = i && is_grouped(&job, i) ? SG_DENSE : sg_choose(&job, work, is_copy);
         ++counts[0], counts[1] += work;
         ++counts[2 * chosen], counts[2 * chosen + 1] += work;
-        ns[0] += sg_cost(&job, chosen, end - begin, work, is_copy);
-        for (int s = SG_DENSE; s < SG_N_SOLVERS; ++s) ns[s] += sg_cost(&job, s, end - begin, work, is_copy);
+        ns[0] += sg_cost(&job, chosen, work, is_copy);
+        for (int s = SG_DENSE; s < SG_N_SOLVERS; ++s) ns[s] += sg_cost(&job, s, work, is_copy);
     }
     return ASP_OK;
 }

@@ -33,7 +33,7 @@ from autosparse.log import event
 from autosparse.notices import FallbackWarning, warn_once
 from autosparse.operands.native_rows import check_bounds
 from autosparse.ops import names
-from autosparse.ops.registry import has_solvers, registered_solvers
+from autosparse.ops.registry import has_solvers, load_solvers
 from autosparse.scalar import INDICES
 from autosparse.tuner.search.race import RaceRule
 from autosparse.tuner.search.selection import Selector
@@ -99,7 +99,7 @@ def multiply(A: CompressedRows, B: CompressedRows, *, n_cols: int, options: Opti
 
 def plan_for(problem: Problem, options: Options) -> Plan | None:
     """Return the plan of the next product `problem`, for explanations; None if no registered solver competes."""
-    registered_solvers()  # loads entry points
+    load_solvers()
     if not has_solvers(names.SPGEMM) or options.deterministic or options.effort is Effort.OFF:
         return None
     found = _product_of(key_of(problem, options), problem, options).plan

@@ -1,9 +1,8 @@
-"""Look up what is known about a problem: its plan, its key in histories, and the gains of similar problems."""
+"""Look up what is known about a problem: its plan, and the gains of similar problems."""
 
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 from typing import Any, Final
 
 from autosparse import cache
@@ -12,12 +11,11 @@ from autosparse.config import Effort, Options
 from autosparse.core.composite import Composite, Schedule
 from autosparse.core.formats import STORED_VALUES
 from autosparse.core.plan import Plan
-from autosparse.core.problem import Problem, columns_bucket
+from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
 from autosparse.core.solver import Choice
 from autosparse.errors import TUNING_FAILURES, RecordError
 from autosparse.log import event
-from autosparse.operands.unfolding import AnyOperand
 from autosparse.ops import OPS
 from autosparse.tuner import Search
 from autosparse.tuner.search.earlier import MAX_EARLIER
@@ -224,12 +222,3 @@ def key_of(context: TuningContext) -> cache.PlanKey:
         solvers = solvers_of(context.options, problem.operation)
         context.plan_key = cache.PlanKey.of(problem, space=space, toolchain=toolchain, solvers=solvers)
     return context.plan_key
-
-
-def history_key(operand: AnyOperand, *, operation: str, transposed: bool, n_dense_cols: int, dtype: str) -> str:
-    """Return the problem's key in histories, from samples of the structure: microseconds instead of a pass over it.
-
-    Patterns that share a key share only an estimate of their number of products.
-    """
-    digest = hashlib.blake2b(operand.structure_sample(), digest_size=12)
-    return f"{digest.hexdigest()}|{operation}|{int(transposed)}|{columns_bucket(n_dense_cols)}|{dtype}"

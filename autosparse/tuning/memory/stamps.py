@@ -49,8 +49,7 @@ def stamp_of(problem: Problem, options: Options) -> bytes | None:
 
 def has_registered_solvers() -> bool:
     """Return whether this process has registered solvers, whose registry it has then imported."""
-    registered = getattr(sys.modules.get("autosparse.ops.registry"), "registered_solvers", None)
-    return registered is not None and bool(registered(load=False))
+    return bool(getattr(sys.modules.get("autosparse.ops.registry"), "REGISTERED", None))
 
 
 @functools.cache

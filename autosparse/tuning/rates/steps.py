@@ -29,9 +29,8 @@ def rates_step(context: TuningContext) -> Steps:
 
 
 def measure_within(context: TuningContext, budget_s: float, *, clock: Callable[[], float]) -> None:
-    """Measure the machine before an explicit search, if it has no current record and `budget_s` is long enough."""
-    price_s, rates = context.stats.cost_estimates.price_s(KIND), context.rates
-    if price_s <= BUDGET_SHARE * budget_s and (rates.is_wanted or rates.is_unchecked):
+    """Measure the machine before an explicit search, if `budget_s` is long enough."""
+    if context.stats.cost_estimates.price_s(KIND) <= BUDGET_SHARE * budget_s:
         start_s = clock()
         _measure(context)
         context.stats.cost_estimates.observe(KIND, clock() - start_s)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from autosparse._native.c import build as c_build
 from autosparse._native.ir.spec import VALUE_BYTES
 from autosparse._native.kernels.shipped_specs import HIGH_SLICES, wide
 from autosparse.config import Effort
@@ -49,7 +50,7 @@ def search_for(
         earlier = Earlier.of(unfinished)
         start = best.schedule if (best := earlier.best(style.rule)) is not None else start
     dense, refused = dense_rows.offered(problem, context.options)
-    without_compiler = _shared_rows(context) if context.compiler_id() == "none" else []
+    without_compiler = _shared_rows(context) if c_build.compiler_id(context.options.compiler) == "none" else []
     always: list[Schedule] = [*dense, *without_compiler, *_in_place(context, live=live)]
     if not live:
         from autosparse.tuning.solvers.row_panels import of_the_runtime
@@ -119,7 +120,8 @@ def _in_place(context: TuningContext, *, live: bool) -> list[SuperSchedule]:
 def _shared_rows(context: TuningContext) -> list[SuperSchedule]:
     """Return the shipped schedules for several columns of rows that share their entries.
 
-    Models rank schedules first that differ from them in unrolling or width of indices, which need a compiler.
+    Models rank schedules first that differ from them in unrolling or width of indices, which need a compiler. Kernels
+    that numba compiles for 8 to 256 columns had 0.05 to 0.98 of the default kernel's speed (11 cases).
     """
     problem, row = context.problem, ISAS[context.problem.target.isa]
     is_matmul = problem.operation == HIGH_SLICES.operation and problem.n_dense_cols > 1 and not problem.transposed

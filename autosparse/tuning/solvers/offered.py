@@ -13,7 +13,7 @@ from autosparse.core.plan import Candidate
 from autosparse.core.problem import Problem
 from autosparse.core.solver import Choice, Cost, Solver
 from autosparse.core.values import dataclass
-from autosparse.ops.registry import computes, registered_solvers
+from autosparse.ops.registry import REGISTERED, UNSEARCHED, computes, load_solvers
 
 MAX_KNOBS: Final = 8
 """Maximum number of choices of one registered solver that race."""
@@ -31,7 +31,9 @@ def solvers_of(options: Options, operation: str) -> list[Solver]:
     """Return the solvers beside the built-in ones that may compete for `operation`; entry points are loaded first."""
     if options.deterministic:
         return []
-    known = (*registered_solvers(), *(vendors() if options.vendor else ()))
+    if UNSEARCHED:
+        load_solvers()
+    known = (*map(REGISTERED.__getitem__, sorted(REGISTERED)), *(vendors() if options.vendor else ()))
     return [one for one in known if computes(one, operation)]
 
 

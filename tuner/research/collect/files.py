@@ -19,13 +19,16 @@ import numpy as np
 from autosparse.tuner.research.collect.recipes import Recipe
 from numpy.typing import NDArray
 
-from autosparse.core.dtypes import Byte, NarrowReal, WideIndex, Word
+from autosparse.core.dtypes import Byte, Flag, NarrowReal, WideIndex, Word
 from autosparse.core.schedule import SuperSchedule
 from autosparse.core.target import Target
 from autosparse.errors import RecordError
 
 FILE_SCHEMA: Final = 1
 """Version to increase when the meaning of a column changes."""
+
+RETIRED: Final = "symmetric=1"
+"""Setting of a format that schedules no longer have; its measurements are skipped (docs/design/tuning-policy.md)."""
 
 MEASURED: Final = 0
 CENSORED: Final = 1
@@ -194,10 +197,11 @@ def read_merged(path: Path) -> list[Measurements]:
         arrays = {
             name: file[name] for name in (*SCHEDULE_COLUMNS, *BATCH_COLUMNS, "schedule_id", "first", "first_heat")
         }
-    found = []
+    found, is_known = [], np.array([RETIRED not in text for text in table], Flag)
     for at, line in enumerate(lines):
         facts = json.loads(line)
-        mine = slice(*arrays["first"][at : at + 2].tolist())
+        mine = np.arange(*arrays["first"][at : at + 2].tolist())
+        mine = mine[is_known[arrays["schedule_id"][mine]]]
         batches = slice(*arrays["first_heat"][at : at + 2].tolist())
         found.append(
             Measurements(

@@ -38,7 +38,7 @@ class Cpu:
         form = configuration.format
         kinds = ",".join(level.kind.value for level in form.levels)
         return (
-            kinds, form.index_bits, form.values, form.rows, form.sigma, int(form.symmetric), configuration.unroll,
+            kinds, form.index_bits, form.values, form.rows, form.sigma, configuration.unroll,
             configuration.prefetch, configuration.implementation, configuration.partition, configuration.chunk,
             configuration.threads,
         )  # fmt: skip
