@@ -15,10 +15,11 @@ from typing import Any, Final
 import numpy as np
 import scipy.sparse as sps
 
-from autosparse.arrays import adoption
-from autosparse.arrays.family import _SCIPY_DICT, AutoSparseMatrix, csc_array, csr_array
+from autosparse.arrays.family import AutoSparseMatrix, csc_array, csr_array
 from autosparse.dask import plan_transport
 from autosparse.dask.expanded import Expanded
+from autosparse.light import adoption
+from autosparse.light.matrices import SCIPY_DICT
 
 Operands = tuple[Any, ...]  # Any: arguments of NumPy's protocols
 
@@ -177,7 +178,7 @@ class csr_block(_Block, csr_array):  # type: ignore[misc]  # noqa: N801
     array([2.])
     """
 
-    __dict__ = _SCIPY_DICT
+    __dict__ = SCIPY_DICT
     _transposed = False
 
 
@@ -188,7 +189,7 @@ class csc_block(_Block, csc_array):  # type: ignore[misc]  # noqa: N801
     'csr'
     """
 
-    __dict__ = _SCIPY_DICT
+    __dict__ = SCIPY_DICT
     _transposed = True
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from autosparse import cache
+from autosparse.core.documents import write_whole
 from autosparse.core.plan import Plan
-from autosparse.documents import write_whole
 from autosparse.errors import RecordError
 from autosparse.explain.loop_nest import choice_name
 from autosparse.explain.page import as_html

@@ -12,17 +12,16 @@ import numpy as np
 import scipy.sparse as sps
 from numpy.typing import NDArray
 
-from autosparse.core.dtypes import NarrowIndex, WideIndex
-from autosparse.operands.native_rows import check_bounds
-
-_INT32, _INT64 = np.dtype(NarrowIndex), np.dtype(WideIndex)
-_INT32_MAX: Final = np.iinfo(NarrowIndex).max
-_VALUE_TYPES: Final = frozenset("?bBhHiIlLqQfdFD")
+_INT32, _INT64 = (np.dtype(sps.get_index_dtype(maxval=n)) for n in (0, 1 << 32))  # SciPy's two index types
+_INT32_MAX: Final = np.iinfo(_INT32).max
+VALUE_TYPES: Final = frozenset("?bBhHiIlLqQfdFD")
 _PLAIN: Final = {sps.csr_array: "csr", sps.csr_matrix: "csr", sps.csc_array: "csc", sps.csc_matrix: "csc"}
 _NOTHING: Final = None, None, None, None
 
 Arrays = tuple[Any, Any, Any, Any]  # Any: unchecked arguments of the user
 """Tuple of shape, indptr, indices and data."""
+Prepared = tuple[int, int, list[Any]]
+"""Tuple of compressed rows, extent of the indices, and [indptr, indices, data]."""
 
 
 def arrays_of(made: Any, arg1: Any, shape: Any, dtype: Any) -> Arrays:
@@ -36,7 +35,7 @@ def arrays_of(made: Any, arg1: Any, shape: Any, dtype: Any) -> Arrays:
         if len(arg1) != 3 or not _is_shape(shape):
             return _NOTHING
         data, indices, indptr = arg1
-        if type(data) is not np.ndarray or data.dtype.char not in _VALUE_TYPES or not data.dtype.isnative:
+        if type(data) is not np.ndarray or data.dtype.char not in VALUE_TYPES or not data.dtype.isnative:
             return _NOTHING
         for part in arg1:
             if type(part) is np.ndarray and part.base is not None and not part.flags.aligned:
@@ -76,6 +75,8 @@ def are_whole(arrays: tuple[Any, Any, Any], n_major: int, n_minor: int) -> bool:
     if is_start and indices.shape == data.shape == (indptr.item(-1),):
         return (indices.base is None or fills(indices)) and (data.base is None or fills(data))
     if indptr.ndim == indices.ndim == data.ndim == 1 and indptr.size:
+        from autosparse.operands.native_rows import check_bounds  # light matrices do without it
+
         check_bounds(indptr, indices, data, (n_major, n_minor), checked=False)
     return False
 
@@ -83,6 +84,27 @@ def are_whole(arrays: tuple[Any, Any, Any], n_major: int, n_minor: int) -> bool:
 def fills(array: NDArray[Any]) -> bool:
     """Return whether the array takes at least half of the array that it is a view of; SciPy's `prune` copies others."""
     return type(array.base) is not np.ndarray or array.size >= array.base.size // 2
+
+
+def prepared(kind: Any, shape: Any, arrays: tuple[Any, Any, Any], copy: bool | None) -> Prepared | None:
+    """Return (n_major, n_minor, [indptr, indices, data]), with spare room cut off, for a matrix of class `kind`.
+
+    Return None where SciPy should check the arrays. `copy` is the argument of `csr`: unless it is False, the caller
+    copies the arrays.
+    """
+    indptr, indices, data = arrays
+    if not (type(indptr) is type(indices) is type(data) is np.ndarray and takes_as_is(kind, shape, indptr, indices)):
+        return None
+    n_major, n_minor = shape[::-1] if kind._transposed else shape
+    if indptr.shape != (n_major + 1,) or indptr.item(0) or indices.shape != data.shape:
+        return None
+    if indices.shape != (nnz := indptr.item(-1),):
+        if not can_be_cut(indices, data, nnz):
+            return None
+        indices, data = cut(indices, nnz), cut(data, nnz)
+    elif copy is False and not (indices.base is None is data.base):
+        indices, data = (part if fills(part) else part.copy() for part in (indices, data))
+    return n_major, n_minor, [indptr, indices, data]
 
 
 def can_be_cut(indices: NDArray[Any], data: NDArray[Any], nnz: int) -> bool:
