@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
 import scipy.sparse as sps
 
+from autosparse import light
 from autosparse.arrays.family import AutoSparseMatrix, csc_array, csc_matrix, csr_array, csr_matrix
 from autosparse.config import get_options
 from autosparse.errors import AutosparseError, DtypeError, InputError, InputTypeError, LayoutError, ShapeError
-from autosparse.interop import foreign, neighbours
-from autosparse.light import adoption
-from autosparse.light.construct import csc as csc
-from autosparse.light.construct import csr as csr
-from autosparse.light.construct import use
+from autosparse.light.construct import csc, csr, use
 from autosparse.operands import ownership
 from autosparse.operands.native_rows import check_structure
 from autosparse.scalar import DOUBLE
+
+__all__ = ["csc", "csr", "wrapped"]
 
 _CLASSES: Final[Mapping[tuple[str, bool], type[AutoSparseMatrix]]] = {
     ("csr", True): csr_array,
@@ -57,9 +57,17 @@ _ANY_INPUT: Final = (
 )
 
 
+@functools.cache
+def _foreign() -> Any:
+    """Return the module of objects of other libraries, which SciPy's compressed matrices do not need."""
+    from autosparse.interop import foreign
+
+    return foreign
+
+
 def _with_gradients(obj: Any, shape: Any, dtype: Any, wanted: bool | None, *, is_copy: bool) -> Any:
     """Return the matrix whose products keep gradients of the tensor `obj`; None for other objects."""
-    if not foreign.is_tensor(obj):
+    if not _foreign().is_tensor(obj):
         return None
     from autosparse.arrays import tensors  # for torch's users only
 
@@ -76,16 +84,14 @@ def _construct(
     fmt: str, obj: Any, shape: Any, dtype: Any, *, copy: bool | None, frozen: bool, gradients: bool | None
 ) -> Any:  # Any: of SciPy
     """Return `obj` in the class of format `fmt`; see `csr`."""
-    if (
-        foreign.is_tensor(obj)
-        and (made := _with_gradients(obj, shape, dtype, gradients, is_copy=bool(copy))) is not None
-    ):
+    kept = _OVER.get((fmt, type(obj))) if shape is None and dtype is None else None
+    if kept is None and (made := _with_gradients(obj, shape, dtype, gradients, is_copy=bool(copy))) is not None:
         return made
-    neighbours.greet()
+    light.greet()
     if copy is not False and (copy is not None or get_options().share):
         copy = bool(copy)
     A: Any = None
-    if shape is None and dtype is None and (kept := _OVER.get((fmt, type(obj)))) is not None:
+    if kept is not None:
         A = (obj.copy() if copy else obj._same()) if kept is type(obj) else kept._over(obj, copy)
     elif type(obj) is tuple and len(obj) == 3:
         A = _of_arrays(fmt, obj, shape, dtype, copy)
@@ -99,7 +105,7 @@ def _construct(
 def _of_arrays(fmt: str, obj: Any, shape: Any, dtype: Any, copy: bool | None) -> Any:
     """Return the matrix over (data, indices, indptr) that SciPy would accept unchanged; None for other arguments."""
     made: Any = object.__new__(_CLASSES[fmt, True])
-    if not made._adopt(*adoption.arrays_of(made, obj, shape, dtype), copy):
+    if not made._adopt(*light.arrays_of(made, obj, shape, dtype), copy):
         return None
     _check_indices(made)
     return made
@@ -115,7 +121,7 @@ def _check_indices(A: Any) -> None:
 
 def _converted(fmt: str, obj: Any, shape: Any, dtype: Any, copy: bool | None) -> Any:
     """Return the matrix that SciPy's constructor makes of `obj`, in the class of format `fmt`."""
-    if fmt == "csr" and foreign.is_on_gpu(obj) and shape is None and dtype is None and not copy:
+    if fmt == "csr" and _foreign().is_on_gpu(obj) and shape is None and dtype is None and not copy:
         from autosparse.cuda import matrix  # imports torch, which the owner of such a tensor has
 
         return matrix.csr(obj)
@@ -144,6 +150,7 @@ def _converted(fmt: str, obj: Any, shape: Any, dtype: Any, copy: bool | None) ->
 
 def _for_scipy(obj: Any) -> tuple[Any, ownership.Given, Any]:
     """Return the argument for SciPy's constructor, the caller's arrays in it, and the tensor that holds them."""
+    foreign = _foreign()
     if foreign.is_file(obj):
         return foreign.from_file(obj), ownership.Given(None), None
     if foreign.is_tensor(obj):

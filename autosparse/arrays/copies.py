@@ -20,7 +20,7 @@ from autosparse._native import memory, runtime_api
 from autosparse.arrays.plain import NAMES, arrays_of, attributes
 from autosparse.config import get_options
 from autosparse.core.dtypes import WideIndex
-from autosparse.light.adoption import takes_as_is
+from autosparse.light import takes_as_is
 from autosparse.light.matrices import set_state
 from autosparse.operands import ownership
 from autosparse.operands.csr import DATA, INDICES, INDPTR, Operand

@@ -20,8 +20,7 @@ from autosparse.arrays.copies import Copies, DenseResults, transposed_rows
 from autosparse.arrays.plain import constructed, watched
 from autosparse.arrays.products import Products, Reflected
 from autosparse.dispatch import executor
-from autosparse.interop import neighbours
-from autosparse.light import Rows, adoption
+from autosparse.light import Rows
 from autosparse.light.matrices import ConvertedBack, Slots, set_state
 from autosparse.operands import mutation_guard, ownership
 from autosparse.operands.csr import DATA, INDICES, INDPTR, Operand, UnfinishedOperand
@@ -61,8 +60,8 @@ class AutoSparseMatrix(ConvertedBack, Reflected, Copies, Products, DenseResults,
         self, arg1: Any, shape: Any = None, dtype: Any = None, copy: bool = False, **kwargs: Any
     ) -> None:  # Any: SciPy's own arguments, checked by SciPy
         if not hasattr(self, "_cell"):
-            neighbours.greet()
-            if not copy and not kwargs and self._adopt(*adoption.arrays_of(self, arg1, shape, dtype)):
+            light.greet()
+            if not copy and not kwargs and self._adopt(*light.arrays_of(self, arg1, shape, dtype)):
                 return
             self._cell = Operand()
         super().__init__(arg1, shape=shape, dtype=dtype, copy=copy, **kwargs)  # type: ignore[call-arg]
@@ -89,7 +88,7 @@ class AutoSparseMatrix(ConvertedBack, Reflected, Copies, Products, DenseResults,
         indptr, indices, data = map(self._cell.peek, (INDPTR, INDICES, DATA))
         n_major = self._shape[1] if self._transposed else (1, *self._shape)[-2]  # a one-dimensional array has one row
         is_cut = len(indptr) == n_major + 1 and len(indices) == len(data) == indptr[-1]
-        if not (is_cut and adoption.fills(indices) and adoption.fills(data)):
+        if not (is_cut and light.fills(indices) and light.fills(data)):
             super().prune()  # type: ignore[misc]
 
     # -- the family
@@ -98,8 +97,8 @@ class AutoSparseMatrix(ConvertedBack, Reflected, Copies, Products, DenseResults,
         """Return Aᵀ, which shares arrays (and plans) with A unless `copy`."""
         cell = self._cell
         arrays = indptr, indices, _ = tuple(map(cell.peek, (INDPTR, INDICES, DATA)))
-        is_plain = not copy and axes in (None, (1, 0)) and adoption.are_whole(arrays, cell.n_major, cell.n_minor)
-        if not (is_plain and adoption.takes_as_is(type(self), self._shape, indptr, indices)):
+        is_plain = not copy and axes in (None, (1, 0)) and light.are_whole(arrays, cell.n_major, cell.n_minor)
+        if not (is_plain and light.takes_as_is(type(self), self._shape, indptr, indices)):
             return super().transpose(axes=axes, copy=copy)  # type: ignore[misc]
         cell.shared, cell.unvalidated = True, False
         twin = object.__new__(self._twin)
@@ -118,14 +117,15 @@ class AutoSparseMatrix(ConvertedBack, Reflected, Copies, Products, DenseResults,
 
         Return False, without a change, where SciPy should check the arrays.
         """
-        found = adoption.prepared(type(self), shape, (indptr, indices, data), copy)
+        found = light.prepared(type(self), shape, (indptr, indices, data), copy)
         if found is None:
             return False
         n_major, n_minor, arrays = found
         if copy is False:
             self._cell = Operand.over(n_major, n_minor, arrays, is_valid=False)
         else:
-            made = ownership.copies_of_rows(*arrays, n_minor, everything=copy is True)
+            indptr, indices, data = arrays
+            made = ownership.copies_of_rows(indptr, indices, data, n_minor, everything=copy is True)
             arrays, copied_bytes, is_valid = made
             self._cell = cell = Operand.over(n_major, n_minor, arrays, is_valid=is_valid)
             cell.copied_bytes, cell.unvalidated = copied_bytes, False
@@ -136,7 +136,7 @@ class AutoSparseMatrix(ConvertedBack, Reflected, Copies, Products, DenseResults,
     def _of_rows(cls, shape: tuple[int, int], rows: tuple[AnyArray, AnyArray, AnyArray]) -> Any:
         """Return a matrix over new arrays (indptr, indices, data) in `_cell`'s orientation, held by no other object."""
         indptr, indices, data = rows
-        if not adoption.takes_as_is(cls, shape, indptr, indices):
+        if not light.takes_as_is(cls, shape, indptr, indices):
             return cls((data, indices, indptr), shape=shape)
         made = object.__new__(cls)
         n_major, n_minor = shape[::-1] if cls._transposed else shape

@@ -15,10 +15,10 @@ from typing import Any, Final
 import numpy as np
 import scipy.sparse as sps
 
+from autosparse import light
 from autosparse.arrays.family import AutoSparseMatrix, csc_array, csr_array
 from autosparse.dask import plan_transport
 from autosparse.dask.expanded import Expanded
-from autosparse.light import adoption
 from autosparse.light.matrices import SCIPY_DICT
 
 Operands = tuple[Any, ...]  # Any: arguments of NumPy's protocols
@@ -207,7 +207,7 @@ def block(m: Any) -> Any:  # Any: a block of a sparse matrix; other objects unch
     if isinstance(m, _Block) or not sps.issparse(m):
         return m
     made = csc_block if m.format == "csc" else csr_block
-    if isinstance(m, AutoSparseMatrix) and adoption.takes_as_is(made, m._shape, m._cell.peek(0), m._cell.peek(1)):
+    if isinstance(m, AutoSparseMatrix) and light.takes_as_is(made, m._shape, m._cell.peek(0), m._cell.peek(1)):
         indptr, indices, data = (m._cell.peek(field) for field in range(3))
         return made._of_rows((m._shape[0], m._shape[1]), (indptr, indices, data))
     return made(m)

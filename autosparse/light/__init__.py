@@ -18,6 +18,10 @@ from collections.abc import Callable, Mapping
 from time import perf_counter_ns
 from typing import Any, Final
 
+import numpy as np
+import scipy.sparse as sps
+from numpy.typing import NDArray
+
 from autosparse import configured, forking
 
 LOADING_NS: Final = 5_000_000
@@ -31,16 +35,20 @@ MAX_TERMS: Final = 1 << 22
 MAX_ENTRIES: Final = 1 << 20
 """Maximum number of entries of a light matrix: more are copied by several threads."""
 _OPTIONS: Final = "autosparse.config"
-_NEIGHBOURS: Final = ("anndata", "dask.array", "threadpoolctl")
+NEIGHBOURS: Final = ("anndata", "dask.array", "threadpoolctl")
 """Libraries with which the complete classes are registered (`interop.neighbours`)."""
 _modules: Final = sys.modules
 
 is_complete = False
 _spent_ns = 0
 _is_failed = False  # whether the library could not be loaded, for example for lack of file descriptors
+_greet: Callable[[], None] | None = None  # `neighbours.greet`, once one of these libraries is imported
 _is_set: bool | None = None  # whether the environment sets options; None until the first matrix
 FINISHING: Final = forking.rlock()
 """Lock held while classes are finished, and while a light matrix is registered."""
+_probe: Final = [object()]
+_UNHELD: Final = sys.getrefcount(_probe[0])
+"""Count of references to an object that only a list holds."""
 alive: Final[dict[int, weakref.ref[Any]]] = {}
 """References to all light matrices, by their ids."""
 
@@ -76,6 +84,16 @@ def finish(bases: Mapping[type, tuple[type, ...]], give_operand: Callable[[Any, 
         is_complete = True
 
 
+def greet() -> None:
+    """Register the classes with libraries that the program has imported (`interop.neighbours`)."""
+    global _greet
+    if _greet is not None:
+        _greet()
+    elif any(name in _modules for name in NEIGHBOURS):
+        _greet = importlib.import_module("autosparse.interop.neighbours").greet
+        _greet()
+
+
 def may_be_light() -> bool:
     """Return whether the library need not be loaded yet."""
     global _is_set
@@ -85,7 +103,7 @@ def may_be_light() -> bool:
         return True
     if _is_set is None:
         _is_set = configured.by_environment()
-    is_touched = _is_set or _OPTIONS in _modules or any(name in _modules for name in _NEIGHBOURS)
+    is_touched = _is_set or _OPTIONS in _modules or any(name in _modules for name in NEIGHBOURS)
     return _spent_ns < LOADING_NS and not is_touched
 
 
@@ -110,14 +128,132 @@ class Rows:
         self.is_checked = self.is_exported = self.is_shared = False
 
     def is_sound(self) -> bool:
-        """Return whether SciPy's loops stay within the arrays, which is checked again after these were fetched."""
-        if not self.is_checked:
-            self.is_checked = is_sound(*self.arrays, self.n_minor)
+        """Return whether SciPy's loops stay within the arrays, which is checked again where these may have changed."""
+        if not self.is_checked or (self.is_exported and self._is_held()):
+            indptr, indices, data = self.arrays
+            self.is_checked = is_sound(indptr, indices, data, self.n_minor)
         return self.is_checked
+
+    def _is_held(self) -> bool:
+        """Return whether other code may hold row starts or indices, and write to them at any time."""
+        arrays = self.arrays
+        is_view = arrays[0].base is not None or arrays[1].base is not None
+        return is_view or max(sys.getrefcount(arrays[0]), sys.getrefcount(arrays[1])) > _UNHELD
 
 
 def is_sound(indptr: Any, indices: Any, data: Any, n_minor: int) -> bool:
-    """Return whether these compressed rows are plain: row starts rise to the number of entries, indices are in bounds."""
+    """Return whether row starts rise from 0 to the number of entries, and indices are in bounds."""
     if indptr[0] != 0 or not indptr[-1] == indices.size == data.size or (indptr[1:] < indptr[:-1]).any():
         return False
     return not indices.size or bool(indices.min() >= 0 and indices.max() < n_minor)
+
+
+# -- recognition of constructor arguments that SciPy would accept unchanged. SciPy's methods construct each of their
+# results from such arguments. SciPy's checks take 8 us, three times as long as a small product.
+
+_INT32, _INT64 = (np.dtype(sps.get_index_dtype(maxval=n)) for n in (0, 1 << 32))  # SciPy's two index types
+_INT32_MAX: Final = np.iinfo(_INT32).max
+VALUE_TYPES: Final = frozenset("?bBhHiIlLqQfdFD")
+_PLAIN: Final = {sps.csr_array: "csr", sps.csr_matrix: "csr", sps.csc_array: "csc", sps.csc_matrix: "csc"}
+_NOTHING: Final = None, None, None, None
+
+Arrays = tuple[Any, Any, Any, Any]  # Any: unchecked arguments of the user
+"""Tuple of shape, indptr, indices and data."""
+Prepared = tuple[int, int, list[Any]]
+"""Tuple of compressed rows, extent of the indices, and [indptr, indices, data]."""
+
+
+def arrays_of(made: Any, arg1: Any, shape: Any, dtype: Any) -> Arrays:
+    """Return (shape, indptr, indices, data) from a constructor's arguments; four None if SciPy must interpret them.
+
+    Accepted are an `arg1` that is a matrix of the format of `made`, and a tuple (data, indices, indptr) with a
+    shape and a known dtype.
+    """
+    kind = type(arg1)
+    if kind is tuple:
+        if len(arg1) != 3 or not _is_shape(shape):
+            return _NOTHING
+        data, indices, indptr = arg1
+        if type(data) is not np.ndarray or data.dtype.char not in VALUE_TYPES or not data.dtype.isnative:
+            return _NOTHING
+        for part in arg1:
+            if type(part) is np.ndarray and part.base is not None and not part.flags.aligned:
+                return _NOTHING  # SciPy copies it
+    elif shape is None and (kind is type(made) or _PLAIN.get(kind) == made.format):
+        indptr, indices, data, shape = arg1.indptr, arg1.indices, arg1.data, arg1._shape
+    else:
+        return _NOTHING
+    return (shape, indptr, indices, data) if dtype is None or dtype is data.dtype else _NOTHING
+
+
+def _is_shape(shape: Any) -> bool:
+    if type(shape) is not tuple or len(shape) != 2:
+        return False
+    n_rows, n_cols = shape
+    return type(n_rows) is type(n_cols) is int and n_rows >= 0 and n_cols >= 0
+
+
+def takes_as_is(kind: type, shape: tuple[int, ...], indptr: NDArray[Any], indices: NDArray[Any]) -> bool:
+    """Return whether the constructor of the SciPy class that `kind` extends keeps the dtype of these index arrays."""
+    if len(shape) != 2 or indices.dtype != indptr.dtype:
+        return False
+    if indices.dtype == _INT32:
+        return shape[0] <= _INT32_MAX and shape[1] <= _INT32_MAX
+    return bool(indices.dtype == _INT64) and issubclass(kind, sps.sparray)  # matrix classes may narrow to int32
+
+
+def are_whole(arrays: tuple[Any, Any, Any], n_major: int, n_minor: int) -> bool:
+    """Return whether SciPy would share (indptr, indices, data): exactly the entries that indptr counts, no spare room.
+
+    Raises StructureError where there are too few entries.
+    """
+    indptr, indices, data = arrays
+    if not (type(indptr) is type(indices) is type(data) is np.ndarray):
+        return False
+    is_start = indptr.shape == (n_major + 1,) and not indptr.item(0)
+    if is_start and indices.shape == data.shape == (indptr.item(-1),):
+        return (indices.base is None or fills(indices)) and (data.base is None or fills(data))
+    if indptr.ndim == indices.ndim == data.ndim == 1 and indptr.size:
+        from autosparse.operands.native_rows import check_bounds  # light matrices do without it
+
+        check_bounds(indptr, indices, data, (n_major, n_minor), checked=False)
+    return False
+
+
+def fills(array: NDArray[Any]) -> bool:
+    """Return whether the array takes at least half of the array that it is a view of; SciPy's `prune` copies others."""
+    return type(array.base) is not np.ndarray or array.size >= array.base.size // 2
+
+
+def prepared(kind: Any, shape: Any, arrays: tuple[Any, Any, Any], copy: bool | None) -> Prepared | None:
+    """Return (n_major, n_minor, [indptr, indices, data]), with spare room cut off, for a matrix of class `kind`.
+
+    Return None where SciPy should check the arrays. `copy` is the argument of `csr`: unless it is False, the caller
+    copies the arrays.
+    """
+    indptr, indices, data = arrays
+    if not (type(indptr) is type(indices) is type(data) is np.ndarray and takes_as_is(kind, shape, indptr, indices)):
+        return None
+    n_major, n_minor = shape[::-1] if kind._transposed else shape
+    if indptr.shape != (n_major + 1,) or indptr.item(0) or indices.shape != data.shape:
+        return None
+    if indices.shape != (nnz := indptr.item(-1),):
+        if not can_be_cut(indices, data, nnz):
+            return None
+        indices, data = cut(indices, nnz), cut(data, nnz)
+    elif copy is False and not (indices.base is None is data.base):
+        indices, data = (part if fills(part) else part.copy() for part in (indices, data))
+    return n_major, n_minor, [indptr, indices, data]
+
+
+def can_be_cut(indices: NDArray[Any], data: NDArray[Any], nnz: int) -> bool:
+    """Return whether indices and data have spare room behind the last of `nnz` entries, in memory that NumPy owns."""
+    if indices.ndim != 1 or not 0 <= nnz < indices.size:
+        return False
+    return all(array.base is None or type(array.base) is np.ndarray for array in (indices, data))
+
+
+def cut(array: NDArray[Any], nnz: int) -> NDArray[Any]:
+    """Return the first `nnz` entries: a view, or (as SciPy's `prune`) a copy if they fill less than half the memory."""
+    part = array[:nnz]
+    return part if fills(part) else part.copy()

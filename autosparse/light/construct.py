@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 import scipy.sparse as sps
 
 from autosparse import forking, light
-from autosparse.light import adoption
 from autosparse.light.matrices import adopt
 
 if TYPE_CHECKING:
@@ -114,8 +113,8 @@ def _first(fmt: str, obj: Any, shape: Any, dtype: Any, *, copy: Any, frozen: boo
     kind = _KINDS.get((fmt, type(obj)))
     is_plain = shape is None and dtype is None and copy is not False and not frozen and gradients is None
     if kind is not None and is_plain and light.may_be_light():
-        made = object.__new__(kind)
-        if adopt(made, adoption.arrays_of(made, obj, None, None), copy=copy):
+        made: Any = object.__new__(kind)
+        if adopt(made, light.arrays_of(made, obj, None, None), copy=copy):
             return made
     with forking.loading():
         importlib.import_module("autosparse.arrays.construct")  # calls `use`

@@ -12,7 +12,7 @@ import scipy.sparse as sps
 from scipy.sparse import _sparsetools
 
 from autosparse import light
-from autosparse.light import Rows, adoption
+from autosparse.light import Rows
 
 INDPTR: Final = 0
 INDICES: Final = 1
@@ -81,7 +81,7 @@ class ConvertedBack:
 
     __slots__ = ()
 
-    _plain_class: ClassVar[type]  # SciPy's class under this one
+    _plain_class: ClassVar[Any]  # SciPy's class under this one
 
     @property
     def _csr_container(self) -> type:
@@ -111,7 +111,7 @@ class Slots:
 
 
 def _array(field: int) -> Any:  # Any: a property, which mypy would refuse in the place of SciPy's
-    """Return the property for the array number `field` of a light matrix. Assigning another array completes it."""
+    """Return the property for the array number `field` of a light matrix."""
     name = _FIELDS[field]
 
     def fetch(self: Any) -> Any:
@@ -124,9 +124,14 @@ def _array(field: int) -> Any:  # Any: a property, which mypy would refuse in th
 
     def put(self: Any, value: Any) -> None:
         rows = getattr(self, "_light", None)
-        if rows is None or value is not rows.arrays[field]:
+        if rows is not None and value is rows.arrays[field]:
+            return
+        if rows is None or rows.is_shared or type(value) is not np.ndarray or value.ndim != 1:
             _complete()
             setattr(self, name, value)
+            return
+        rows.arrays[field] = value
+        rows.is_checked, rows.is_exported, rows.copied_bytes = False, True, None
 
     return property(fetch, put)
 
@@ -201,7 +206,7 @@ class Light(ConvertedBack, Slots):
         is_plain = not copy and not kwargs and light.may_be_light()
         if is_plain and shape is None and dtype is None and sps.issparse(arg1) and arg1.format != self.format:
             arg1 = arg1.asformat(self.format)
-        if not (is_plain and adopt(self, adoption.arrays_of(self, arg1, shape, dtype), copy=False)):
+        if not (is_plain and adopt(self, light.arrays_of(self, arg1, shape, dtype), copy=False)):
             _complete()
             type(self).__init__(self, arg1, shape=shape, dtype=dtype, copy=copy, **kwargs)
 
@@ -231,9 +236,9 @@ class Light(ConvertedBack, Slots):
 
     def prune(self) -> None:
         """Cut off spare room behind the last entry, as SciPy's `prune` does."""
-        rows = self._light
-        if rows is None or not rows.arrays[INDPTR][-1] == rows.arrays[INDICES].size == rows.arrays[DATA].size:
-            _completed(self, "prune")()
+        rows, nnz = self._light, self.nnz
+        if rows is None or not nnz == rows.arrays[INDICES].size == rows.arrays[DATA].size:
+            self._plain_class.prune(self)
 
     def sum(self, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
         """Return the sum over all entries or along an axis, as SciPy's `sum` does."""
@@ -255,7 +260,8 @@ class Light(ConvertedBack, Slots):
         if (rows is None or not _is_short(self, rows, other)) and _is_loaded():
             return self._matmul_dispatch(other, *args)
         start_ns = perf_counter_ns()
-        if type(other) is np.ndarray and other.dtype == self.dtype and other.shape[:1] == self._shape[1:]:
+        is_own = type(other) is np.ndarray and other.dtype == self.dtype and other.shape[:1] == self._shape[1:]
+        if rows is not None and is_own:
             made = _product(self, rows, other)
         else:
             made = self._plain_class._matmul_dispatch(self, other, *args)
@@ -279,7 +285,7 @@ def _is_short(made: Any, rows: Rows, other: Any) -> bool:
     """Return whether SciPy should compute the product of a light matrix and `other`: it is short and valid."""
     n_inner, values = made._shape[1], rows.arrays[DATA]
     if type(other) is np.ndarray:
-        if not 0 < other.ndim <= 2 or other.shape[0] != n_inner or other.dtype.char not in adoption.VALUE_TYPES:
+        if not 0 < other.ndim <= 2 or other.shape[0] != n_inner or other.dtype.char not in light.VALUE_TYPES:
             return False
         n_terms = values.size * (1 if other.ndim == 1 else other.shape[1])
     elif sps.issparse(other) and other.ndim == 2 and other.shape[0] == n_inner:
@@ -302,13 +308,13 @@ def _product(made: Any, rows: Rows, B: Any) -> Any:
     return C
 
 
-def adopt(made: Any, found: adoption.Arrays, *, copy: bool | None) -> bool:
+def adopt(made: Any, found: light.Arrays, *, copy: bool | None) -> bool:
     """Make `made` a light matrix of these arrays, which are copied unless `copy` is False; return whether it is one.
 
     Where SciPy should check the arrays, the library is finished, or the matrix is large, nothing changes.
     """
     shape, *parts = found
-    prepared = None if shape is None else adoption.prepared(type(made), shape, (parts[0], parts[1], parts[2]), copy)
+    prepared = None if shape is None else light.prepared(type(made), shape, (parts[0], parts[1], parts[2]), copy)
     if prepared is None or prepared[2][DATA].size > light.MAX_ENTRIES:
         return False
     n_major, n_minor, arrays = prepared

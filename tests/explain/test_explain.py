@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 
 from autosparse.cli.operands import writable
 from autosparse.cli.show import CommandError
+from autosparse.core.documents import write_whole
 from autosparse.core.formats import Format
 from autosparse.core.pattern import Pattern
 from autosparse.core.plan import Candidate, Plan
 from autosparse.core.schedule import SuperSchedule
 from autosparse.core.solver import DEFAULT, choice_of
-from autosparse.core.documents import write_whole
 from autosparse.errors import MissingExtraError
 from autosparse.explain import Explanation, pictures
 from autosparse.explain.explanation import NO_PICTURES
