@@ -1,4 +1,4 @@
-"""Whether the environment sets options, for code that runs before `autosparse.config` is loaded.
+"""Check of the environment for options, for code that runs before `autosparse.config` is loaded.
 
 `autosparse.config` remains the only module that interprets settings.
 """

@@ -30,10 +30,10 @@ LOADING_NS: Final = 5_000_000
 Loading takes 5 to 8 ms, so a program spends at most about twice the lesser of SciPy's time and loading time. Larger
 values lose more of what the library's kernels gain in programs of 20 to 100 ms.
 """
-MAX_TERMS: Final = 1 << 22
-"""Maximum number of multiplications of a product that SciPy computes: about `LOADING_NS` on one thread."""
-MAX_ENTRIES: Final = 1 << 20
-"""Maximum number of entries of a light matrix: more are copied by several threads."""
+MAX_TERMS: Final = 1 << 20
+"""Maximum number of multiplications of a product that SciPy computes, and of entries of a light matrix: 1 to 5 ms."""
+SPARSE_TERM: Final = 8
+"""Multiplications of a product with a dense operand that take as long as one of two sparse matrices."""
 _OPTIONS: Final = "autosparse.config"
 NEIGHBOURS: Final = ("anndata", "dask.array", "threadpoolctl")
 """Libraries with which the complete classes are registered (`interop.neighbours`)."""
@@ -87,11 +87,14 @@ def finish(bases: Mapping[type, tuple[type, ...]], give_operand: Callable[[Any, 
 def greet() -> None:
     """Register the classes with libraries that the program has imported (`interop.neighbours`)."""
     global _greet
-    if _greet is not None:
-        _greet()
-    elif any(name in _modules for name in NEIGHBOURS):
-        _greet = importlib.import_module("autosparse.interop.neighbours").greet
-        _greet()
+    if _greet is None:
+        for name in NEIGHBOURS:
+            if name in _modules:
+                _greet = importlib.import_module("autosparse.interop.neighbours").greet
+                break
+        else:
+            return
+    _greet()
 
 
 def may_be_light() -> bool:
@@ -148,6 +151,25 @@ def is_sound(indptr: Any, indices: Any, data: Any, n_minor: int) -> bool:
     return not indices.size or bool(indices.min() >= 0 and indices.max() < n_minor)
 
 
+def is_sound_matrix(other: Any) -> bool:
+    """Return whether the index arrays of another sparse matrix are within bounds, where it has row starts."""
+    if other.format not in ("csr", "csc"):
+        return True
+    return is_sound(other.indptr, other.indices, other.data, other._swap(other.shape)[1])
+
+
+def n_terms(rows: Rows, fmt: str, other: Any) -> int:
+    """Return the number of multiplications of a product of a matrix in format `fmt` and another sparse matrix.
+
+    It is an estimate where the formats differ.
+    """
+    indptr, indices, values = rows.arrays
+    if other.format != fmt:
+        return int(values.size * (1 + other.nnz // max(1, other.shape[0])))
+    left, right = (np.diff(other.indptr), indices) if fmt == "csr" else (np.diff(indptr), other.indices)
+    return int(left[right].sum())
+
+
 # -- recognition of constructor arguments that SciPy would accept unchanged. SciPy's methods construct each of their
 # results from such arguments. SciPy's checks take 8 us, three times as long as a small product.
 
@@ -183,7 +205,8 @@ def arrays_of(made: Any, arg1: Any, shape: Any, dtype: Any) -> Arrays:
         indptr, indices, data, shape = arg1.indptr, arg1.indices, arg1.data, arg1._shape
     else:
         return _NOTHING
-    return (shape, indptr, indices, data) if dtype is None or dtype is data.dtype else _NOTHING
+    is_own = dtype is None or dtype is data.dtype or (isinstance(dtype, np.dtype) and dtype == data.dtype)
+    return (shape, indptr, indices, data) if is_own else _NOTHING
 
 
 def _is_shape(shape: Any) -> bool:
@@ -195,11 +218,12 @@ def _is_shape(shape: Any) -> bool:
 
 def takes_as_is(kind: type, shape: tuple[int, ...], indptr: NDArray[Any], indices: NDArray[Any]) -> bool:
     """Return whether the constructor of the SciPy class that `kind` extends keeps the dtype of these index arrays."""
-    if len(shape) != 2 or indices.dtype != indptr.dtype:
+    index, other = indices.dtype, indptr.dtype
+    if len(shape) != 2 or (index is not other and index != other):  # identity is faster, and fails after unpickling
         return False
-    if indices.dtype == _INT32:
+    if index is _INT32 or index == _INT32:
         return shape[0] <= _INT32_MAX and shape[1] <= _INT32_MAX
-    return bool(indices.dtype == _INT64) and issubclass(kind, sps.sparray)  # matrix classes may narrow to int32
+    return bool(index == _INT64) and issubclass(kind, sps.sparray)  # matrix classes may narrow to int32
 
 
 def are_whole(arrays: tuple[Any, Any, Any], n_major: int, n_minor: int) -> bool:

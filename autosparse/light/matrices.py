@@ -289,11 +289,9 @@ def _is_short(made: Any, rows: Rows, other: Any) -> bool:
             return False
         n_terms = values.size * (1 if other.ndim == 1 else other.shape[1])
     elif sps.issparse(other) and other.ndim == 2 and other.shape[0] == n_inner:
-        n_terms = values.size * (1 + other.nnz // max(1, n_inner))
-        if other.format in ("csr", "csc"):
-            theirs = other.indptr, other.indices, other.data
-            if not light.is_sound(*theirs, other._swap(other.shape)[1]):
-                return False
+        if not rows.is_sound() or not light.is_sound_matrix(other):
+            return False
+        n_terms = light.SPARSE_TERM * light.n_terms(rows, made.format, other)
     else:
         return False
     return n_terms <= light.MAX_TERMS and light.may_be_light() and rows.is_sound()
@@ -315,7 +313,7 @@ def adopt(made: Any, found: light.Arrays, *, copy: bool | None) -> bool:
     """
     shape, *parts = found
     prepared = None if shape is None else light.prepared(type(made), shape, (parts[0], parts[1], parts[2]), copy)
-    if prepared is None or prepared[2][DATA].size > light.MAX_ENTRIES:
+    if prepared is None or prepared[2][DATA].size > light.MAX_TERMS:
         return False
     n_major, n_minor, arrays = prepared
     if not arrays[DATA].dtype.isnative:

@@ -154,7 +154,7 @@ def test_a_long_product_loads_the_library_first():
     assert printed(lines) == [False, True]
 
 
-@pytest.mark.parametrize("lines", ["light.MAX_ENTRIES = 100", "import threadpoolctl", "asp.set_options(threads=1)"])
+@pytest.mark.parametrize("lines", ["light.MAX_TERMS = 100", "import threadpoolctl", "asp.set_options(threads=1)"])
 def test_other_programs_load_the_library_at_once(lines):
     if "threadpoolctl" in lines:
         pytest.importorskip("threadpoolctl")
@@ -296,3 +296,13 @@ def test_after_completion_light_methods_are_gone():
     assert matrices.Light not in asp.csr_array.__mro__
     assert asp.csr_matrix.__mro__.index(AutoSparseMatrix) < asp.csr_matrix.__mro__.index(sps.csr_matrix)
     assert np.allclose(asp.csr(sps.eye_array(3, format="csr")) @ np.ones(3), 1.0)
+
+
+def test_a_transpose_keeps_its_values_when_others_are_assigned():
+    lines = """
+T = A.T
+before = T @ y
+A.data = np.zeros(A.nnz)
+print(json.dumps([bool(np.allclose(T @ y, before)), float(abs(A @ x).max())]))
+"""
+    assert printed(lines) == [True, 0.0]
