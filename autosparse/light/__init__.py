@@ -5,8 +5,8 @@ Loading the library takes as long as a hundred small products. Until products an
 library. The module `arrays.family` then calls `finish`, which gives every light matrix an operand and replaces the base
 `Light` of the four classes by `AutoSparseMatrix`. The classes and the objects stay the same.
 
-A light matrix answers what a complete one answers. What SciPy's methods do not answer so (errors with hints, tuning,
-assigned arrays, pickling) completes first, and so does a program that has touched an option.
+Light and complete matrices have the same results. Where SciPy's methods differ (errors with hints, tuning, pickling,
+matrices on the left), the library is loaded first. It is also loaded where the program has used an option.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from numpy.typing import NDArray
 
 from autosparse import configured, forking
 
-LOADING_NS: Final = 5_000_000
+LOADING_NS: Final = 8_000_000
 """Time in ns of products and slices of light matrices after which the library is loaded.
 
-Loading takes 5 to 8 ms, so a program spends at most about twice the lesser of SciPy's time and loading time. Larger
-values lose more of what the library's kernels gain in programs of 20 to 100 ms.
+Loading takes 7 to 10 ms. With about the same time before it, a program that ends just afterwards takes at most twice as
+long as with SciPy. Larger values lose more of what the library's kernels gain in programs of 20 to 100 ms.
 """
 MAX_TERMS: Final = 1 << 20
 """Maximum number of multiplications of a product that SciPy computes, and of entries of a light matrix: 1 to 5 ms."""
