@@ -39,8 +39,10 @@ _KINDS: Final[Mapping[tuple[str, type], type]] = {
     ("csr", sps.csr_matrix): csr_matrix,
     ("csc", sps.csc_array): csc_array,
     ("csc", sps.csc_matrix): csc_matrix,
+    ("csr", tuple): csr_array,
+    ("csc", tuple): csc_array,
 }
-"""Class of the result for SciPy's matrices that are compressed already."""
+"""Class of the result for SciPy's matrices that are compressed already, and for (data, indices, indptr)."""
 
 
 def csr(
@@ -109,12 +111,12 @@ def csc(
 
 
 def _first(fmt: str, obj: Any, shape: Any, dtype: Any, *, copy: Any, frozen: bool, gradients: Any) -> Any:
-    """Return a light matrix of a SciPy matrix in the format `fmt`; load the library for other arguments."""
+    """Return a light matrix of a SciPy matrix or arrays in the format `fmt`; load the library for other arguments."""
     kind = _KINDS.get((fmt, type(obj)))
-    is_plain = shape is None and dtype is None and copy is not False and not frozen and gradients is None
+    is_plain = copy is not False and not frozen and gradients is None
     if kind is not None and is_plain and light.may_be_light():
         made: Any = object.__new__(kind)
-        if adopt(made, light.arrays_of(made, obj, None, None), copy=copy):
+        if adopt(made, light.arrays_of(made, obj, shape, dtype), copy=copy) and made._light.is_sound():
             return made
     with forking.loading():
         importlib.import_module("autosparse.arrays.construct")  # calls `use`

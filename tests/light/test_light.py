@@ -57,7 +57,9 @@ STAYS_LIGHT: Final = (
     "A.format", "A.has_sorted_indices", "sps.vstack([A, A])", "sps.kron(A, A)", "sps.tril(A)", "sps.issparse(A)",
     "sps.diags_array(y) @ A", "repr(A)", "A.reshape(30, 40)", "asp.csr(sps.csr_matrix(m)) * x",
     "asp.csc(sps.csc_matrix(m)) * X", "asp.csc(sps.csc_array(m)) @ x", "asp.csr(m.astype(int)) @ x",
-    "asp.csr(m.astype(np.complex64)) @ x", "asp.csr(sps.csr_matrix(m)).getrow(2)",
+    "asp.csr(m.astype(np.complex64)) @ x",
+    "asp.csr((m.data, m.indices, m.indptr), shape=m.shape) @ x", "asp.csc((m.data, m.indices, m.indptr), (30, 40)) @ y",
+    "asp.csr(sps.csr_matrix(m)).getrow(2)",
 )  # fmt: skip
 COMPLETES: Final = (
     "m + A", "m - A", "m @ A.T.tocsr()", "A.tolil()", "A.todok()", "A.todia()", "str(A.explain())", "A.base",
@@ -230,6 +232,8 @@ except ValueError as error:
         ("y @ A.T", "ShapeError"),
         ("A @ 2.0", "ValueError"),
         ("A @ np.ones((2, 2, 2))", "ValueError"),
+        ("asp.csr((m.data, m.indices + 1, m.indptr), shape=m.shape)", "StructureError"),
+        ("asp.csr((m.data, m.indices[1:], m.indptr), shape=m.shape)", "InputError"),
     ],
 )
 def test_errors_are_those_of_complete_matrices(call, name):
