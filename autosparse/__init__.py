@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from autosparse._names import *  # isort: skip  # noqa: F403
 
 _HOMES = {
-    "autosparse.arrays.construct": ("csc", "csr"),
     "autosparse.arrays.family": ("csc_array", "csc_matrix", "csr_array", "csr_matrix"),
     "autosparse.arrays.functions": ("matmul",),
     "autosparse.arrays.sampled": ("sddmm",),
@@ -36,6 +35,7 @@ _HOMES = {
     "autosparse.contraction.surface": ("einsum", "einsum_path"),
     "autosparse.cache": ("wisdom_export", "wisdom_forget", "wisdom_import"),
     "autosparse.ops.registry": ("register_solver", "unregister_solver"),
+    "autosparse.light.construct": ("csc", "csr"),
     "autosparse.config": ("Effort", "Options", "get_options", "options", "set_options"),
     "autosparse.errors": ("AutosparseError",),
     "autosparse.interop.installing": ("install", "uninstall"),
@@ -66,7 +66,7 @@ def _without_garbage(module: str) -> Any:
     SciPy is imported before, with the collector enabled, because its modules leave garbage; without collection the
     process would use 6 MB more.
     """
-    if module.startswith(("autosparse.arrays", "autosparse.contraction")):
+    if module.startswith(("autosparse.arrays", "autosparse.contraction", "autosparse.light")):
         importlib.import_module("scipy.sparse")
     with forking.loading():
         return importlib.import_module(module)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from autosparse.arrays.construct import csc as csc
-from autosparse.arrays.construct import csr as csr
 from autosparse.arrays.family import csc_array as csc_array
 from autosparse.arrays.family import csc_matrix as csc_matrix
 from autosparse.arrays.family import csr_array as csr_array
@@ -25,6 +23,8 @@ from autosparse.contraction.surface import einsum_path as einsum_path
 from autosparse.errors import AutosparseError as AutosparseError
 from autosparse.interop.installing import install as install
 from autosparse.interop.installing import uninstall as uninstall
+from autosparse.light.construct import csc as csc
+from autosparse.light.construct import csr as csr
 from autosparse.notices import CacheWarning as CacheWarning
 from autosparse.notices import FallbackWarning as FallbackWarning
 from autosparse.notices import SnapshotWarning as SnapshotWarning

@@ -19,7 +19,7 @@ from autosparse.cache.records import KINDS, WISDOM_KINDS
 from autosparse.cache.stores import open_store
 
 from autosparse._version import __version__
-from autosparse.documents import write_whole
+from autosparse.core.documents import write_whole
 from autosparse.errors import CacheError, InputTypeError, OptionError, RecordError
 
 if TYPE_CHECKING:

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, Protocol, SupportsIndex
+import functools
+from collections.abc import Mapping
+from typing import Any, Final
 
 import numpy as np
 import scipy.sparse as sps
-from numpy.typing import DTypeLike
 
-from autosparse.arrays import adoption
+from autosparse import light
 from autosparse.arrays.family import AutoSparseMatrix, csc_array, csc_matrix, csr_array, csr_matrix
 from autosparse.config import get_options
 from autosparse.errors import AutosparseError, DtypeError, InputError, InputTypeError, LayoutError, ShapeError
-from autosparse.interop import foreign, neighbours
+from autosparse.light.construct import csc, csr, use
 from autosparse.operands import ownership
 from autosparse.operands.native_rows import check_structure
 from autosparse.scalar import DOUBLE
+
+__all__ = ["csc", "csr", "wrapped"]
 
 _CLASSES: Final[Mapping[tuple[str, bool], type[AutoSparseMatrix]]] = {
     ("csr", True): csr_array,
@@ -56,104 +57,17 @@ _ANY_INPUT: Final = (
 )
 
 
-class HasShape(Protocol):
-    """Protocol of SciPy's sparse objects, torch's tensors and arrays: objects with a shape."""
+@functools.cache
+def _foreign() -> Any:
+    """Return the module of objects of other libraries, which SciPy's compressed matrices do not need."""
+    from autosparse.interop import foreign
 
-    @property
-    def shape(self) -> Any:
-        """Number of rows and of columns."""
-
-
-Source = HasShape | Sequence[Any] | os.PathLike[str]
-"""Object that a matrix is made from. A path given as a string is a Sequence, too."""
-Shape = tuple[SupportsIndex, SupportsIndex]
-
-
-def csr(
-    obj: Source,
-    shape: Shape | None = None,
-    dtype: DTypeLike | None = None,
-    copy: bool | None = None,
-    *,
-    frozen: bool = False,
-    gradients: bool | None = None,
-) -> csr_array | Any:  # csr_matrix for a SciPy sparse matrix
-    """Return `obj` as compressed rows: `autosparse.csr_matrix` for a SciPy sparse matrix, else `autosparse.csr_array`.
-
-    A torch tensor on a GPU becomes an `autosparse.cuda.matrix.CudaCsr`, which stays there. A tensor in CPU memory that
-    requires gradients becomes an `autosparse.torch.Csr`, whose products keep them.
-
-    Parameters
-    ----------
-    obj
-        SciPy sparse array or matrix of any format, torch tensor (COO, CSR, CSC, BSR, dense; in CPU memory), dense array
-        or list. Or ``(data, indices, indptr)`` with `shape` as argument or fourth, ``(data, (rows, columns))``,
-        ``(n_rows, n_cols)`` for an empty one, or a path (.mtx, .mtx.gz, .npz). Unlike SciPy, indices given as arrays
-        are checked to be within the shape.
-    shape
-        ``(n_rows, n_cols)``. None: the shape of `obj`, or for arrays of indices the smallest one that holds them.
-    dtype
-        Dtype of the values, which are converted. None: that of `obj`.
-    copy
-        None: the matrix owns its arrays. Arrays of the caller are copied once, arrays that a conversion makes are used
-        directly, and later writes to `obj` have no effect. An autosparse matrix shares everything, plans included, as
-        ``A.T`` does. Tensors on a GPU and memory that NumPy cannot write (read-only maps, `bytes`) are not copied.
-        False: memory is shared where SciPy shares it, and the next product sees writes to it; a tuned product checks
-        the arrays for writes. True: everything is copied. The setting `share` makes None mean False.
-    frozen
-        Declare that nobody writes to the arrays: products do not check them for writes, and the matrix exposes them
-        read-only. For ``copy=False``. A later write leads to stale results.
-    gradients
-        For torch tensors in CPU memory. True: the result is an `autosparse.torch.Csr`, which multiplies torch tensors.
-        False: the result multiplies arrays, and gradients are dropped. None: True if the tensor requires gradients.
-
-    Raises
-    ------
-    InputError (ValueError), InputTypeError (TypeError), StructureError, InputFileError (ValueError), OSError, or
-    RoomError (MemoryError) where the copy does not fit, before anything is allocated.
-
-    >>> m = sps.csr_array([[1.0, 0.0, 2.0], [0.0, 3.0, 0.0]])
-    >>> A = asp.csr(m)
-    >>> m.data[:] = 0.0
-    >>> A @ np.array([1.0, 1.0, 1.0])
-    array([3., 3.])
-    """
-    if (
-        foreign.is_tensor(obj)
-        and (made := _with_gradients(obj, shape, dtype, gradients, is_copy=bool(copy))) is not None
-    ):
-        return made
-    return _construct("csr", obj, shape, dtype, copy=copy, frozen=frozen)
-
-
-def csc(
-    obj: Source,
-    shape: Shape | None = None,
-    dtype: DTypeLike | None = None,
-    copy: bool | None = None,
-    *,
-    frozen: bool = False,
-    gradients: bool | None = None,
-) -> csc_array | Any:  # csc_matrix for a SciPy sparse matrix
-    """Return `obj` as compressed columns, an `autosparse.csc_array` (for a SciPy sparse matrix, a `csc_matrix`).
-
-    `obj`, `shape`, `dtype`, `copy`, `frozen` and `gradients` have the meaning that they have for `csr`, and the same
-    errors are raised. The arrays of a triple are (data, indices, indptr) of the columns.
-
-    >>> asp.csc([[0.0, 2.0], [1.0, 0.0]]).indices
-    array([1, 0], dtype=int32)
-    """
-    if (
-        foreign.is_tensor(obj)
-        and (made := _with_gradients(obj, shape, dtype, gradients, is_copy=bool(copy))) is not None
-    ):
-        return made
-    return _construct("csc", obj, shape, dtype, copy=copy, frozen=frozen)
+    return foreign
 
 
 def _with_gradients(obj: Any, shape: Any, dtype: Any, wanted: bool | None, *, is_copy: bool) -> Any:
     """Return the matrix whose products keep gradients of the tensor `obj`; None for other objects."""
-    if not foreign.is_tensor(obj):
+    if not _foreign().is_tensor(obj):
         return None
     from autosparse.arrays import tensors  # for torch's users only
 
@@ -166,12 +80,18 @@ def wrapped(m: Any) -> Any:  # Any: a sparse matrix, or another object that `csr
     return (csc if sps.issparse(m) and m.format == "csc" else csr)(m, copy=False)
 
 
-def _construct(fmt: str, obj: Any, shape: Any, dtype: Any, *, copy: bool | None, frozen: bool) -> Any:  # Any: of SciPy
-    neighbours.greet()
+def _construct(
+    fmt: str, obj: Any, shape: Any, dtype: Any, *, copy: bool | None, frozen: bool, gradients: bool | None
+) -> Any:  # Any: of SciPy
+    """Return `obj` in the class of format `fmt`; see `csr`."""
+    kept = _OVER.get((fmt, type(obj))) if shape is None and dtype is None else None
+    if kept is None and (made := _with_gradients(obj, shape, dtype, gradients, is_copy=bool(copy))) is not None:
+        return made
+    light.greet()
     if copy is not False and (copy is not None or get_options().share):
         copy = bool(copy)
     A: Any = None
-    if shape is None and dtype is None and (kept := _OVER.get((fmt, type(obj)))) is not None:
+    if kept is not None:
         A = (obj.copy() if copy else obj._same()) if kept is type(obj) else kept._over(obj, copy)
     elif type(obj) is tuple and len(obj) == 3:
         A = _of_arrays(fmt, obj, shape, dtype, copy)
@@ -185,7 +105,7 @@ def _construct(fmt: str, obj: Any, shape: Any, dtype: Any, *, copy: bool | None,
 def _of_arrays(fmt: str, obj: Any, shape: Any, dtype: Any, copy: bool | None) -> Any:
     """Return the matrix over (data, indices, indptr) that SciPy would accept unchanged; None for other arguments."""
     made: Any = object.__new__(_CLASSES[fmt, True])
-    if not made._adopt(*adoption.arrays_of(made, obj, shape, dtype), copy):
+    if not made._adopt(*light.arrays_of(made, obj, shape, dtype), copy):
         return None
     _check_indices(made)
     return made
@@ -201,7 +121,7 @@ def _check_indices(A: Any) -> None:
 
 def _converted(fmt: str, obj: Any, shape: Any, dtype: Any, copy: bool | None) -> Any:
     """Return the matrix that SciPy's constructor makes of `obj`, in the class of format `fmt`."""
-    if fmt == "csr" and foreign.is_on_gpu(obj) and shape is None and dtype is None and not copy:
+    if fmt == "csr" and _foreign().is_on_gpu(obj) and shape is None and dtype is None and not copy:
         from autosparse.cuda import matrix  # imports torch, which the owner of such a tensor has
 
         return matrix.csr(obj)
@@ -230,6 +150,7 @@ def _converted(fmt: str, obj: Any, shape: Any, dtype: Any, copy: bool | None) ->
 
 def _for_scipy(obj: Any) -> tuple[Any, ownership.Given, Any]:
     """Return the argument for SciPy's constructor, the caller's arrays in it, and the tensor that holds them."""
+    foreign = _foreign()
     if foreign.is_file(obj):
         return foreign.from_file(obj), ownership.Given(None), None
     if foreign.is_tensor(obj):
@@ -279,3 +200,6 @@ def describe(obj: Any, shape: Any = None, dtype: Any = None) -> str:
 def _describe_one(obj: Any) -> str:
     facts = [f"{name} {getattr(obj, name)}" for name in ("shape", "dtype") if hasattr(obj, name)]
     return f"{type(obj).__name__} with {' and '.join(facts)}" if facts else f"{type(obj).__name__} {obj!r:.60}"
+
+
+use(_construct)

@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 from scipy.sparse._sparsetools import csr_diagonal, csr_row_index, csr_todense
 
 from autosparse._native import memory, runtime_api
-from autosparse.arrays.adoption import takes_as_is
-from autosparse.arrays.plain import NAMES, arrays_of, attributes, set_state
+from autosparse.arrays.plain import NAMES, arrays_of, attributes
 from autosparse.config import get_options
 from autosparse.core.dtypes import WideIndex
+from autosparse.light import takes_as_is
+from autosparse.light.matrices import set_state
 from autosparse.operands import ownership
 from autosparse.operands.csr import DATA, INDICES, INDPTR, Operand
 from autosparse.operands.native_rows import NATIVE

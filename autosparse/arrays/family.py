@@ -7,20 +7,21 @@ private hooks used here, and SciPy's own test suite runs on these classes (tests
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sps
 from numpy.typing import NDArray
 
+from autosparse import light
 from autosparse._native import memory
-from autosparse.arrays import adoption, plain
+from autosparse.arrays import plain
 from autosparse.arrays.copies import Copies, DenseResults, transposed_rows
-from autosparse.arrays.plain import LiveAttributes, ModuleName, constructed, set_state, watched
+from autosparse.arrays.plain import constructed, watched
 from autosparse.arrays.products import Products, Reflected
 from autosparse.dispatch import executor
-from autosparse.interop import neighbours
+from autosparse.light import Rows
+from autosparse.light.matrices import ConvertedBack, Slots, set_state
 from autosparse.operands import mutation_guard, ownership
 from autosparse.operands.csr import DATA, INDICES, INDPTR, Operand, UnfinishedOperand
 from autosparse.ops import names
@@ -38,46 +39,7 @@ AnyArray = NDArray[Any]  # Any: any dtype that SciPy takes
 ndarray = np.ndarray
 
 
-def _container(fmt: str) -> Any:  # Any: a property, which mypy would refuse in the place of SciPy's
-    """Return the property by which SciPy's methods find the class of format `fmt` for their results."""
-    of_array, of_matrix = f"{fmt}_array", f"{fmt}_matrix"
-
-    def find(self: Any) -> Any:
-        try:
-            formats = importlib.import_module("autosparse.arrays.formats")  # by name: it imports this module
-        except (ImportError, OSError):  # no file descriptor left, or another root directory
-            return getattr(super(ConvertedBack, self), f"_{fmt}_container")
-        return getattr(formats, of_array if isinstance(self, sps.sparray) else of_matrix)
-
-    return property(find)
-
-
-class ConvertedBack:
-    """Mixin whose attributes make SciPy's conversions to any format return autosparse classes."""
-
-    __slots__ = ()
-
-    _plain_class: ClassVar[type]  # SciPy's class under this one
-
-    @property
-    def _csr_container(self) -> type:
-        return csr_array if isinstance(self, sps.sparray) else csr_matrix
-
-    @property
-    def _csc_container(self) -> type:
-        return csc_array if isinstance(self, sps.sparray) else csc_matrix
-
-    @property
-    def _coo_container(self) -> type:
-        return coo_array if isinstance(self, sps.sparray) else coo_matrix
-
-    _bsr_container = _container("bsr")
-    _dia_container = _container("dia")
-    _dok_container = _container("dok")
-    _lil_container = _container("lil")
-
-
-class AutoSparseMatrix(ConvertedBack, Reflected, Copies, Products, DenseResults):
+class AutoSparseMatrix(ConvertedBack, Reflected, Copies, Products, DenseResults, Slots):
     """Base class of sparse arrays whose ``A @ B`` gives SciPy's result, faster; mixed into SciPy's csr and csc classes.
 
     Sums are formed in another order than SciPy's (docs/differences.md says what that can change).
@@ -85,8 +47,9 @@ class AutoSparseMatrix(ConvertedBack, Reflected, Copies, Products, DenseResults)
     `_cell` holds the arrays: the compressed rows of A (csr) or of Aᵀ (csc); an array and its transpose share it.
     """
 
-    __slots__ = ("_cell",)  # not in __dict__, which shows the attributes that SciPy stores there
+    __slots__ = ()
 
+    _cell: Operand
     _twin: ClassVar[type[AutoSparseMatrix]]  # class of the transpose
 
     data = watched(DATA)
@@ -97,8 +60,8 @@ class AutoSparseMatrix(ConvertedBack, Reflected, Copies, Products, DenseResults)
         self, arg1: Any, shape: Any = None, dtype: Any = None, copy: bool = False, **kwargs: Any
     ) -> None:  # Any: SciPy's own arguments, checked by SciPy
         if not hasattr(self, "_cell"):
-            neighbours.greet()
-            if not copy and not kwargs and self._adopt(*adoption.arrays_of(self, arg1, shape, dtype)):
+            light.greet()
+            if not copy and not kwargs and self._adopt(*light.arrays_of(self, arg1, shape, dtype)):
                 return
             self._cell = Operand()
         super().__init__(arg1, shape=shape, dtype=dtype, copy=copy, **kwargs)  # type: ignore[call-arg]
@@ -125,7 +88,7 @@ class AutoSparseMatrix(ConvertedBack, Reflected, Copies, Products, DenseResults)
         indptr, indices, data = map(self._cell.peek, (INDPTR, INDICES, DATA))
         n_major = self._shape[1] if self._transposed else (1, *self._shape)[-2]  # a one-dimensional array has one row
         is_cut = len(indptr) == n_major + 1 and len(indices) == len(data) == indptr[-1]
-        if not (is_cut and adoption.fills(indices) and adoption.fills(data)):
+        if not (is_cut and light.fills(indices) and light.fills(data)):
             super().prune()  # type: ignore[misc]
 
     # -- the family
@@ -134,8 +97,8 @@ class AutoSparseMatrix(ConvertedBack, Reflected, Copies, Products, DenseResults)
         """Return Aᵀ, which shares arrays (and plans) with A unless `copy`."""
         cell = self._cell
         arrays = indptr, indices, _ = tuple(map(cell.peek, (INDPTR, INDICES, DATA)))
-        is_plain = not copy and axes in (None, (1, 0)) and adoption.are_whole(arrays, cell.n_major, cell.n_minor)
-        if not (is_plain and adoption.takes_as_is(type(self), self._shape, indptr, indices)):
+        is_plain = not copy and axes in (None, (1, 0)) and light.are_whole(arrays, cell.n_major, cell.n_minor)
+        if not (is_plain and light.takes_as_is(type(self), self._shape, indptr, indices)):
             return super().transpose(axes=axes, copy=copy)  # type: ignore[misc]
         cell.shared, cell.unvalidated = True, False
         twin = object.__new__(self._twin)
@@ -154,23 +117,14 @@ class AutoSparseMatrix(ConvertedBack, Reflected, Copies, Products, DenseResults)
 
         Return False, without a change, where SciPy should check the arrays.
         """
-        if not (
-            type(indptr) is type(indices) is type(data) is ndarray
-            and adoption.takes_as_is(type(self), shape, indptr, indices)
-        ):
+        found = light.prepared(type(self), shape, (indptr, indices, data), copy)
+        if found is None:
             return False
-        n_major, n_minor = shape[::-1] if self._transposed else shape
-        if indptr.shape != (n_major + 1,) or indptr.item(0) or indices.shape != data.shape:
-            return False
-        if indices.shape != (nnz := indptr.item(-1),):
-            if not adoption.can_be_cut(indices, data, nnz):
-                return False
-            indices, data = adoption.cut(indices, nnz), adoption.cut(data, nnz)
-        elif copy is False and not (indices.base is None is data.base):
-            indices, data = (part if adoption.fills(part) else part.copy() for part in (indices, data))
+        n_major, n_minor, arrays = found
         if copy is False:
-            self._cell = Operand.over(n_major, n_minor, [indptr, indices, data], is_valid=False)
+            self._cell = Operand.over(n_major, n_minor, arrays, is_valid=False)
         else:
+            indptr, indices, data = arrays
             made = ownership.copies_of_rows(indptr, indices, data, n_minor, everything=copy is True)
             arrays, copied_bytes, is_valid = made
             self._cell = cell = Operand.over(n_major, n_minor, arrays, is_valid=is_valid)
@@ -182,7 +136,7 @@ class AutoSparseMatrix(ConvertedBack, Reflected, Copies, Products, DenseResults)
     def _of_rows(cls, shape: tuple[int, int], rows: tuple[AnyArray, AnyArray, AnyArray]) -> Any:
         """Return a matrix over new arrays (indptr, indices, data) in `_cell`'s orientation, held by no other object."""
         indptr, indices, data = rows
-        if not adoption.takes_as_is(cls, shape, indptr, indices):
+        if not light.takes_as_is(cls, shape, indptr, indices):
             return cls((data, indices, indptr), shape=shape)
         made = object.__new__(cls)
         n_major, n_minor = shape[::-1] if cls._transposed else shape
@@ -323,10 +277,6 @@ class AutoSparseMatrix(ConvertedBack, Reflected, Copies, Products, DenseResults)
         self._cell.finish(n_major, n_minor, flat=len(shape) != 2)
 
 
-# Each final class repeats it in its own body; otherwise Python would add a `__dict__` that shows no arrays.
-_SCIPY_DICT = property(LiveAttributes, AutoSparseMatrix.__setstate__, doc="SciPy's attributes, arrays included.")
-
-
 class _MatrixSemantics(AutoSparseMatrix):
     """Mixin with the semantics of spmatrix: ``*`` is the product, and the shape can be set."""
 
@@ -356,45 +306,37 @@ class _MatrixSemantics(AutoSparseMatrix):
         self.set_shape(shape)
 
 
-class csr_array(AutoSparseMatrix, sps.csr_array):  # type: ignore[misc]  # noqa: D101, N801
-    __doc__ = sps.csr_array.__doc__
-    __dict__ = _SCIPY_DICT
-    _plain_class = sps.csr_array
-    _transposed = False
+if TYPE_CHECKING:
+
+    class csr_array(AutoSparseMatrix, sps.csr_array):  # type: ignore[misc]  # noqa: D101, N801
+        pass
+
+    class csc_array(AutoSparseMatrix, sps.csc_array):  # type: ignore[misc]  # noqa: D101, N801
+        pass
+
+    class csr_matrix(_MatrixSemantics, sps.csr_matrix):  # type: ignore[misc]  # noqa: D101, N801
+        pass
+
+    class csc_matrix(_MatrixSemantics, sps.csc_matrix):  # type: ignore[misc]  # noqa: D101, N801
+        pass
+
+else:
+    from autosparse.light.matrices import csc_array, csc_matrix, csr_array, csr_matrix
 
 
-class csc_array(AutoSparseMatrix, sps.csc_array):  # type: ignore[misc]  # noqa: D101, N801
-    __doc__ = sps.csc_array.__doc__
-    __dict__ = _SCIPY_DICT
-    _plain_class = sps.csc_array
-    _transposed = True
+def _make_complete() -> None:
+    """Give the four classes their complete base, and every light matrix an operand."""
+    operands: dict[int, Operand] = {}  # a light matrix and its transpose share rows
+
+    def give_operand(made: Any, rows: Rows) -> None:
+        if id(rows) not in operands:
+            operands[id(rows)] = Operand.of_light(rows)
+        made._cell = operands[id(rows)]
+
+    plain.hasten(AutoSparseMatrix)
+    own: dict[type, type] = {csr_matrix: _MatrixSemantics, csc_matrix: _MatrixSemantics}
+    kinds = csr_array, csc_array, csr_matrix, csc_matrix
+    light.finish({kind: (own.get(kind, AutoSparseMatrix), kind._plain_class) for kind in kinds}, give_operand)
 
 
-class csr_matrix(_MatrixSemantics, sps.csr_matrix):  # type: ignore[misc]  # noqa: D101, N801
-    __doc__ = sps.csr_matrix.__doc__
-    __dict__ = _SCIPY_DICT
-    _plain_class = sps.csr_matrix
-    _transposed = False
-
-
-class csc_matrix(_MatrixSemantics, sps.csc_matrix):  # type: ignore[misc]  # noqa: D101, N801
-    __doc__ = sps.csc_matrix.__doc__
-    __dict__ = _SCIPY_DICT
-    _plain_class = sps.csc_matrix
-    _transposed = True
-
-
-class coo_array(ConvertedBack, sps.coo_array):  # type: ignore[misc]  # noqa: D101, N801
-    _plain_class = sps.coo_array
-
-
-class coo_matrix(ConvertedBack, sps.coo_matrix):  # type: ignore[misc]  # noqa: D101, N801
-    _plain_class = sps.coo_matrix
-
-
-plain.hasten(AutoSparseMatrix)
-csr_array._twin, csc_array._twin = csc_array, csr_array
-csr_matrix._twin, csc_matrix._twin = csc_matrix, csr_matrix
-
-for _class in (csr_array, csc_array, csr_matrix, csc_matrix):
-    _class.__module__ = ModuleName("autosparse")  # the public location, for users and pickles
+_make_complete()

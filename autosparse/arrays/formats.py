@@ -11,8 +11,7 @@ from typing import Any, Final
 import scipy.sparse as sps
 
 from autosparse.arrays import family
-from autosparse.arrays.family import ConvertedBack, coo_array, coo_matrix
-from autosparse.arrays.plain import ModuleName
+from autosparse.light.matrices import ConvertedBack, ModuleName, coo_array, coo_matrix
 
 
 class bsr_array(ConvertedBack, sps.bsr_array):  # type: ignore[misc]  # noqa: D101, N801

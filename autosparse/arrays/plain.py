@@ -15,6 +15,7 @@ from typing import Any, Final
 import scipy.sparse as sps
 
 from autosparse._native import python_objects
+from autosparse.light.matrices import Slots, set_state
 from autosparse.operands.csr import Operand
 from autosparse.scalar import NARROW_INDEX
 
@@ -25,12 +26,6 @@ _OF_EXAMPLE: Final = (
     "array([2., 3.])",
 )
 
-NEW_STATE: Final = {
-    name: value for name, value in vars(sps.csr_array((1, 1))).items() if name not in {*NAMES, "_shape"}
-}
-"""Attributes that SciPy's constructor sets besides shape and arrays (maxprint in the versions that have it)."""
-_NEW_ITEMS: Final = tuple(NEW_STATE.items())
-
 
 def _find_attributes() -> Callable[[Any], dict[str, Any]]:
     """Return the getter behind the ``__dict__`` of SciPy's classes, which autosparse's classes override."""
@@ -40,16 +35,6 @@ def _find_attributes() -> Callable[[Any], dict[str, Any]]:
 
 
 attributes: Final = _find_attributes()
-
-
-def set_state(made: Any, shape: tuple[int, ...]) -> None:
-    """Set `shape` and the other attributes that SciPy's constructors set on `made` besides the arrays.
-
-    They are set one by one, so that the object needs no dict.
-    """
-    made._shape = shape
-    for name, value in _NEW_ITEMS:
-        setattr(made, name, value)
 
 
 def over(kind: type, shape: tuple[int, ...], arrays: Sequence[Any]) -> Any:
@@ -140,22 +125,6 @@ class LiveAttributes(dict[str, Any]):
         return dict(self)
 
 
-class ModuleName(str):
-    """Value of ``__module__`` in autosparse's classes: "autosparse" on a class, SciPy's module on an instance.
-
-    Libraries that test an object's module for SciPy's (pydata/sparse) thereby accept instances as SciPy objects. Users
-    and pickles find the class itself in its public module.
-    """
-
-    __slots__ = ()
-
-    def __get__(self, made: Any, owner: type | None = None) -> str:
-        return self if made is None else type(made)._plain_class.__module__
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return str, (str(self),)
-
-
 Fetch = Callable[[Any], Any]
 Put = Callable[[Any, Any], None]
 
@@ -190,5 +159,6 @@ def hasten(owner: type) -> None:
     make = python_objects.make_field
     if make is None:
         return
+    slot = vars(Slots)["_cell"]
     for field, name in enumerate(NAMES):
-        setattr(owner, name, make(owner, Operand, vars(owner)["_cell"], field, name, _doc(field), *_functions(field)))
+        setattr(owner, name, make(owner, Operand, slot, field, name, _doc(field), *_functions(field)))

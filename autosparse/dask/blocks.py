@@ -15,10 +15,11 @@ from typing import Any, Final
 import numpy as np
 import scipy.sparse as sps
 
-from autosparse.arrays import adoption
-from autosparse.arrays.family import _SCIPY_DICT, AutoSparseMatrix, csc_array, csr_array
+from autosparse import light
+from autosparse.arrays.family import AutoSparseMatrix, csc_array, csr_array
 from autosparse.dask import plan_transport
 from autosparse.dask.expanded import Expanded
+from autosparse.light.matrices import SCIPY_DICT
 
 Operands = tuple[Any, ...]  # Any: arguments of NumPy's protocols
 
@@ -177,7 +178,7 @@ class csr_block(_Block, csr_array):  # type: ignore[misc]  # noqa: N801
     array([2.])
     """
 
-    __dict__ = _SCIPY_DICT
+    __dict__ = SCIPY_DICT
     _transposed = False
 
 
@@ -188,7 +189,7 @@ class csc_block(_Block, csc_array):  # type: ignore[misc]  # noqa: N801
     'csr'
     """
 
-    __dict__ = _SCIPY_DICT
+    __dict__ = SCIPY_DICT
     _transposed = True
 
 
@@ -206,7 +207,7 @@ def block(m: Any) -> Any:  # Any: a block of a sparse matrix; other objects unch
     if isinstance(m, _Block) or not sps.issparse(m):
         return m
     made = csc_block if m.format == "csc" else csr_block
-    if isinstance(m, AutoSparseMatrix) and adoption.takes_as_is(made, m._shape, m._cell.peek(0), m._cell.peek(1)):
+    if isinstance(m, AutoSparseMatrix) and light.takes_as_is(made, m._shape, m._cell.peek(0), m._cell.peek(1)):
         indptr, indices, data = (m._cell.peek(field) for field in range(3))
         return made._of_rows((m._shape[0], m._shape[1]), (indptr, indices, data))
     return made(m)

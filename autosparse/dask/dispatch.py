@@ -10,9 +10,10 @@ from dask.base import normalize_token
 from dask.sizeof import sizeof
 
 from autosparse._native import runtime_api
-from autosparse.arrays.family import AutoSparseMatrix, coo_array
+from autosparse.arrays.family import AutoSparseMatrix
 from autosparse.dask.blocks import csc_block, csr_block, joined
 from autosparse.dask.expanded import Expanded
+from autosparse.light.matrices import coo_array
 
 
 def _concatenate(parts: Any, axis: int = 0) -> Any:

@@ -11,9 +11,9 @@ from autosparse import cache
 from autosparse.cache.accounts import ledger
 from autosparse.cache.accounts.rows import Spent
 from autosparse.config import get_options
+from autosparse.core.documents import write_whole
 from autosparse.core.plan import Plan
 from autosparse.dispatch import accounts
-from autosparse.documents import write_whole
 from autosparse.errors import RecordError
 from autosparse.explain.loop_nest import choice_name
 from autosparse.explain.page import as_html

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from autosparse.core.documents import write_whole
 from autosparse.core.pattern import Pattern
-from autosparse.documents import write_whole
 from autosparse.explain.page import as_html
 from autosparse.explain.section import as_text
 from autosparse.explain.sections import sections, title

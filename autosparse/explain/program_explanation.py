@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from autosparse.documents import write_whole
+from autosparse.core.documents import write_whole
 from autosparse.explain.page import as_html
 from autosparse.explain.section import Section, as_text
 

@@ -10,7 +10,8 @@ import importlib
 from collections.abc import Mapping
 from typing import Any, Final
 
-from autosparse.arrays.family import _SCIPY_DICT, csc_array, csc_matrix, csr_array, csr_matrix
+from autosparse.arrays.family import csc_array, csc_matrix, csr_array, csr_matrix
+from autosparse.light.matrices import SCIPY_DICT
 
 _CLASSES: Final = {ours._plain_class: ours for ours in (csr_array, csc_array, csr_matrix, csc_matrix)}
 
@@ -39,7 +40,7 @@ def _view_class(ours: Any, theirs: Any, mixin: type) -> type:
         """Return a copy of the matrix that is independent of the AnnData object."""
         return ours(self).copy()
 
-    body = {"copy": copy, "__dict__": _SCIPY_DICT, "__doc__": theirs.__doc__, "__module__": __name__}
+    body = {"copy": copy, "__dict__": SCIPY_DICT, "__doc__": theirs.__doc__, "__module__": __name__}
     return type(theirs.__name__, (mixin, ours), body)
 
 

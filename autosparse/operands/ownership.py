@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from autosparse._native import memory
 from autosparse.errors import RoomError
-from autosparse.operands import room
 from autosparse.operands.mutation_guard import is_immutable
 
 if TYPE_CHECKING:
@@ -61,6 +60,8 @@ def copies_of_rows(
 @contextmanager
 def _room_for(n_bytes: int) -> Iterator[None]:
     """Raise RoomError before copies of `n_bytes` that do not fit into memory, or where allocating them fails."""
+    from autosparse.operands import room  # small matrices do without it
+
     if n_bytes >= room.CHECKED_FROM_BYTES:
         room.require(n_bytes)
     try:

@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 
 from autosparse.cli.operands import writable
 from autosparse.cli.show import CommandError
+from autosparse.core.documents import write_whole
 from autosparse.core.formats import Format
 from autosparse.core.pattern import Pattern
 from autosparse.core.plan import Candidate, Plan
 from autosparse.core.schedule import SuperSchedule
 from autosparse.core.solver import DEFAULT, choice_of
-from autosparse.documents import write_whole
 from autosparse.errors import MissingExtraError
 from autosparse.explain import Explanation, pictures
 from autosparse.explain.explanation import NO_PICTURES
@@ -250,7 +250,7 @@ def test_writing_a_page_keeps_links_and_pipes(tmp_path: Path):
 def test_redirected_output_is_written_to_and_not_replaced(tmp_path: Path):
     """Write to /dev/stdout while it is redirected, as by `--html /dev/stdout > out.txt`."""
     program = (
-        "from pathlib import Path; from autosparse.documents import write_whole; print('before', flush=True); "
+        "from pathlib import Path; from autosparse.core.documents import write_whole; print('before', flush=True); "
         "write_whole(Path('/dev/stdout'), 'page '); print('after')"
     )
     with (tmp_path / "out.txt").open("w") as out:

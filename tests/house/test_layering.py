@@ -12,7 +12,7 @@ import pytest
 from tests.house.sources import REPOSITORY, Source, library
 
 LAYERS = (
-    {"errors", "notices", "config", "containment", "_version", "log", "forking", "documents", "isa", "scalar"},
+    {"errors", "notices", "config", "configured", "containment", "_version", "log", "forking", "isa", "scalar"},
     {"core"},
     {"targets"},
     {"ops"},
@@ -33,6 +33,7 @@ LAYERS = (
         "reading",
         "scipy_compat",
         "torch",
+        "light",
         "linalg",
         "csgraph",
         "cli",

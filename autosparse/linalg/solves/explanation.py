@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from autosparse.documents import write_whole
+from autosparse.core.documents import write_whole
 from autosparse.explain.page import as_html
 from autosparse.explain.section import Section, as_text
 from autosparse.explain.units import seconds

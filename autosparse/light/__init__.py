@@ -1,0 +1,283 @@
+"""Classes csr and csc for programs that end early: SciPy's methods over the matrix's arrays, without the library.
+
+Loading the library takes as long as a hundred small products. Until products and slices of the process have taken
+`LOADING_NS` together, matrices are light: products are SciPy's, and no other module is imported. `complete` loads the
+library. The module `arrays.family` then calls `finish`, which gives every light matrix an operand and replaces the base
+`Light` of the four classes by `AutoSparseMatrix`. The classes and the objects stay the same.
+
+Light and complete matrices have the same results. Where SciPy's methods differ (errors with hints, tuning, pickling,
+matrices on the left), the library is loaded first. It is also loaded where the program has used an option.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import weakref
+from collections.abc import Callable, Mapping
+from time import perf_counter_ns
+from typing import Any, Final
+
+import numpy as np
+import scipy.sparse as sps
+from numpy.typing import NDArray
+
+from autosparse import configured, forking
+
+LOADING_NS: Final = 8_000_000
+"""Time in ns of products and slices of light matrices after which the library is loaded.
+
+Loading takes 7 to 10 ms. With about the same time before it, a program that ends just afterwards takes at most twice as
+long as with SciPy. Larger values lose more of what the library's kernels gain in programs of 20 to 100 ms.
+"""
+MAX_TERMS: Final = 1 << 20
+"""Maximum number of multiplications of a product that SciPy computes, and of entries of a light matrix: 1 to 5 ms."""
+SPARSE_TERM: Final = 8
+"""Multiplications of a product with a dense operand that take as long as one of two sparse matrices."""
+_OPTIONS: Final = "autosparse.config"
+NEIGHBOURS: Final = ("anndata", "dask.array", "threadpoolctl")
+"""Libraries with which the complete classes are registered (`interop.neighbours`)."""
+_modules: Final = sys.modules
+
+is_complete = False
+_spent_ns = 0
+_is_failed = False  # whether the library could not be loaded, for example for lack of file descriptors
+_greet: Callable[[], None] | None = None  # `neighbours.greet`, once one of these libraries is imported
+_is_set: bool | None = None  # whether the environment sets options; None until the first matrix
+FINISHING: Final = forking.rlock()
+"""Lock held while classes are finished, and while a light matrix is registered."""
+_probe: Final = [object()]
+_UNHELD: Final = sys.getrefcount(_probe[0])
+"""Count of references to an object that only a list holds."""
+alive: Final[dict[int, weakref.ref[Any]]] = {}
+"""References to all light matrices, by their ids."""
+
+
+def complete() -> bool:
+    """Load the library, which makes every matrix complete; return whether it is loaded."""
+    global _is_failed
+    if is_complete:
+        return True
+    if sys.is_finalizing():  # modules cannot be imported: a product in `__del__` at exit
+        return False
+    try:
+        with forking.loading():
+            importlib.import_module("autosparse.arrays.construct")
+    except (ImportError, OSError):  # no file descriptor left, or another root directory
+        _is_failed = True
+        return False
+    return is_complete
+
+
+def finish(bases: Mapping[type, tuple[type, ...]], give_operand: Callable[[Any, Rows], None]) -> None:
+    """Make all light matrices and the four classes complete: `give_operand` sets a matrix's `_cell` from its rows."""
+    global is_complete
+    with FINISHING:
+        for reference in list(alive.values()):
+            made = reference()
+            if made is not None and made._light is not None:
+                give_operand(made, made._light)
+                made._light = None
+        alive.clear()
+        for kind, wanted in bases.items():
+            kind.__bases__ = wanted
+        is_complete = True
+
+
+def greet() -> None:
+    """Register the classes with libraries that the program has imported (`interop.neighbours`)."""
+    global _greet
+    if _greet is None:
+        for name in NEIGHBOURS:
+            if name in _modules:
+                _greet = importlib.import_module("autosparse.interop.neighbours").greet
+                break
+        else:
+            return
+    _greet()
+
+
+def may_be_light() -> bool:
+    """Return whether the library need not be loaded yet."""
+    global _is_set
+    if is_complete:
+        return False
+    if _is_failed:
+        return True
+    if _is_set is None:
+        _is_set = configured.by_environment()
+    is_touched = _is_set or _OPTIONS in _modules or any(name in _modules for name in NEIGHBOURS)
+    return _spent_ns < LOADING_NS and not is_touched
+
+
+def count(start_ns: int, rows: Rows | None) -> None:
+    """Add the time since `start_ns` to that of light matrices, after a method of SciPy's on `rows`.
+
+    SciPy's methods do not keep the arrays that they fetch, so sound rows stay sound.
+    """
+    global _spent_ns
+    _spent_ns += perf_counter_ns() - start_ns
+    if rows is not None:
+        rows.is_checked = True
+
+
+class Rows:
+    """Arrays of a light matrix, which its transpose shares."""
+
+    __slots__ = ("arrays", "copied_bytes", "is_checked", "is_exported", "is_shared", "n_major", "n_minor")
+
+    def __init__(self, n_major: int, n_minor: int, arrays: list[Any], copied_bytes: int | None) -> None:
+        self.n_major, self.n_minor, self.arrays, self.copied_bytes = n_major, n_minor, arrays, copied_bytes
+        self.is_checked = self.is_exported = self.is_shared = False
+
+    def is_sound(self) -> bool:
+        """Return whether SciPy's loops stay within the arrays, which is checked again where these may have changed."""
+        if not self.is_checked or (self.is_exported and self._is_held()):
+            indptr, indices, data = self.arrays
+            self.is_checked = is_sound(indptr, indices, data, self.n_minor)
+        return self.is_checked
+
+    def _is_held(self) -> bool:
+        """Return whether other code may hold row starts or indices, and write to them at any time."""
+        arrays = self.arrays
+        is_view = arrays[0].base is not None or arrays[1].base is not None
+        return is_view or max(sys.getrefcount(arrays[0]), sys.getrefcount(arrays[1])) > _UNHELD
+
+
+def is_sound(indptr: Any, indices: Any, data: Any, n_minor: int) -> bool:
+    """Return whether row starts rise from 0 to the number of entries, and indices are in bounds."""
+    if indptr[0] != 0 or not indptr[-1] == indices.size == data.size or (indptr[1:] < indptr[:-1]).any():
+        return False
+    return not indices.size or bool(indices.min() >= 0 and indices.max() < n_minor)
+
+
+def is_sound_matrix(other: Any) -> bool:
+    """Return whether the index arrays of another sparse matrix are within bounds, where it has row starts."""
+    if other.format not in ("csr", "csc"):
+        return True
+    return is_sound(other.indptr, other.indices, other.data, other._swap(other.shape)[1])
+
+
+def n_terms(rows: Rows, fmt: str, other: Any) -> int:
+    """Return the number of multiplications of a product of a matrix in format `fmt` and another sparse matrix.
+
+    It is an estimate where the formats differ.
+    """
+    indptr, indices, values = rows.arrays
+    if other.format != fmt:
+        return int(values.size * (1 + other.nnz // max(1, other.shape[0])))
+    left, right = (np.diff(other.indptr), indices) if fmt == "csr" else (np.diff(indptr), other.indices)
+    return int(left[right].sum())
+
+
+# -- recognition of constructor arguments that SciPy would accept unchanged. SciPy's methods construct each of their
+# results from such arguments. SciPy's checks take 8 us, three times as long as a small product.
+
+_INT32, _INT64 = (np.dtype(sps.get_index_dtype(maxval=n)) for n in (0, 1 << 32))  # SciPy's two index types
+_INT32_MAX: Final = np.iinfo(_INT32).max
+VALUE_TYPES: Final = frozenset("?bBhHiIlLqQfdFD")
+_PLAIN: Final = {sps.csr_array: "csr", sps.csr_matrix: "csr", sps.csc_array: "csc", sps.csc_matrix: "csc"}
+_NOTHING: Final = None, None, None, None
+
+Arrays = tuple[Any, Any, Any, Any]  # Any: unchecked arguments of the user
+"""Tuple of shape, indptr, indices and data."""
+Prepared = tuple[int, int, list[Any]]
+"""Tuple of compressed rows, extent of the indices, and [indptr, indices, data]."""
+
+
+def arrays_of(made: Any, arg1: Any, shape: Any, dtype: Any) -> Arrays:
+    """Return (shape, indptr, indices, data) from a constructor's arguments; four None if SciPy must interpret them.
+
+    Accepted are an `arg1` that is a matrix of the format of `made`, and a tuple (data, indices, indptr) with a
+    shape and a known dtype.
+    """
+    kind = type(arg1)
+    if kind is tuple:
+        if len(arg1) != 3 or not _is_shape(shape):
+            return _NOTHING
+        data, indices, indptr = arg1
+        if type(data) is not np.ndarray or data.dtype.char not in VALUE_TYPES or not data.dtype.isnative:
+            return _NOTHING
+        for part in arg1:
+            if type(part) is np.ndarray and part.base is not None and not part.flags.aligned:
+                return _NOTHING  # SciPy copies it
+    elif shape is None and (kind is type(made) or _PLAIN.get(kind) == made.format):
+        indptr, indices, data, shape = arg1.indptr, arg1.indices, arg1.data, arg1._shape
+    else:
+        return _NOTHING
+    is_own = dtype is None or dtype is data.dtype or (isinstance(dtype, np.dtype) and dtype == data.dtype)
+    return (shape, indptr, indices, data) if is_own else _NOTHING
+
+
+def _is_shape(shape: Any) -> bool:
+    if type(shape) is not tuple or len(shape) != 2:
+        return False
+    n_rows, n_cols = shape
+    return type(n_rows) is type(n_cols) is int and n_rows >= 0 and n_cols >= 0
+
+
+def takes_as_is(kind: type, shape: tuple[int, ...], indptr: NDArray[Any], indices: NDArray[Any]) -> bool:
+    """Return whether the constructor of the SciPy class that `kind` extends keeps the dtype of these index arrays."""
+    index, other = indices.dtype, indptr.dtype
+    if len(shape) != 2 or (index is not other and index != other):  # identity is faster, and fails after unpickling
+        return False
+    if index is _INT32 or index == _INT32:
+        return shape[0] <= _INT32_MAX and shape[1] <= _INT32_MAX
+    return bool(index == _INT64) and issubclass(kind, sps.sparray)  # matrix classes may narrow to int32
+
+
+def are_whole(arrays: tuple[Any, Any, Any], n_major: int, n_minor: int) -> bool:
+    """Return whether SciPy would share (indptr, indices, data): exactly the entries that indptr counts, no spare room.
+
+    Raises StructureError where there are too few entries.
+    """
+    indptr, indices, data = arrays
+    if not (type(indptr) is type(indices) is type(data) is np.ndarray):
+        return False
+    is_start = indptr.shape == (n_major + 1,) and not indptr.item(0)
+    if is_start and indices.shape == data.shape == (indptr.item(-1),):
+        return (indices.base is None or fills(indices)) and (data.base is None or fills(data))
+    if indptr.ndim == indices.ndim == data.ndim == 1 and indptr.size:
+        from autosparse.operands.native_rows import check_bounds  # light matrices do without it
+
+        check_bounds(indptr, indices, data, (n_major, n_minor), checked=False)
+    return False
+
+
+def fills(array: NDArray[Any]) -> bool:
+    """Return whether the array takes at least half of the array that it is a view of; SciPy's `prune` copies others."""
+    return type(array.base) is not np.ndarray or array.size >= array.base.size // 2
+
+
+def prepared(kind: Any, shape: Any, arrays: tuple[Any, Any, Any], copy: bool | None) -> Prepared | None:
+    """Return (n_major, n_minor, [indptr, indices, data]), with spare room cut off, for a matrix of class `kind`.
+
+    Return None where SciPy should check the arrays. `copy` is the argument of `csr`: unless it is False, the caller
+    copies the arrays.
+    """
+    indptr, indices, data = arrays
+    if not (type(indptr) is type(indices) is type(data) is np.ndarray and takes_as_is(kind, shape, indptr, indices)):
+        return None
+    n_major, n_minor = shape[::-1] if kind._transposed else shape
+    if indptr.shape != (n_major + 1,) or indptr.item(0) or indices.shape != data.shape:
+        return None
+    if indices.shape != (nnz := indptr.item(-1),):
+        if not can_be_cut(indices, data, nnz):
+            return None
+        indices, data = cut(indices, nnz), cut(data, nnz)
+    elif copy is False and not (indices.base is None is data.base):
+        indices, data = (part if fills(part) else part.copy() for part in (indices, data))
+    return n_major, n_minor, [indptr, indices, data]
+
+
+def can_be_cut(indices: NDArray[Any], data: NDArray[Any], nnz: int) -> bool:
+    """Return whether indices and data have spare room behind the last of `nnz` entries, in memory that NumPy owns."""
+    if indices.ndim != 1 or not 0 <= nnz < indices.size:
+        return False
+    return all(array.base is None or type(array.base) is np.ndarray for array in (indices, data))
+
+
+def cut(array: NDArray[Any], nnz: int) -> NDArray[Any]:
+    """Return the first `nnz` entries: a view, or (as SciPy's `prune`) a copy if they fill less than half the memory."""
+    part = array[:nnz]
+    return part if fills(part) else part.copy()

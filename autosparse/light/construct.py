@@ -1,0 +1,139 @@
+"""`csr` and `csc`: construct a self-tuning matrix from any object that holds a matrix."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import scipy.sparse as sps
+
+from autosparse import forking, light
+from autosparse.light.matrices import adopt
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Sequence
+    from typing import Protocol, SupportsIndex
+
+    from numpy.typing import DTypeLike
+
+    from autosparse.arrays.family import csc_array, csc_matrix, csr_array, csr_matrix
+
+    class HasShape(Protocol):
+        """Protocol of SciPy's sparse objects, torch's tensors and arrays: objects with a shape."""
+
+        @property
+        def shape(self) -> Any:
+            """Number of rows and of columns."""
+
+    Source = HasShape | Sequence[Any] | os.PathLike[str]
+    """Object that a matrix is made from. A path given as a string is a Sequence, too."""
+    Shape = tuple[SupportsIndex, SupportsIndex]
+
+else:
+    from autosparse.light.matrices import csc_array, csc_matrix, csr_array, csr_matrix
+
+_KINDS: Final[Mapping[tuple[str, type], type]] = {
+    ("csr", sps.csr_array): csr_array,
+    ("csr", sps.csr_matrix): csr_matrix,
+    ("csc", sps.csc_array): csc_array,
+    ("csc", sps.csc_matrix): csc_matrix,
+    ("csr", tuple): csr_array,
+    ("csc", tuple): csc_array,
+}
+"""Class of the result for SciPy's matrices that are compressed already, and for (data, indices, indptr)."""
+
+
+def csr(
+    obj: Source,
+    shape: Shape | None = None,
+    dtype: DTypeLike | None = None,
+    copy: bool | None = None,
+    *,
+    frozen: bool = False,
+    gradients: bool | None = None,
+) -> csr_array | Any:  # csr_matrix for a SciPy sparse matrix
+    """Return `obj` as compressed rows: `autosparse.csr_matrix` for a SciPy sparse matrix, else `autosparse.csr_array`.
+
+    A torch tensor on a GPU becomes an `autosparse.cuda.matrix.CudaCsr`, which stays there. A tensor in CPU memory that
+    requires gradients becomes an `autosparse.torch.Csr`, whose products keep them.
+
+    Parameters
+    ----------
+    obj
+        SciPy sparse array or matrix of any format, torch tensor (COO, CSR, CSC, BSR, dense; in CPU memory), dense array
+        or list. Or ``(data, indices, indptr)`` with `shape` as argument or fourth, ``(data, (rows, columns))``,
+        ``(n_rows, n_cols)`` for an empty one, or a path (.mtx, .mtx.gz, .npz). Unlike SciPy, indices given as arrays
+        are checked to be within the shape.
+    shape
+        ``(n_rows, n_cols)``. None: the shape of `obj`, or for arrays of indices the smallest one that holds them.
+    dtype
+        Dtype of the values, which are converted. None: that of `obj`.
+    copy
+        None: the matrix owns its arrays. Arrays of the caller are copied once, arrays that a conversion makes are used
+        directly, and later writes to `obj` have no effect. An autosparse matrix shares everything, plans included, as
+        ``A.T`` does. Tensors on a GPU and memory that NumPy cannot write (read-only maps, `bytes`) are not copied.
+        False: memory is shared where SciPy shares it, and the next product sees writes to it; a tuned product checks
+        the arrays for writes. True: everything is copied. The setting `share` makes None mean False.
+    frozen
+        Declare that nobody writes to the arrays: products do not check them for writes, and the matrix exposes them
+        read-only. For ``copy=False``. A later write leads to stale results.
+    gradients
+        For torch tensors in CPU memory. True: the result is an `autosparse.torch.Csr`, which multiplies torch tensors.
+        False: the result multiplies arrays, and gradients are dropped. None: True if the tensor requires gradients.
+
+    Raises
+    ------
+    InputError (ValueError), InputTypeError (TypeError), StructureError, InputFileError (ValueError), OSError, or
+    RoomError (MemoryError) where the copy does not fit, before anything is allocated.
+
+    >>> m = sps.csr_array([[1.0, 0.0, 2.0], [0.0, 3.0, 0.0]])
+    >>> A = asp.csr(m)
+    >>> m.data[:] = 0.0
+    >>> A @ np.array([1.0, 1.0, 1.0])
+    array([3., 3.])
+    """
+    return _make("csr", obj, shape, dtype, copy=copy, frozen=frozen, gradients=gradients)
+
+
+def csc(
+    obj: Source,
+    shape: Shape | None = None,
+    dtype: DTypeLike | None = None,
+    copy: bool | None = None,
+    *,
+    frozen: bool = False,
+    gradients: bool | None = None,
+) -> csc_array | Any:  # csc_matrix for a SciPy sparse matrix
+    """Return `obj` as compressed columns, an `autosparse.csc_array` (for a SciPy sparse matrix, a `csc_matrix`).
+
+    `obj`, `shape`, `dtype`, `copy`, `frozen` and `gradients` have the meaning that they have for `csr`, and the same
+    errors are raised. The arrays of a triple are (data, indices, indptr) of the columns.
+
+    >>> asp.csc([[0.0, 2.0], [1.0, 0.0]]).indices
+    array([1, 0], dtype=int32)
+    """
+    return _make("csc", obj, shape, dtype, copy=copy, frozen=frozen, gradients=gradients)
+
+
+def _first(fmt: str, obj: Any, shape: Any, dtype: Any, *, copy: Any, frozen: bool, gradients: Any) -> Any:
+    """Return a light matrix of a SciPy matrix or arrays in the format `fmt`; load the library for other arguments."""
+    kind = _KINDS.get((fmt, type(obj)))
+    is_plain = copy is not False and not frozen and gradients is None
+    if kind is not None and is_plain and light.may_be_light():
+        made: Any = object.__new__(kind)
+        if adopt(made, light.arrays_of(made, obj, shape, dtype), copy=copy) and made._light.is_sound():
+            return made
+    with forking.loading():
+        importlib.import_module("autosparse.arrays.construct")  # calls `use`
+    return _make(fmt, obj, shape, dtype, copy=copy, frozen=frozen, gradients=gradients)
+
+
+_make: Callable[..., Any] = _first
+
+
+def use(make: Callable[..., Any]) -> None:
+    """Let `csr` and `csc` call `make` from now on."""
+    global _make
+    _make = make

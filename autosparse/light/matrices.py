@@ -1,0 +1,396 @@
+"""The classes csr and csc, which have the base `Light` until the library is loaded, and coo."""
+
+from __future__ import annotations
+
+import importlib
+import weakref
+from time import perf_counter_ns
+from typing import Any, ClassVar, Final
+
+import numpy as np
+import scipy.sparse as sps
+from scipy.sparse import _sparsetools
+
+from autosparse import light
+from autosparse.light import Rows
+
+INDPTR: Final = 0
+INDICES: Final = 1
+DATA: Final = 2
+_FIELDS: Final = ("indptr", "indices", "data")
+_PRODUCTS: Final = {
+    (fmt, is_vector): getattr(_sparsetools, f"{fmt}_matvec{'' if is_vector else 's'}")
+    for fmt in ("csr", "csc")
+    for is_vector in (False, True)
+}
+_COMPLETE_ONLY: Final = frozenset({"_cell", "_repr_html_", "base", "explain", "owns_arrays", "to_scipy", "tune"})
+"""Attributes of complete matrices that SciPy's classes do not have."""
+
+
+class ModuleName(str):
+    """Value of ``__module__`` in autosparse's classes: "autosparse" on a class, SciPy's module on an instance.
+
+    Libraries that test an object's module for SciPy's (pydata/sparse) thereby accept instances as SciPy objects. Users
+    and pickles find the class itself in its public module.
+    """
+
+    __slots__ = ()
+
+    def __get__(self, made: Any, owner: type | None = None) -> str:
+        return self if made is None else type(made)._plain_class.__module__
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return str, (str(self),)
+
+
+def _find_state() -> tuple[tuple[str, Any], ...]:
+    """Return the attributes that SciPy's constructor sets besides shape and arrays (maxprint where it has it)."""
+    others = {"indptr", "indices", "data", "_shape"}
+    return tuple((name, value) for name, value in vars(sps.csr_array((1, 1))).items() if name not in others)
+
+
+_NEW_ITEMS: Final = _find_state()
+
+
+def set_state(made: Any, shape: tuple[int, ...]) -> None:
+    """Set `shape` and the other attributes that SciPy's constructors set on `made` besides the arrays.
+
+    They are set one by one, so that the object needs no dict.
+    """
+    made._shape = shape
+    for name, value in _NEW_ITEMS:
+        setattr(made, name, value)
+
+
+def _container(fmt: str) -> Any:  # Any: a property, which mypy would refuse in the place of SciPy's
+    """Return the property by which SciPy's methods find the class of format `fmt` for their results."""
+    of_array, of_matrix = f"{fmt}_array", f"{fmt}_matrix"
+
+    def find(self: Any) -> Any:
+        try:
+            formats = importlib.import_module("autosparse.arrays.formats")  # by name: it imports this module
+        except (ImportError, OSError):  # no file descriptor left, or another root directory
+            return getattr(super(ConvertedBack, self), f"_{fmt}_container")
+        return getattr(formats, of_array if isinstance(self, sps.sparray) else of_matrix)
+
+    return property(find)
+
+
+class ConvertedBack:
+    """Mixin whose attributes make SciPy's conversions to any format return autosparse classes."""
+
+    __slots__ = ()
+
+    _plain_class: ClassVar[Any]  # SciPy's class under this one
+
+    @property
+    def _csr_container(self) -> type:
+        return csr_array if isinstance(self, sps.sparray) else csr_matrix
+
+    @property
+    def _csc_container(self) -> type:
+        return csc_array if isinstance(self, sps.sparray) else csc_matrix
+
+    @property
+    def _coo_container(self) -> type:
+        return coo_array if isinstance(self, sps.sparray) else coo_matrix
+
+    _bsr_container = _container("bsr")
+    _dia_container = _container("dia")
+    _dok_container = _container("dok")
+    _lil_container = _container("lil")
+
+
+class Slots:
+    """Common base of `Light` and `AutoSparseMatrix`, which gives their objects one layout."""
+
+    __slots__ = ("_cell", "_light")  # not in __dict__, which shows the attributes that SciPy stores there
+
+    _cell: Any  # operand of a complete matrix
+    _light: Rows | None  # None once the matrix is complete
+
+
+def _array(field: int) -> Any:  # Any: a property, which mypy would refuse in the place of SciPy's
+    """Return the property for the array number `field` of a light matrix."""
+    name = _FIELDS[field]
+
+    def fetch(self: Any) -> Any:
+        rows = self._light
+        if rows is None:
+            return _completed(self, name)
+        if field != DATA:
+            rows.is_checked, rows.is_exported = False, True
+        return rows.arrays[field]
+
+    def put(self: Any, value: Any) -> None:
+        rows = getattr(self, "_light", None)
+        if rows is not None and value is rows.arrays[field]:
+            return
+        if rows is None or rows.is_shared or type(value) is not np.ndarray or value.ndim != 1:
+            _complete()
+            setattr(self, name, value)
+            return
+        rows.arrays[field] = value
+        rows.is_checked, rows.is_exported, rows.copied_bytes = False, True, None
+
+    return property(fetch, put)
+
+
+def _is_loaded() -> bool:
+    """Load the library, or wait until another thread has finished the classes; return whether it is loaded."""
+    with light.FINISHING:
+        is_complete = light.is_complete
+    return is_complete or light.complete()
+
+
+def _complete() -> None:
+    """Load the library; raise ImportError where that fails."""
+    if not _is_loaded():
+        raise ImportError("autosparse cannot be loaded: its files cannot be read now, or the interpreter is ending")
+
+
+def _completed(made: Any, name: str) -> Any:
+    """Return the attribute `name` of the matrix, which is complete then."""
+    _complete()
+    return getattr(made, name)
+
+
+def _by_complete(name: str) -> Any:
+    """Return a method that completes the matrix and calls its method `name`."""
+
+    def method(self: Any, *args: Any, **how: Any) -> Any:
+        return _completed(self, name)(*args, **how)
+
+    return method
+
+
+def _by_scipy(name: str) -> Any:
+    """Return a method that calls SciPy's method `name` and counts its time."""
+
+    def method(self: Any, *args: Any, **how: Any) -> Any:
+        rows = self._light
+        if (rows is None or not light.may_be_light() or not rows.is_sound()) and _is_loaded():
+            return getattr(self, name)(*args, **how)
+        start_ns = perf_counter_ns()
+        made = getattr(self._plain_class, name)(self, *args, **how)
+        light.count(start_ns, rows)
+        return made
+
+    return method
+
+
+def _reflected(name: str) -> Any:
+    """Return a method that leaves a plain matrix of A's format on the left to the complete method `name`."""
+
+    def method(self: Any, other: Any) -> Any:
+        if type(other) is self._plain_class:
+            return _completed(self, name)(other)
+        return getattr(self._plain_class, name)(self, other)
+
+    return method
+
+
+class Light(ConvertedBack, Slots):
+    """Base of the four classes until the library is loaded: SciPy's methods, over arrays in `_light`."""
+
+    __slots__ = ()
+
+    _transposed: ClassVar[bool]
+    _twin: ClassVar[Any]
+
+    indptr, indices, data = map(_array, (INDPTR, INDICES, DATA))
+
+    def __init__(
+        self, arg1: Any, shape: Any = None, dtype: Any = None, copy: bool = False, **kwargs: Any
+    ) -> None:  # Any: SciPy's own arguments
+        is_plain = not copy and not kwargs and light.may_be_light()
+        if is_plain and shape is None and dtype is None and sps.issparse(arg1) and arg1.format != self.format:
+            arg1 = arg1.asformat(self.format)
+        if not (is_plain and adopt(self, light.arrays_of(self, arg1, shape, dtype), copy=False)):
+            _complete()
+            type(self).__init__(self, arg1, shape=shape, dtype=dtype, copy=copy, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _COMPLETE_ONLY:
+            return _completed(self, name)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Data type of the values."""
+        rows = self._light
+        return _completed(self, "dtype") if rows is None else rows.arrays[DATA].dtype  # type: ignore[no-any-return]
+
+    @dtype.setter
+    def dtype(self, newtype: Any) -> None:
+        _complete()
+        self.dtype = newtype
+
+    def _getnnz(self, axis: int | None = None) -> Any:
+        rows = self._light
+        if rows is None:
+            return _completed(self, "_getnnz")(axis)
+        return int(rows.arrays[INDPTR][-1]) if axis is None else self._plain_class._getnnz(self, axis=axis)
+
+    nnz = property(lambda self: self._getnnz(), doc="Stored entries, zeros among them.")
+
+    def prune(self) -> None:
+        """Cut off spare room behind the last entry, as SciPy's `prune` does."""
+        rows, nnz = self._light, self.nnz
+        if rows is None or not nnz == rows.arrays[INDICES].size == rows.arrays[DATA].size:
+            self._plain_class.prune(self)
+
+    def sum(self, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+        """Return the sum over all entries or along an axis, as SciPy's `sum` does."""
+        if not light.may_be_light() or not self.has_canonical_format:  # SciPy may add up duplicates in place
+            return _completed(self, "sum")(axis=axis, dtype=dtype, out=out)
+        return self._plain_class.sum(self, axis=axis, dtype=dtype, out=out)
+
+    def transpose(self, axes: tuple[int, int] | None = None, copy: bool = False) -> Any:
+        """Return Aᵀ, which shares arrays with A unless `copy`."""
+        rows = self._light
+        twin = object.__new__(self._twin)
+        if rows is None or copy or axes not in (None, (1, 0)) or not _register(twin, rows, self._shape[::-1]):
+            return _completed(self, "transpose")(axes=axes, copy=copy)
+        rows.is_shared = True
+        return twin
+
+    def _matmul_dispatch(self, other: Any, *args: Any) -> Any:
+        rows = self._light
+        if (rows is None or not _is_short(self, rows, other)) and _is_loaded():
+            return self._matmul_dispatch(other, *args)
+        start_ns = perf_counter_ns()
+        is_own = type(other) is np.ndarray and other.dtype == self.dtype and other.shape[:1] == self._shape[1:]
+        if rows is not None and is_own:
+            made = _product(self, rows, other)
+        else:
+            made = self._plain_class._matmul_dispatch(self, other, *args)
+        light.count(start_ns, rows)
+        return made
+
+    def _rmatmul_dispatch(self, other: Any, *args: Any) -> Any:
+        if self._light is None or type(other) is not np.ndarray or other.shape[-1:] != self._shape[:1]:
+            return _completed(self, "_rmatmul_dispatch")(other, *args)
+        return self._plain_class._rmatmul_dispatch(self, other, *args)
+
+    __getitem__, tocsc, tocsr = map(_by_scipy, ("__getitem__", "tocsc", "tocsr"))
+    __radd__, __rsub__ = map(_reflected, ("__radd__", "__rsub__"))
+    __rmul__, __rmatmul__ = map(_reflected, ("__rmul__", "__rmatmul__"))
+    __copy__, __deepcopy__ = map(_by_complete, ("__copy__", "__deepcopy__"))
+    __getstate__, __setstate__ = map(_by_complete, ("__getstate__", "__setstate__"))
+    resize = _by_complete("resize")
+
+
+def _is_short(made: Any, rows: Rows, other: Any) -> bool:
+    """Return whether SciPy should compute the product of a light matrix and `other`: it is short and valid."""
+    n_inner, values = made._shape[1], rows.arrays[DATA]
+    if type(other) is np.ndarray:
+        if not 0 < other.ndim <= 2 or other.shape[0] != n_inner or other.dtype.char not in light.VALUE_TYPES:
+            return False
+        n_terms = values.size * (1 if other.ndim == 1 else other.shape[1])
+    elif sps.issparse(other) and other.ndim == 2 and other.shape[0] == n_inner:
+        if not rows.is_sound() or not light.is_sound_matrix(other):
+            return False
+        n_terms = light.SPARSE_TERM * light.n_terms(rows, made.format, other)
+    else:
+        return False
+    return n_terms <= light.MAX_TERMS and light.may_be_light() and rows.is_sound()
+
+
+def _product(made: Any, rows: Rows, B: Any) -> Any:
+    """Return A @ B by SciPy's loop, for an array B of A's dtype."""
+    shape, is_vector = made._shape, B.ndim == 1 or B.shape[1] == 1
+    C = np.zeros((shape[0], *B.shape[1:]), B.dtype)
+    n_vecs = () if is_vector else (B.shape[1],)
+    _PRODUCTS[made.format, is_vector](*shape, *n_vecs, *rows.arrays, B.ravel(), C.ravel())
+    return C
+
+
+def adopt(made: Any, found: light.Arrays, *, copy: bool | None) -> bool:
+    """Make `made` a light matrix of these arrays, which are copied unless `copy` is False; return whether it is one.
+
+    Where SciPy should check the arrays, the library is finished, or the matrix is large, nothing changes.
+    """
+    shape, *parts = found
+    prepared = None if shape is None else light.prepared(type(made), shape, (parts[0], parts[1], parts[2]), copy)
+    if prepared is None or prepared[2][DATA].size > light.MAX_TERMS:
+        return False
+    n_major, n_minor, arrays = prepared
+    if not arrays[DATA].dtype.isnative:
+        return False
+    n_bytes = None
+    if copy is not False:
+        if not all(array.flags.writeable for array in arrays):
+            return False
+        arrays = [array.copy() for array in arrays]
+        n_bytes = sum(array.nbytes for array in arrays)
+    return _register(made, Rows(n_major, n_minor, arrays, n_bytes), shape)
+
+
+def _register(made: Any, rows: Rows, shape: tuple[int, ...]) -> bool:
+    """Make `made` a light matrix of these rows, unless the library is finished; return whether it is one."""
+    key = id(made)
+    with light.FINISHING:
+        if light.is_complete:
+            return False
+        made._light = rows
+        set_state(made, shape)
+        light.alive[key] = weakref.ref(made, lambda _: light.alive.pop(key, None))
+    return True
+
+
+def _attributes_of(made: Any) -> Any:
+    _complete()
+    return importlib.import_module("autosparse.arrays.plain").LiveAttributes(made)
+
+
+def _set_attributes(made: Any, state: Any) -> None:
+    _complete()
+    made.__setstate__(state)
+
+
+# Each final class repeats it in its own body; otherwise Python would add a `__dict__` that shows no arrays.
+SCIPY_DICT: Final = property(_attributes_of, _set_attributes, doc="SciPy's attributes, arrays included.")
+
+
+class csr_array(Light, sps.csr_array):  # type: ignore[misc]  # noqa: D101, N801
+    __doc__ = sps.csr_array.__doc__
+    __dict__ = SCIPY_DICT
+    _plain_class = sps.csr_array
+    _transposed = False
+
+
+class csc_array(Light, sps.csc_array):  # type: ignore[misc]  # noqa: D101, N801
+    __doc__ = sps.csc_array.__doc__
+    __dict__ = SCIPY_DICT
+    _plain_class = sps.csc_array
+    _transposed = True
+
+
+class csr_matrix(Light, sps.csr_matrix):  # type: ignore[misc]  # noqa: D101, N801
+    __doc__ = sps.csr_matrix.__doc__
+    __dict__ = SCIPY_DICT
+    _plain_class = sps.csr_matrix
+    _transposed = False
+
+
+class csc_matrix(Light, sps.csc_matrix):  # type: ignore[misc]  # noqa: D101, N801
+    __doc__ = sps.csc_matrix.__doc__
+    __dict__ = SCIPY_DICT
+    _plain_class = sps.csc_matrix
+    _transposed = True
+
+
+class coo_array(ConvertedBack, sps.coo_array):  # type: ignore[misc]  # noqa: D101, N801
+    _plain_class = sps.coo_array
+
+
+class coo_matrix(ConvertedBack, sps.coo_matrix):  # type: ignore[misc]  # noqa: D101, N801
+    _plain_class = sps.coo_matrix
+
+
+csr_array._twin, csc_array._twin = csc_array, csr_array
+csr_matrix._twin, csc_matrix._twin = csc_matrix, csr_matrix
+
+for _class in (csr_array, csc_array, csr_matrix, csc_matrix):
+    _class.__module__ = ModuleName("autosparse")  # the public location, for users and pickles

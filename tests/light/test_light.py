@@ -1,0 +1,312 @@
+"""Tests of light matrices, in fresh processes: what they load, what they answer, and how they become complete."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import Any, Final
+
+import numpy as np
+import pytest
+import scipy.sparse as sps
+
+import autosparse as asp
+from autosparse import light
+from autosparse.arrays.family import AutoSparseMatrix
+from autosparse.interop import neighbours
+from autosparse.light import matrices
+from tests.conftest import REPOSITORY
+
+HEAD: Final = """
+import json, sys
+import numpy as np, scipy.sparse as sps
+import autosparse as asp
+from autosparse import light
+light.LOADING_NS = {loading_ns}
+m = sps.random_array((40, 30), density=0.2, format="csr", rng=np.random.default_rng(0))
+x, y, X = np.arange(30.0), np.arange(40.0), np.arange(90.0).reshape(30, 3)
+A, B = asp.csr(m), m[:30, :30]
+"""
+NEVER_NS: Final = 1 << 62
+
+
+def run(lines: str, *, loading_ns: int = NEVER_NS, **environment: str) -> str:
+    """Return what a fresh process prints whose environment sets no option besides `environment`."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("AUTOSPARSE_")}
+    kept["AUTOSPARSE_CACHE_DIR"] = os.environ.get("AUTOSPARSE_CACHE_DIR", "")
+    done = subprocess.run(
+        [sys.executable, "-c", HEAD.format(loading_ns=loading_ns) + lines], env=kept | environment,
+        capture_output=True, text=True, check=False, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+STAYS_LIGHT: Final = (
+    "A @ x", "A.dot(x)", "A @ X", "A @ X[:, :1]", "A @ np.asfortranarray(X)", "A @ x.astype(np.float32)", "y @ A",
+    "A.T @ y", "A.T @ np.ones((40, 2))", "X.T @ A.T", "A @ x[::-1]", "A @ np.arange(30)", "A @ (x + 1j)",
+    "A @ A.T", "A.T @ A", "A @ m.T", "A @ sps.diags_array(x)", "A @ sps.eye_array(30)", "A @ np.ones((30, 0))",
+    "A + A", "A - 2 * A", "A.multiply(A)", "A.multiply(x)", "-A", "A / 2", "abs(A)", "A > 0.5", "A != A", "A.power(2)",
+    "A + sps.csr_array(m)", "A[3]", "A[[1, 2]]", "A[2:9]", "A[:, 4]", "A[:, 3:9]", "A[2, 3]", "A[y > 5][:, x > 3]",
+    "A.sum()", "A.sum(axis=0)", "A.sum(axis=1)", "A.mean(axis=0)", "A.max(axis=1)", "A.min()", "A.argmax(axis=0)",
+    "A.diagonal()", "A.trace()", "A.count_nonzero()", "A.toarray()", "A.todense()", "A.nonzero()", "A.copy()",
+    "A.astype(np.float32)", "A.astype(int) @ x", "A.astype(bool) @ A.T.astype(bool)", "A.conj().T", "A.tocsc()",
+    "A.tocsr()", "A.T.tocsr()", "A.tocoo()", "A.T.T", "A.nnz", "A.shape", "A.dtype", "A.data", "A.indices", "A.indptr",
+    "A.format", "A.has_sorted_indices", "sps.vstack([A, A])", "sps.kron(A, A)", "sps.tril(A)", "sps.issparse(A)",
+    "sps.diags_array(y) @ A", "repr(A)", "A.reshape(30, 40)", "asp.csr(sps.csr_matrix(m)) * x",
+    "asp.csc(sps.csc_matrix(m)) * X", "asp.csc(sps.csc_array(m)) @ x", "asp.csr(m.astype(int)) @ x",
+    "asp.csr(m.astype(np.complex64)) @ x",
+    "asp.csr((m.data, m.indices, m.indptr), shape=m.shape) @ x", "asp.csc((m.data, m.indices, m.indptr), (30, 40)) @ y",
+    "asp.csr(sps.csr_matrix(m)).getrow(2)",
+)  # fmt: skip
+COMPLETES: Final = (
+    "m + A", "m - A", "m @ A.T.tocsr()", "A.tolil()", "A.todok()", "A.todia()", "str(A.explain())", "A.base",
+    "A.to_scipy()", "A.owns_arrays", "next(iter(A))", "vars(A)['data']", "A._repr_html_()[:6]", "A @ list(x)",
+    "A @ np.matrix(x).T", "asp.csr(A)", "copy.copy(A)", "copy.deepcopy(A)", "pickle.loads(pickle.dumps(A))",
+    "asp.csr(m, copy=False)", "asp.csr(m, dtype=np.float32)", "asp.csr(m.tocoo())", "asp.csr(m.toarray())",
+    "asp.csr_array(m)", "asp.matmul(A, x)", "asp.linalg.norm(A)",
+)  # fmt: skip
+
+COMPARE: Final = """
+import copy, os, pickle
+def facts(made):
+    if isinstance(made, tuple):
+        return [facts(one) for one in made]
+    kind = type(made).__module__ + "." + type(made).__name__
+    if sps.issparse(made):
+        return [kind, made.dtype.str, list(made.shape), made.nnz, made.toarray().ravel()]
+    if isinstance(made, np.ndarray):
+        return [kind, made.dtype.str, list(made.shape), np.asarray(made).ravel()]
+    return [kind, made if np.isscalar(made) else str(made)]
+def same(one, other):
+    if isinstance(one, list):
+        return len(one) == len(other) and all(map(same, one, other))
+    if isinstance(one, (np.ndarray, np.number, float)):
+        return np.allclose(one, other)
+    return one == other
+answers = {}
+for one in expressions:
+    reading, writing = os.pipe()
+    if os.fork() == 0:
+        answer = facts(eval(one)), not light.is_complete
+        with open(writing, "wb") as pipe:
+            pickle.dump(answer, pipe)
+        os._exit(0)
+    os.close(writing)
+    with open(reading, "rb") as pipe:
+        answers[one] = pickle.loads(pipe.read())
+    os.wait()
+stayed = [one for one, (_, is_light) in answers.items() if is_light]
+light.complete()
+A = asp.csr(m)
+print(json.dumps([stayed, [one for one, (answer, _) in answers.items() if not same(answer, facts(eval(one)))]]))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+@pytest.mark.parametrize(("expressions", "stay"), [(STAYS_LIGHT, STAYS_LIGHT), (COMPLETES, ())])
+def test_light_matrices_answer_as_complete_ones(expressions, stay):
+    stayed, differing = json.loads(run(f"expressions = {list(expressions)!r}{COMPARE}"))
+    assert [one for one in expressions if one not in stayed] == [one for one in expressions if one not in stay]
+    assert differing == []
+
+
+def printed(lines: str, **environment: str) -> Any:
+    """Return the JSON that a fresh process prints."""
+    return json.loads(run(lines, **environment))
+
+
+COUNT: Final = """
+def n_modules():
+    return sum(name.startswith("autosparse") and one.__name__ == name for name, one in list(sys.modules.items()))
+"""
+MAX_MODULES: Final = 7
+"""Maximum number of modules that a program with a few products loads. Each costs 0.1 to 0.3 ms: it may only fall."""
+
+
+def test_few_products_load_few_modules():
+    lines = "A @ x, A.T @ y, A @ X, A[2:5], A.sum(axis=0)\nprint(n_modules(), '_cffi_backend' in sys.modules)"
+    n_modules, has_runtime = run(COUNT + lines).split()
+    assert int(n_modules) <= MAX_MODULES
+    assert has_runtime == "False"
+
+
+CLOCK: Final = """
+from autosparse.light import matrices
+from tests.conftest import REPOSITORY
+now_ns = 0
+def tick():
+    global now_ns
+    now_ns += 1000
+    return now_ns
+light.perf_counter_ns = matrices.perf_counter_ns = tick
+"""
+
+
+@pytest.mark.parametrize("product", ["A @ x", "A.T @ y", "A @ X", "A @ B", "A[2:4]", "A.tocsc()"])
+def test_the_library_is_loaded_once_methods_have_taken_as_long(product):
+    lines = f"light.LOADING_NS = 3000\nn = 0\nwhile not light.is_complete:\n    {product}\n    n += 1\nprint(n)"
+    assert run(CLOCK + lines) == "4"  # three of 1,000 ns, and one that finds them spent
+
+
+def test_a_long_product_loads_the_library_first():
+    lines = "light.MAX_TERMS = 500\nA @ x\none = light.is_complete\nA @ X\nprint(json.dumps([one, light.is_complete]))"
+    assert printed(lines) == [False, True]
+
+
+@pytest.mark.parametrize("lines", ["light.MAX_TERMS = 100", "import threadpoolctl", "asp.set_options(threads=1)"])
+def test_other_programs_load_the_library_at_once(lines):
+    if "threadpoolctl" in lines:
+        pytest.importorskip("threadpoolctl")
+    assert run(f"{lines}\nasp.csr(m)\nprint(light.is_complete)") == "True"
+
+
+def test_settings_load_the_library_at_once():
+    lines = "print(json.dumps([light.is_complete, bool((A @ x == asp.csr(m) @ x).all())]))"
+    assert printed(lines, AUTOSPARSE_DETERMINISTIC="1") == [True, True]
+    assert printed(lines) == [False, True]
+    block = "with asp.options(deterministic=True):\n    B = A @ x\n"
+    assert printed(f"{block}{lines}") == [True, True]
+
+
+def test_matrices_stay_the_same_objects_of_the_same_classes():
+    lines = """
+T, kind, S = A.T, type(A), A[3:9]
+class Own(kind): pass
+own = Own(m)
+light.complete()
+from autosparse.arrays.family import AutoSparseMatrix
+print(json.dumps([
+    kind is type(A) is asp.csr_array, type(T) is asp.csc_array, T._cell is A._cell, S._cell is not A._cell,
+    isinstance(A, AutoSparseMatrix), issubclass(Own, AutoSparseMatrix), bool(np.allclose(own @ x, m @ x)),
+    bool(np.allclose(A @ x, m @ x)), bool(np.allclose(S @ x, m[3:9] @ x)), A.owns_arrays, not light.alive,
+]))
+"""
+    assert printed(lines) == [True] * 11
+
+
+def test_a_write_to_the_source_is_never_seen():
+    lines = "m.data[:] = 0\nbefore = A @ x\nlight.complete()\nprint(bool(before.any() and (A @ x).any()))"
+    assert run(lines) == "True"
+
+
+def test_writes_to_the_matrix_are_seen_before_and_after():
+    lines = """
+values, indices = A.data, A.indices
+values[:] = 2.0
+seen = [A @ x]
+A.data = np.full(A.nnz, 3.0)
+seen.append(A @ x)
+light.complete()
+seen.append(A @ x)
+A.data[:] = 5.0
+seen.append(A @ x)
+unit = asp.csr(m.astype(bool).astype(float)) @ x
+print(json.dumps([bool(np.allclose(one, n * unit)) for n, one in zip((2, 3, 3, 5), seen)]))
+"""
+    assert printed(lines) == [True] * 4
+
+
+@pytest.mark.parametrize("completes", ["", "light.complete()"])
+def test_indices_out_of_bounds_raise_though_they_were_fetched_before(completes):
+    lines = f"""
+held = A.indices
+A @ x
+{completes}
+A @ x
+held[0] = 1 << 30
+try:
+    A @ x
+except ValueError as error:
+    print(type(error).__name__)
+"""
+    assert run(lines) == "StructureError"
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        ("A @ y", "ShapeError"),
+        ("y @ A.T", "ShapeError"),
+        ("A @ 2.0", "ValueError"),
+        ("A @ np.ones((2, 2, 2))", "ValueError"),
+        ("asp.csr((m.data, m.indices + 1, m.indptr), shape=m.shape)", "StructureError"),
+        ("asp.csr((m.data, m.indices[1:], m.indptr), shape=m.shape)", "InputError"),
+    ],
+)
+def test_errors_are_those_of_complete_matrices(call, name):
+    lines = f"""
+def text():
+    try:
+        {call}
+    except ValueError as error:
+        return [type(error).__name__, str(error)]
+first = text()
+light.complete()
+print(json.dumps([first, text()]))
+"""
+    first, later = printed(lines)
+    assert first == later
+    assert first[0] == name
+
+
+def test_threads_multiply_while_the_library_is_loaded():
+    lines = """
+import threading
+wrong, n_threads = [], 6
+def work(k):
+    for n in range(300):
+        B = asp.csr(m)
+        if not (np.allclose(B @ x, m @ x) and np.allclose(B.T @ y, m.T @ y) and B[2:7].nnz == m[2:7].nnz):
+            wrong.append(k)
+        if k == 0 and n == 20:
+            light.complete()
+threads = [threading.Thread(target=work, args=(k,)) for k in range(n_threads)]
+for one in threads: one.start()
+for one in threads: one.join()
+print(json.dumps([wrong, light.is_complete]))
+"""
+    assert printed(lines) == [[], True]
+
+
+def test_products_continue_where_files_cannot_be_read():
+    lines = """
+class NoFiles:
+    def find_spec(self, name, path=None, target=None):
+        if name.startswith("autosparse"):
+            raise OSError(24, "Too many open files")
+sys.meta_path.insert(0, NoFiles())
+light.LOADING_NS = 0
+print(json.dumps([bool((A @ x == m @ x).all()), A[2:4].nnz == m[2:4].nnz, light.is_complete]))
+"""
+    assert printed(lines) == [True, True, False]
+
+
+def test_neighbours_are_the_libraries_that_register_complete_classes():
+    assert set(light.NEIGHBOURS) >= set(neighbours.PENDING)
+    text = (REPOSITORY / "autosparse" / "interop" / "neighbours.py").read_text(encoding="utf-8")
+    assert all(f'"{name}": ' in text for name in light.NEIGHBOURS)
+
+
+def test_every_public_attribute_of_complete_matrices_is_answered():
+    own = {name for name in dir(AutoSparseMatrix) if not name.startswith("_")}
+    answered = set(dir(matrices.Light)) | set(dir(sps.csr_array)) | matrices._COMPLETE_ONLY
+    assert own - answered == set()
+
+
+def test_after_completion_light_methods_are_gone():
+    assert matrices.Light not in asp.csr_array.__mro__
+    assert asp.csr_matrix.__mro__.index(AutoSparseMatrix) < asp.csr_matrix.__mro__.index(sps.csr_matrix)
+    assert np.allclose(asp.csr(sps.eye_array(3, format="csr")) @ np.ones(3), 1.0)
+
+
+def test_a_transpose_keeps_its_values_when_others_are_assigned():
+    lines = """
+T = A.T
+before = T @ y
+A.data = np.zeros(A.nnz)
+print(json.dumps([bool(np.allclose(T @ y, before)), float(abs(A @ x).max())]))
+"""
+    assert printed(lines) == [True, 0.0]
