@@ -81,7 +81,7 @@ def starts_processes(test: Callable[..., object] | None) -> bool:
     for function in functions:  # the list grows meanwhile
         if isinstance(function, FunctionType):
             used = [function.__globals__.get(name) for name in _globals_of(function.__code__)]
-            if subprocess in used:
+            if any(one is subprocess for one in used):
                 return True
             ours = [one for one in used if isinstance(one, FunctionType) and one.__module__.startswith("tests.")]
             functions += [one for one in ours if one not in functions]
