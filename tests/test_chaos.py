@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from autosparse.isa import ISAS, isas_of
@@ -53,3 +54,15 @@ def test_functions_that_start_processes_are_recognised():
     assert chaos.starts_processes(run_twice)
     assert not chaos.starts_processes(use_a_field)
     assert not chaos.starts_processes(None)
+
+
+TABLE = np.zeros(2)
+
+
+def use_a_table() -> object:
+    return TABLE
+
+
+def test_functions_may_use_arrays_of_their_module():
+    """Check a global whose comparison with anything is an array, which has no truth value."""
+    assert not chaos.starts_processes(use_a_table)

@@ -211,7 +211,7 @@ def main(folder: Path, first: int, n: int) -> None:
     """Print the number of cases in which a tuned kernel served in the end."""
     warnings.simplefilter("ignore")
     n_served = 0
-    live.WAIT_S = 60.0  # waits for a compiler on a busy machine
+    live.WAIT_S = 600.0  # waits for a compiler on a busy machine
     settings = {"runs": 10**7, "overhead": 1.0, "effort": "estimate", "budget_s": 1e6, "extra_memory": 100}
     with asp.options(cache=False, compiler=refusing_compiler(folder), **settings):
         known = worlds()

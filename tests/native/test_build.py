@@ -35,6 +35,16 @@ SHARES = ((0, 32), (1, 32), (2, 8))
 """Run-time arguments of kernels: threads and chunk sizes."""
 
 
+def chosen() -> Compiler:
+    """Return the compiler of the settings, which may be one for another machine than the first on the path."""
+    return Compiler.find(config.get_options().compiler)
+
+
+def build(spec: _native.KernelSpec, store: FolderStore) -> _native.CompiledKernel:
+    """Build one kernel by the compiler of the settings."""
+    return _native.build(spec, store=store, compiler=config.get_options().compiler)
+
+
 class FolderStore:
     """Artefact store of the build step, in a folder of the test."""
 
@@ -71,12 +81,13 @@ def test_a_kernel_is_built_once_and_found_again(tmp_path: Path) -> None:
     store = FolderStore(tmp_path)
     one = cases.spec(cases.schedule("i1:U,k1:C", "i1 j1 k1 j0", 12, chunk=1, partition="dynamic"))
     other = cases.spec(cases.schedule("i1:U,k1:C", "i1 j1 k1 j0", 12))
-    assert not _native.is_built(one, store=cache.open_store())
-    first, second = _native.build(one, store=store), _native.build(other, store=store)
+    compiler = config.get_options().compiler
+    assert not _native.is_built(one, store=cache.open_store(), compiler=compiler)
+    first, second = build(one, store), build(other, store)
     assert store.n_built == 1
     assert first.address == second.address
     assert second.spec == other
-    assert _native.is_built(one, store=store)
+    assert _native.is_built(one, store=store, compiler=compiler)
 
 
 def test_a_kernel_of_another_process_is_found(tmp_path: Path) -> None:
@@ -147,19 +158,19 @@ def test_a_compiler_that_makes_nonsense_is_a_build_error(tmp_path: Path) -> None
 
 
 def test_another_compiler_makes_another_artefact(tmp_path: Path) -> None:
-    gcc = shutil.which(Compiler.find().command[0])
+    gcc = shutil.which(chosen().command[0])
     assert gcc is not None
     compiler = script(tmp_path, f'exec {gcc} "$@"')
     store = FolderStore(tmp_path)
     of = specs(3)[2]
-    _native.build(of, store=store)
+    build(of, store)
     _native.build(of, store=store, compiler=compiler)
     assert store.n_built == 2
 
 
 def test_several_are_built_at_once_and_errors_stay_apart(tmp_path: Path) -> None:
     good = specs(6)[3:]
-    results = build_many(good, store=FolderStore(tmp_path), n_jobs=2)
+    results = build_many(good, store=FolderStore(tmp_path), compiler=config.get_options().compiler, n_jobs=2)
     assert all(isinstance(result, _native.CompiledKernel) for result in results)
     broken = build_many(good[:2], store=FolderStore(tmp_path / "x"), compiler="no-such-compiler-here")
     assert all(isinstance(result, BuildError) for result in broken)
@@ -268,7 +279,7 @@ def test_dumped_c_can_be_edited_and_is_taken(tmp_path: Path) -> None:
     B, C = np.ones((8, 1), np.float32), np.empty((8, 1), np.float32)
 
     def product() -> np.ndarray:
-        _native.build(of, store=FolderStore(tmp_path)).bind(packed).run(B.ctypes.data, 1, C.ctypes.data, 1, 1, 1)
+        build(of, FolderStore(tmp_path)).bind(packed).run(B.ctypes.data, 1, C.ctypes.data, 1, 1, 1)
         return C.copy()
 
     dumps = tmp_path / "dumps"
@@ -291,7 +302,7 @@ def test_emitted_c_has_no_warnings(tmp_path: Path) -> None:
     for at, of in enumerate(specs):
         source = tmp_path / f"{at}.c"
         source.write_text(emit(of))
-        compiler = Compiler.find()
+        compiler = chosen()
         arguments = [word for word in compiler.arguments(of.isa, source, tmp_path / "x.so") if word != "-w"]
         done = subprocess.run([*arguments, *flags, "-fsyntax-only"], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
@@ -318,7 +329,7 @@ def test_kernels_and_runtime_agree_on_the_operands_layout(tmp_path: Path) -> Non
     table = ", ".join([*(f"offsetof(asp_operand, {name})" for name in names), "sizeof(asp_operand)"])
     source = tmp_path / "layout.c"
     source.write_text(f"{c_types.INCLUDES}{c_types.OPERAND_STRUCT}const int64_t layout[] = {{{table}}};\n")
-    Compilations().compile(Compiler.find(), "baseline", source, tmp_path / "layout.so")
+    Compilations().compile(chosen(), "baseline", source, tmp_path / "layout.so")
     library = ctypes.CDLL(str(tmp_path / "layout.so"))
     theirs = list((ctypes.c_int64 * (len(names) + 1)).in_dll(library, "layout"))
     ffi = runtime_api.ffi
@@ -328,7 +339,7 @@ def test_kernels_and_runtime_agree_on_the_operands_layout(tmp_path: Path) -> Non
 @pytest.mark.full
 def test_kernels_under_sanitizers(tmp_path: Path) -> None:
     """Run the kernel tests again with checks of addresses and undefined behaviour that end the process."""
-    gcc = Compiler.find().command[0]
+    gcc = chosen().command[0]
     asan = subprocess.run(
         [gcc, "-print-file-name=libasan.so"], capture_output=True, text=True, check=True
     ).stdout.strip()
@@ -354,5 +365,5 @@ def test_kernels_that_share_their_code_keep_their_own_schedules(tmp_path: Path) 
     ]
     assert len({spec.key() for spec in specs}) == 1
     with config.options(cache_dir=str(tmp_path)):
-        kernels = _native.build_many(specs, store=cache.open_store(), n_jobs=3)
+        kernels = _native.build_many(specs, store=cache.open_store(), compiler=config.get_options().compiler, n_jobs=3)
     assert [kernel.spec for kernel in kernels] == specs

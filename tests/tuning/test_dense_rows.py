@@ -127,11 +127,11 @@ def test_a_measured_plan_is_remembered_and_explained(monkeypatch: pytest.MonkeyP
     cache.open_store().clear()
     M = made(40)
     A, B = asp.csr(M, copy=True), np.ones((M.shape[1], 64), np.float32)
-    plan: Plan = A.tune(columns=64, effort="measure", budget_s=1.0)
+    plan: Plan = A.tune(columns=64, effort="measure", budget_s=60.0)
     assert plan.solver == COMPOSITE_SOLVER
     np.testing.assert_array_equal(A @ B, M @ B)
     assert "rows(376..)" in str(A.explain(B))
-    again = asp.csr(M, copy=True).tune(columns=64, effort="measure", budget_s=1.0)
+    again = asp.csr(M, copy=True).tune(columns=64, effort="measure", budget_s=60.0)
     assert (again.remembered, again.schedule) == (True, plan.schedule)
     A.data *= 2
     np.testing.assert_array_equal(A @ B, 2 * (M @ B))

@@ -46,7 +46,8 @@ def test_progress_is_taken_and_changes_nothing(name: str) -> None:
     A, b = system()
     solver = getattr(asp.linalg, name)
     assert inspect.signature(solver).parameters["progress"].default is False
-    np.testing.assert_array_equal(solver(A, b, **HOW[name])[0], solver(A, b, progress=True, **HOW[name])[0])
+    with asp.options(effort="off"):  # a tuned kernel adds in another order
+        np.testing.assert_array_equal(solver(A, b, **HOW[name])[0], solver(A, b, progress=True, **HOW[name])[0])
 
 
 @pytest.mark.parametrize("name", HOW)
