@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from autosparse._native import runtime_api
 from autosparse._native.kernels import slice_kernel
@@ -36,6 +37,8 @@ VIEW: Final = "slices before tuning"
 """Name of the packed copy of the early race, beside the names of operand adapters."""
 PERIOD: Final = 4099
 """Period in entries of the vector with which results are compared; a prime, so that confused rows differ."""
+LARGEST: Final = 1.5
+"""Bound of the absolute values of that vector."""
 NOT_FINITE: Final = "it reports a result that is not finite"
 INCOMPARABLE: Final = (NOT_FINITE, agreement.UNKNOWABLE)
 """Reasons that depend on the values of the matrix, not on the kernel."""
@@ -151,9 +154,19 @@ def _difference(operand: Operand, bound: BoundSlices, n_threads: int) -> str | N
     runtime_api.raise_for(call.by_default(n_threads, 0))
     if not bound.run(address(x), 1, address(found), 1, 1, n_threads):
         return NOT_FINITE
+    if _agrees(operand, found, wanted):
+        return None
     sums = agreement.row_magnitudes(operand.indptr, operand.data[: operand.nnz])
     n_terms = np.diff(operand.indptr)
-    return agreement.first_difference(found[:, None], wanted[:, None], sums * sums.dtype.type(1.5), n_terms)
+    return agreement.first_difference(found[:, None], wanted[:, None], sums * sums.dtype.type(LARGEST), n_terms)
+
+
+def _agrees(operand: Operand, found: NDArray[Any], wanted: NDArray[Any]) -> bool:
+    """Return whether the runtime accepts `found`, in a tenth of the time in which NumPy explains a difference."""
+    pointer, indptr = runtime_api.pointer, operand.indptr
+    codes = runtime_api.DTYPE_CODES[operand.dtype.name], runtime_api.INDEX_CODES[indptr.dtype.name]
+    arrays = (pointer(one) for one in (indptr, operand.data, found, wanted))
+    return bool(runtime_api.lib.asp_rows_agree(*codes, len(wanted), *arrays, LARGEST)) and len(wanted) > 0
 
 
 def expanded(light: SliceTrial, state: DispatchState, operand: Operand, gain_s: float | None) -> KernelTrial | None:
