@@ -8,6 +8,8 @@
 #define ASP_IRREGULAR_ROWS_H
 #include "kernels.h"
 
+/* Return whether loops over rows in steps of four entries mispredict branches, judged by a sample of rows. */
+int asp_has_irregular_rows(int itype, const void *indptr, int64_t n_rows);
 /* Return the kernel where rows are irregular and it is compiled, and NULL elsewhere. */
 asp_kernel asp_irregular_kernel(int dtype, int itype, const asp_args *args);
 #endif
