@@ -58,7 +58,7 @@ EARLY_ROW_S: Final = number("first look", "early race s per row")
 COLUMNS_EARLY_S: Final = number("first look", "early race of columns s")
 """Cost of the first race of products with several columns, which needs formats and schedules."""
 COLUMNS_ENTRY_S: Final = number("first look", "early race of columns s per entry")
-"""Its additional cost in seconds per entry."""
+"""Additional cost of that race in seconds per entry."""
 EARLY_ENTRIES: Final = (10_000, 1 << 22)
 """Numbers of entries from and up to which an early race pays.
 
