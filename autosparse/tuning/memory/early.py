@@ -40,7 +40,7 @@ HOPELESS: Final = number("early race", "hopeless")
 """Ratio of the shortest times above which the candidate loses after LOST_ROUNDS."""
 SETTLED: Final = number("early race", "settled")
 """Fraction of its time in the round before below which a candidate is still warming up, and does not lose yet."""
-LOST_ROUNDS: Final = 3
+LOST_ROUNDS: Final = 2
 """Minimum number of rounds after which the candidate may lose."""
 WON_ROUNDS: Final = 5
 """Minimum number of rounds after which the candidate may win."""
