@@ -153,6 +153,9 @@ def test_a_matrix_that_is_written_between_products_does_not_race(monkeypatch: py
     assert isinstance(found.early, first_look.NoRace)
 
 
+LARGEST = 1.5  # bound of the absolute values of the vector
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
 @pytest.mark.parametrize("index_dtype", ["int32", "int64"])
 def test_the_runtime_accepts_no_result_that_numpy_rejects(dtype: str, index_dtype: str) -> None:
@@ -163,17 +166,17 @@ def test_the_runtime_accepts_no_result_that_numpy_rejects(dtype: str, index_dtyp
     values = values * values.dtype.type(1 - 2j) if np.iscomplexobj(values) else values
     wanted = np.zeros(len(lengths), dtype)
     operand = SimpleNamespace(indptr=indptr, data=values, dtype=values.dtype)
-    sums = agreement.row_magnitudes(indptr, values) * np.finfo(dtype).dtype.type(slice_trial.LARGEST)
-    assert slice_trial._agrees(operand, wanted.copy(), wanted)
+    sums = agreement.row_magnitudes(indptr, values) * np.finfo(dtype).dtype.type(LARGEST)
+    assert slice_trial._agrees(operand, wanted.copy(), wanted, LARGEST)
     n_accepted = n_rejected = 0
     for row, factor in itertools.product(range(len(lengths)), (0.4, 0.9, 1.1, 3.0, 1e3, np.nan)):
         found, n_terms = wanted.copy(), lengths[row] * (2.0**1.5 if np.iscomplexobj(values) else 1.0) + 4.0
         found[row] = factor * n_terms * np.finfo(dtype).eps * sums[row]
         text = agreement.first_difference(found[:, None], wanted[:, None], sums, lengths)
-        accepted = slice_trial._agrees(operand, found, wanted)
+        accepted = slice_trial._agrees(operand, found, wanted, LARGEST)
         assert not (accepted and text), (row, factor)
         n_accepted, n_rejected = n_accepted + accepted, n_rejected + (not accepted)
         assert accepted == (factor < 1.0) or factor in (0.9, 1.1) or not lengths[row]
     assert n_accepted > len(lengths) // 2 < n_rejected
     operand.data = np.full_like(values, np.inf)
-    assert not slice_trial._agrees(operand, wanted.copy(), wanted), "the bounds of infinite values accept nothing"
+    assert not slice_trial._agrees(operand, wanted.copy(), wanted, LARGEST), "the bounds of infinite values accept nothing"
