@@ -126,7 +126,8 @@ def early_look_ns(state: DispatchState, operand: AnyOperand) -> float:
     is_product = state.operation == names.MATMUL and not state.transposed
     if not is_product or not EARLY_ENTRIES[0] <= operand.nnz < EARLY_ENTRIES[1] or expected_look_s(operand) > 0.0:
         return states.FOREVER_NS
-    due_ns = early_price_s(state, operand) / (options.overhead * (1.0 + (0.0 if is_of_solver(state) else MAX_ADVANCE))) * 1e9
+    share = options.overhead * (1.0 + (0.0 if is_of_solver(state) else MAX_ADVANCE))
+    due_ns = early_price_s(state, operand) / share * 1e9
     certain_ns = state.expected.certain_ns(state.n_calls, state.product_ns) if state.expected is not None else 0.0
     return 0.0 if certain_ns >= due_ns else due_ns - (state.solver_ns or 0)
 

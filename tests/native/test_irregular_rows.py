@@ -32,8 +32,8 @@ def sampled(csr, X, Y):
     out, pointer = np.full_like(data, np.nan), runtime_api.pointer
     status = runtime_api.lib.asp_sddmm_scaled(
         runtime_api.DTYPE_CODES[data.dtype.name], runtime_api.INDEX_CODES[indices.dtype.name], len(X), len(Y),
-        *map(pointer, (indptr, indices, X)), X.shape[1], pointer(Y), Y.shape[1], X.shape[1], pointer(data), pointer(out),
-        1, 0,
+        *map(pointer, (indptr, indices, X)), X.shape[1], pointer(Y), Y.shape[1], X.shape[1], pointer(data),
+        pointer(out), 1, 0,
     )  # fmt: skip
     assert status == 0
     return out
@@ -85,9 +85,7 @@ def test_sampled_products_of_irregular_rows_have_the_bits_of_their_parts(isa, dt
         Y[3] = np.inf
         with forced(isa), np.errstate(all="ignore"):
             whole = sampled(csr, X, Y)
-            parts = [
-                sampled(part_of(csr, at, n_part), X[at : at + n_part], Y) for at in range(0, n_rows, n_part)
-            ]
+            parts = [sampled(part_of(csr, at, n_part), X[at : at + n_part], Y) for at in range(0, n_rows, n_part)]
         np.testing.assert_array_equal(whole, np.concatenate(parts), err_msg=str(columns))
         rows = np.repeat(np.arange(n_rows), np.diff(csr[0]))
         with np.errstate(all="ignore"):

@@ -179,4 +179,6 @@ def test_the_runtime_accepts_no_result_that_numpy_rejects(dtype: str, index_dtyp
         assert accepted == (factor < 1.0) or factor in (0.9, 1.1) or not lengths[row]
     assert n_accepted > len(lengths) // 2 < n_rejected
     operand.data = np.full_like(values, np.inf)
-    assert not slice_trial._agrees(operand, wanted.copy(), wanted, LARGEST), "the bounds of infinite values accept nothing"
+    assert not slice_trial._agrees(operand, wanted.copy(), wanted, LARGEST), (
+        "the bounds of infinite values accept nothing"
+    )
