@@ -53,8 +53,12 @@ EARLY_S: Final = number("first look", "early race s")
 LATER_EARLY_S: Final = number("first look", "later early race s")
 EARLY_ENTRY_S: Final = number("first look", "early race s per entry")
 """Additional cost in seconds per entry of the matrix: packing, comparing the kernel's result."""
+EARLY_ROW_S: Final = number("first look", "early race s per row")
+"""Additional cost in seconds per row: sorting rows by length, comparing the kernel's result."""
 COLUMNS_EARLY_S: Final = number("first look", "early race of columns s")
-"""The same for the first race of products with several columns, which needs formats and schedules."""
+"""Cost of the first race of products with several columns, which needs formats and schedules."""
+COLUMNS_ENTRY_S: Final = number("first look", "early race of columns s per entry")
+"""Additional cost of that race in seconds per entry."""
 EARLY_ENTRIES: Final = (10_000, 1 << 22)
 """Numbers of entries from and up to which an early race pays.
 
@@ -122,8 +126,8 @@ def early_look_ns(state: DispatchState, operand: AnyOperand) -> float:
     is_product = state.operation == names.MATMUL and not state.transposed
     if not is_product or not EARLY_ENTRIES[0] <= operand.nnz < EARLY_ENTRIES[1] or expected_look_s(operand) > 0.0:
         return states.FOREVER_NS
-    price_s = _early_price_s(state) + EARLY_ENTRY_S * operand.nnz
-    due_ns = price_s / (options.overhead * (1.0 + (0.0 if is_of_solver(state) else MAX_ADVANCE))) * 1e9
+    share = options.overhead * (1.0 + (0.0 if is_of_solver(state) else MAX_ADVANCE))
+    due_ns = early_price_s(state, operand) / share * 1e9
     certain_ns = state.expected.certain_ns(state.n_calls, state.product_ns) if state.expected is not None else 0.0
     return 0.0 if certain_ns >= due_ns else due_ns - (state.solver_ns or 0)
 
@@ -140,11 +144,14 @@ ANOTHER_WIDTH: Final = object()
 """Kernel of a product whose width is not that of the race."""
 
 
-def _early_price_s(state: DispatchState) -> float:
+def early_price_s(state: DispatchState, operand: AnyOperand) -> float:
+    """Return the cost in seconds of an early race, with its modules and those of the first look before it."""
     several = min(state.n_dense_cols, 2)
-    if _EARLY[several] in sys.modules:
-        return LATER_EARLY_S
-    return COLUMNS_EARLY_S if several > 1 else EARLY_S
+    is_loaded = _EARLY[several] in sys.modules
+    if several > 1:
+        return (LATER_EARLY_S if is_loaded else COLUMNS_EARLY_S) + COLUMNS_ENTRY_S * operand.nnz
+    rows_s = EARLY_ROW_S * getattr(operand, "n_major", 0)
+    return (LATER_EARLY_S if is_loaded else EARLY_S) + EARLY_ENTRY_S * operand.nnz + rows_s
 
 
 def _is_racing(state: DispatchState, operand: AnyOperand, trial: object, took_s: float) -> bool:

@@ -31,6 +31,7 @@ USED = NAMED | {
     "_native/runtime/sddmm/dots_rows_body.h",
     "_native/runtime/spmm/complex_rows.c",
     "_native/runtime/spmm/complex_rows_body.h",
+    "_native/runtime/spmm/irregular_rows.c",
     "_native/runtime/spmm/two_columns.c",
     "_native/runtime/spmm/two_columns_body.h",
     "_native/runtime/spmv/gathers.c",

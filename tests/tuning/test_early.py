@@ -173,25 +173,25 @@ def test_tuning_that_is_asked_for_takes_the_memory_back(monkeypatch: pytest.Monk
 # -- when it begins --------------------------------------------------------------------------------------------------
 
 
-def operand_of(nnz: int) -> Any:
-    return SimpleNamespace(nnz=nnz)
+def operand_of(nnz: int, n_rows: int = 0) -> Any:
+    return SimpleNamespace(nnz=nnz, n_major=n_rows)
 
 
 @given(
     default_s=st.floats(1e-5, 1e-2), nnz=st.integers(first_look.EARLY_ENTRIES[0], first_look.EARLY_ENTRIES[1] - 1),
     ratio=st.floats(1.0, 5.0), n=st.integers(1, 3000), columns=st.sampled_from([1, 8]), is_won=st.booleans(),
+    n_rows=st.integers(1, 10**6),
 )  # fmt: skip
-def test_at_no_number_of_products_is_the_total_above_the_bound(default_s, nnz, ratio, n, columns, is_won):
+def test_at_no_number_of_products_is_the_total_above_the_bound(default_s, nnz, n_rows, ratio, n, columns, is_won):
     """Check the bound of 1.20 for the race, and for loading the modules of a search after it, by a scripted clock."""
-    found, operand = make_state(), operand_of(nnz)
+    found, operand = make_state(), operand_of(nnz, n_rows)
     found.n_dense_cols = columns
     tuning_s, is_loaded, race = 0.0, False, None
     for done in range(1, n + 1):
         served = is_won and race is not None
         found.count(round(default_s / (ratio if served else 1.0) * 1e9), is_tuned=served)
         if race is None and found.product_ns >= first_look.early_look_ns(found, operand):
-            first_s = first_look.COLUMNS_EARLY_S if columns > 1 else first_look.EARLY_S
-            spent_s = first_s + nnz * first_look.EARLY_ENTRY_S
+            spent_s = first_look.early_price_s(found, operand)
             race = early.EarlyRace()
             race.spent_s, race.has_candidate, race.is_won, race.ratio = spent_s, True, is_won, ratio if is_won else 1.0
             found.early, tuning_s = race, spent_s
@@ -221,6 +221,11 @@ def test_a_loop_races_early_and_the_next_one_of_its_process_at_once(monkeypatch:
     assert first_look.early_look_ns(make_state(), operand_of(200_000)) <= 0.25e9
     monkeypatch.setattr(first_look, "_EARLY", dict.fromkeys((1, 2), early.__name__))
     assert first_look.early_look_ns(make_state(), operand_of(200_000)) <= 0.025e9
+
+
+def test_rows_delay_a_race_by_what_sorting_and_comparing_them_takes() -> None:
+    few, many = (first_look.early_look_ns(make_state(), operand_of(200_000, n)) for n in (1000, 200_000))
+    assert many - few == pytest.approx(199_000 * first_look.EARLY_ROW_S / 0.2 * 1e9)
 
 
 @pytest.mark.parametrize("options", [{"overhead": 0.0}, {"runs": 5}])

@@ -47,7 +47,7 @@ def test_at_no_number_of_short_solves_is_the_total_above_1_05(
             untuned_s, own_s = untuned_s + default_s + other_s, own_s + other_s
             found.solver_ns = found.solver_ns or 0
             if race is None and found.product_ns >= first_look.early_look_ns(found, operand):
-                spent_s = first_look.EARLY_S + nnz * first_look.EARLY_ENTRY_S
+                spent_s = first_look.early_price_s(found, operand)
                 found.early = race = early.EarlyRace()
                 race.spent_s, race.has_candidate, race.is_won = spent_s, True, is_won
                 race.ratio, tuning_s = ratio if is_won else 1.0, spent_s
@@ -59,7 +59,8 @@ def test_at_no_number_of_short_solves_is_the_total_above_1_05(
 
 def test_a_thousand_short_solves_of_one_matrix_race() -> None:
     """Check by a scripted clock that solves of 20 products of 0.1 ms race as soon as 4 % of their time covers it."""
-    found, operand, price_s = make_state(), operand_of(200_000), first_look.EARLY_S + 200_000 * first_look.EARLY_ENTRY_S
+    found, operand = make_state(), operand_of(200_000)
+    price_s = first_look.early_price_s(found, operand)
     for n_solves in range(1000):
         for done in range(20):
             found.expected = Expected(n_calls=20 * n_solves + 20, n_certain=20 * n_solves + done + 1)

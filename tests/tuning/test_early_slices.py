@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,7 +22,7 @@ from autosparse.core.target import Target
 from autosparse.dispatch import first_look
 from autosparse.dispatch.state import DispatchState
 from autosparse.isa import ISAS
-from autosparse.tuning.memory import early, slice_trial
+from autosparse.tuning.memory import agreement, early, slice_trial
 from tests.tuning.forcing import state_of
 from tests.tuning.test_early import race_at_once
 
@@ -149,3 +151,34 @@ def test_a_matrix_that_is_written_between_products_does_not_race(monkeypatch: py
         A.data[:] = factor
         np.testing.assert_allclose(A @ x, factor * (m @ x))
     assert isinstance(found.early, first_look.NoRace)
+
+
+LARGEST = 1.5  # bound of the absolute values of the vector
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
+@pytest.mark.parametrize("index_dtype", ["int32", "int64"])
+def test_the_runtime_accepts_no_result_that_numpy_rejects(dtype: str, index_dtype: str) -> None:
+    """Check results that are off by a multiple of the bounds of rounding, in one row of any length."""
+    rng, lengths = np.random.default_rng(7), np.array([0, 1, 2, 3, 4, 5, 7, 8, 9, 40, 0, 300])
+    indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(index_dtype)
+    values = rng.standard_normal(indptr[-1]).astype(dtype)
+    values = values * values.dtype.type(1 - 2j) if np.iscomplexobj(values) else values
+    wanted = np.zeros(len(lengths), dtype)
+    operand = SimpleNamespace(indptr=indptr, data=values, dtype=values.dtype)
+    sums = agreement.row_magnitudes(indptr, values) * np.finfo(dtype).dtype.type(LARGEST)
+    assert slice_trial._agrees(operand, wanted.copy(), wanted, LARGEST)
+    n_accepted = n_rejected = 0
+    for row, factor in itertools.product(range(len(lengths)), (0.4, 0.9, 1.1, 3.0, 1e3, np.nan)):
+        found, n_terms = wanted.copy(), lengths[row] * (2.0**1.5 if np.iscomplexobj(values) else 1.0) + 4.0
+        found[row] = factor * n_terms * np.finfo(dtype).eps * sums[row]
+        text = agreement.first_difference(found[:, None], wanted[:, None], sums, lengths)
+        accepted = slice_trial._agrees(operand, found, wanted, LARGEST)
+        assert not (accepted and text), (row, factor)
+        n_accepted, n_rejected = n_accepted + accepted, n_rejected + (not accepted)
+        assert accepted == (factor < 1.0) or factor in (0.9, 1.1) or not lengths[row]
+    assert n_accepted > len(lengths) // 2 < n_rejected
+    operand.data = np.full_like(values, np.inf)
+    assert not slice_trial._agrees(operand, wanted.copy(), wanted, LARGEST), (
+        "the bounds of infinite values accept nothing"
+    )

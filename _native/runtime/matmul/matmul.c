@@ -8,6 +8,7 @@
  */
 #include "matmul.h"
 
+#include "irregular_rows.h"
 #include "kernel_api.h"
 #include "matmul_api.h"
 #include "pairs_api.h"
@@ -291,7 +292,8 @@ static int product_of(int dtype, int itype, asp_args args, int n_threads, const 
     job.args.nnz = asp_index_at(itype, args.indptr, n_rows);
     job.args.has_identical_rows = args.n_vecs > 1 && asp_has_identical_rows(itype, n_rows, args.indptr, args.indices);
     const int is_placed_column = args.n_vecs == 1 && args.places != NULL;
-    const asp_kernel narrow = is_placed_column ? NULL : asp_narrow_kernel(dtype, itype, args.n_vecs);
+    asp_kernel narrow = is_placed_column ? NULL : asp_narrow_kernel(dtype, itype, args.n_vecs);
+    if (!narrow) narrow = asp_irregular_kernel(dtype, itype, &job.args);
     job.kernel = narrow ? narrow : is_wide ? kernels->spmm : asp_gathers() ? kernels->spmv : kernels->spmv_by_loads;
     job.total = n_rows + job.args.nnz - asp_index_at(itype, args.indptr, 0);
     if (is_wide) return multiply_panels(&job, n_threads);

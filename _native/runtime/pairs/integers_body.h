@@ -189,8 +189,20 @@ static void NAME(spmv)(const asp_args *args, int64_t begin, int64_t end)
         }
         const int64_t from = k, n = asp_min(SUMS, last - from);
         sums[0] = sum;
-        for (int64_t at = 0; at < n; at++) {
-            sum += PRODUCT(data[from + at], x[indices[from + at]]);
+        const E *values = data + from;
+        const I *columns = indices + from;
+        int64_t at = 0;
+        for (; at + 4 <= n; at += 4) { /* the sum of four is one addition to the sum of all */
+            const SUM a = PRODUCT(values[at], x[columns[at]]), b = a + PRODUCT(values[at + 1], x[columns[at + 1]]),
+                      c = PRODUCT(values[at + 2], x[columns[at + 2]]), d = c + PRODUCT(values[at + 3], x[columns[at + 3]]);
+            sums[at + 1] = sum + a;
+            sums[at + 2] = sum + b;
+            sums[at + 3] = sum + b + c;
+            sum += b + d;
+            sums[at + 4] = sum;
+        }
+        for (; at < n; at++) {
+            sum += PRODUCT(values[at], x[columns[at]]);
             sums[at + 1] = sum;
         }
         for (k = from + n; row < end && indptr[row + 1] <= k; row++) {

@@ -7,38 +7,20 @@
  */
 #include "widen.h"
 
+#include "matmul_api.h"
 #include "pairs_api.h"
 #include "pool_api.h"
 
 enum { BLOCK_BYTES = 16 << 10 }; /* converted values of a block, bytes; half of a 32-KiB L1 cache */
-/* Maximum values of a block of a product with one column. The next block is fetched while the kernel computes this one,
- * which more lines than a core can fetch at once would not be. At least GROUP_NONZEROS. */
-enum { COLUMN_BLOCK = 512 };
+/* Maximum values of a block of a product with one column, at least GROUP_NONZEROS. Blocks of 512 values take 1.2 times
+ * as long: the kernel looks for equal rows at the beginning of each. */
+enum { COLUMN_BLOCK = 2048 };
 enum { LINE_BYTES = 64 };
 /* Values behind the block that kernels may read without using them. */
 enum { PADDING = 64 };
 enum { MAX_BYTES = 16 };        /* bytes of the largest value */
 enum { MIN_CONVERTED = 1 << 14 }; /* minimum values of a range of asp_widen_values */
 static const double CONVERT_NS = 0.5; /* estimated time per value, ns */
-
-#define WIDEN(T, S, VALUE)                                                  \
-    static void T##_of_##S(void *restrict to, const void *restrict from, int64_t n) \
-    {                                                                       \
-        T *restrict wide = to;                                              \
-        const S *restrict narrow = from;                                    \
-        for (int64_t k = 0; k < n; k++) wide[k] = (T)(VALUE);               \
-    }
-/* Define the conversion of complex values (`words` 2) or real values (1) to a complex type with parts of type R. */
-#define WIDEN_COMPLEX(T, R, S, words, VALUE, IMAGINARY)                     \
-    static void T##_of_##S(void *restrict to, const void *restrict from, int64_t n) \
-    {                                                                       \
-        R *restrict wide = to;                                              \
-        const words *restrict narrow = from;                                \
-        for (int64_t k = 0; k < n; k++) {                                   \
-            wide[2 * k] = (R)(VALUE);                                       \
-            wide[2 * k + 1] = (R)(IMAGINARY);                               \
-        }                                                                   \
-    }
 
 /* Names of types as in NumPy. The type code `bool_` has bytes of any value, where all but 0 mean true. */
 typedef float f32;
@@ -52,39 +34,12 @@ typedef int16_t i16;
 typedef int32_t i32;
 typedef int64_t i64;
 
-#define OF_8(T) WIDEN(T, u8, narrow[k]) WIDEN(T, i8, narrow[k])
-#define OF_16(T) OF_8(T) WIDEN(T, u16, narrow[k]) WIDEN(T, i16, narrow[k])
-#define OF_32(T) OF_16(T) WIDEN(T, u32, narrow[k]) WIDEN(T, i32, narrow[k])
-WIDEN(u8, bool_, narrow[k] != 0)
-WIDEN(u16, bool_, narrow[k] != 0) OF_8(u16)
-WIDEN(u32, bool_, narrow[k] != 0) OF_16(u32)
-WIDEN(u64, bool_, narrow[k] != 0) OF_32(u64)
-WIDEN(f32, bool_, narrow[k] != 0) OF_16(f32)
-WIDEN(f64, bool_, narrow[k] != 0) OF_32(f64)
-WIDEN(f64, u64, narrow[k]) WIDEN(f64, i64, narrow[k]) WIDEN(f64, f32, narrow[k])
-
-#define REAL(T, R, S) WIDEN_COMPLEX(T, R, S, S, narrow[k], 0)
-#define REAL_OF_16(T, R) REAL(T, R, u8) REAL(T, R, i8) REAL(T, R, u16) REAL(T, R, i16) REAL(T, R, f32)
-WIDEN_COMPLEX(c64, f32, bool_, bool_, narrow[k] != 0, 0) REAL_OF_16(c64, f32)
-WIDEN_COMPLEX(c128, f64, bool_, bool_, narrow[k] != 0, 0) REAL_OF_16(c128, f64)
-REAL(c128, f64, u32) REAL(c128, f64, i32) REAL(c128, f64, u64) REAL(c128, f64, i64) REAL(c128, f64, f64)
-WIDEN_COMPLEX(c128, f64, c64, f32, narrow[2 * k], narrow[2 * k + 1])
-
-/* Conversions by [dtype][stored]. */
-#define AT_8(T) [4] = T##_of_bool_, [5] = T##_of_u8, [9] = T##_of_i8
-#define AT_16(T) AT_8(T), [6] = T##_of_u16, [10] = T##_of_i16
-#define AT_32(T) AT_16(T), [7] = T##_of_u32, [11] = T##_of_i32
-#define AT_64(T) AT_32(T), [8] = T##_of_u64, [12] = T##_of_i64
-static const asp_widen widenings[9][13] = {
-    [ASP_F32] = {AT_16(f32)},
-    [ASP_F64] = {[ASP_F32] = f64_of_f32, AT_64(f64)},
-    [ASP_C64] = {[ASP_F32] = c64_of_f32, AT_16(c64)},
-    [ASP_C128] = {[ASP_F32] = c128_of_f32, [ASP_F64] = c128_of_f64, [ASP_C64] = c128_of_c64, AT_64(c128)},
-    [ASP_U8] = {[ASP_BOOL] = u8_of_bool_},
-    [ASP_U16] = {AT_8(u16)},
-    [ASP_U32] = {AT_16(u32)},
-    [ASP_U64] = {AT_32(u64)},
-};
+#define WIDENINGS(isa) WIDENINGS_(isa)
+#define WIDENINGS_(isa) widenings_##isa
+#define ISA_WIDE_LOOPS
+#define ISA_BODY "widen_body.h"
+#include "each_isa.h"
+#undef ISA_WIDE_LOOPS
 
 int asp_find_widening(int stored, int dtype, asp_widen *widen)
 {
@@ -92,7 +47,8 @@ int asp_find_widening(int stored, int dtype, asp_widen *widen)
     if (dtype < 0 || dtype > ASP_U64 || stored < 0 || stored > ASP_I64_STORED) return 0;
     /* Sums and products modulo a power of two do not depend on the sign. */
     if (stored == dtype || (stored >= ASP_I8_STORED && stored - ASP_I8_STORED == dtype - ASP_U8)) return 1;
-    *widen = widenings[dtype][stored];
+    static const asp_widen(*const tables[])[13] = ASP_ISA_TABLE(widenings);
+    *widen = tables[asp_isa()][dtype][stored];
     return *widen != NULL;
 }
 
@@ -108,7 +64,10 @@ static int64_t block_end(const asp_args *args, int itype, int64_t row, int64_t e
 {
     const int64_t limit = asp_index_at(itype, args->indptr, row) + capacity;
     if (asp_index_at(itype, args->indptr, end) <= limit) return end;
-    int64_t low = row, high = end;
+    /* Blocks have few of the rows: a search that begins in the middle of them would miss the caches. */
+    int64_t low = row, high = end, step = 1;
+    while (row + step < end && asp_index_at(itype, args->indptr, row + step) <= limit) low = row + step, step *= 2;
+    high = asp_min(row + step, end);
     while (high - low > 1) {
         const int64_t middle = low + (high - low) / 2;
         if (asp_index_at(itype, args->indptr, middle) <= limit) low = middle;

@@ -1,6 +1,7 @@
 /* Dot products of rows of X with rows of Y at the entries of a sparse matrix (SDDMM), for one head and any number of
  * columns K, with vectors of 32 and 64 bytes. Whole vectors of a power of two have their own kernels (dots_rows.c). */
 #include "graph_common.h"
+#include "irregular_rows.h"
 #include "sddmm.h"
 
 #include ASP_INTRINSICS
@@ -8,6 +9,7 @@
 enum {
     ANY_KNOWN = 3,     /* maximum number of whole vectors of a row of X that are kept in registers */
     ANY_BYTES = 1 << 14, /* maximum bytes of a row of X, which is read from the L1 cache again and again */
+    SAMPLED_ENTRIES = 1 << 13, /* minimum entries of a range whose rows are sampled */
 };
 
 #if ASP_X86

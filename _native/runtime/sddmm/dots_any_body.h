@@ -36,22 +36,22 @@ typedef struct {
     VINT mask;     /* the same */
 } NAME(any_job);
 
-/* Return the dot products of a row of X with the rows of Y of entries q to q + 3. Beyond `last` they repeat its result.
- * With is_short, x holds the vectors of the row of X, otherwise only its last one. */
-ASP_TILE QUAD NAME(any_four)(const NAME(any_job) *j, const VEC *x, const R *mine, int64_t q, int64_t last,
+/* Return the dot products of a row of X with the rows of Y of n <= 4 entries from q on, with 0 in the other lanes. Beyond
+ * entry `last` they repeat its result. With is_short, x holds the vectors of the row of X, otherwise only its last one. */
+ASP_TILE QUAD NAME(any_four)(const NAME(any_job) *j, const VEC *x, const R *mine, int64_t q, int64_t last, const int n,
                              const int64_t n_full, const int is_short)
 {
     const R *y[4];
-    VEC sum[4];
-    for (int l = 0; l < 4; ++l) y[l] = j->Y + (int64_t)j->indices[asp_min(q + l, last)] * j->ldy;
-    for (int l = 0; l < 4; ++l) sum[l] = x[is_short ? n_full : 0] * LAST(y[l] + n_full * W);
+    VEC sum[4] = {{0}, {0}, {0}, {0}};
+    for (int l = 0; l < n; ++l) y[l] = j->Y + (int64_t)j->indices[asp_min(q + l, last)] * j->ldy;
+    for (int l = 0; l < n; ++l) sum[l] = x[is_short ? n_full : 0] * LAST(y[l] + n_full * W);
     if (is_short) {
         ASP_UNROLL for (int64_t v = 0; v < n_full; ++v)
-            for (int l = 0; l < 4; ++l) sum[l] += x[v] * LOAD(y[l] + v * W);
+            for (int l = 0; l < n; ++l) sum[l] += x[v] * LOAD(y[l] + v * W);
     } else {
         G_UNROLL_4 for (int64_t v = 0; v < n_full; ++v) {
             const VEC part = LOAD(mine + v * W);
-            for (int l = 0; l < 4; ++l) sum[l] += part * LOAD(y[l] + v * W);
+            for (int l = 0; l < n; ++l) sum[l] += part * LOAD(y[l] + v * W);
         }
     }
     return NAME(fold4)(sum[0], sum[1], sum[2], sum[3]);
@@ -85,8 +85,10 @@ ASP_INLINE void NAME(any_ask)(const NAME(any_job) *j, int64_t p, int64_t end)
 }
 
 /* Compute the entries [p, end), which begin in or after `row`. A negative `known` means any number of whole vectors,
- * otherwise it is their number. */
-ASP_TILE void NAME(any_rows_of)(const g_sddmm *s, int64_t row, int64_t p, int64_t end, const int known, const int plain)
+ * otherwise it is their number. With is_irregular, the last entries of a row are computed four at a time: a branch on
+ * their number would be mispredicted. */
+ASP_TILE void NAME(any_rows_of)(const g_sddmm *s, int64_t row, int64_t p, int64_t end, const int known, const int plain,
+                                const int is_irregular)
 {
     const I *indptr = s->indptr;
     I *indices_out = s->indices_out;
@@ -97,7 +99,7 @@ ASP_TILE void NAME(any_rows_of)(const g_sddmm *s, int64_t row, int64_t p, int64_
     const NAME(any_job) *const j = &job;
     for (int lane = 0; lane < W; ++lane) job.mask[lane] = lane < lanes ? -1 : 0;
     for (; p < end; ++row) {
-        const int64_t stop = asp_min((int64_t)indptr[row + 1], end), last = stop - 1;
+        const int64_t stop = asp_min((int64_t)indptr[row + 1], end);
         if (stop <= p) continue;
         if (!plain && indices_out) memcpy(indices_out + p, j->indices + p, (size_t)(stop - p) * sizeof(I));
         const R *const mine = j->X + (j->rows ? j->rows[row] : row) * j->ldx;
@@ -107,21 +109,27 @@ ASP_TILE void NAME(any_rows_of)(const g_sddmm *s, int64_t row, int64_t p, int64_
         x[known < 0 ? 0 : known] = LAST(mine + n_full * W);
         for (; p + 8 <= stop; p += 8) {
             if (j->ahead.bytes) NAME(any_ask)(j, p, end);
-            const QUAD a = NAME(any_four)(j, x, mine, p, last, n_full, known >= 0);
-            const QUAD b = NAME(any_four)(j, x, mine, p + 4, last, n_full, known >= 0);
+            const QUAD a = NAME(any_four)(j, x, mine, p, p + 3, 4, n_full, known >= 0);
+            const QUAD b = NAME(any_four)(j, x, mine, p + 4, p + 7, 4, n_full, known >= 0);
             NAME(any_store)(j, p + shift, a, plain);
             NAME(any_store)(j, p + 4 + shift, b, plain);
         }
         if (p == stop) continue;
         if (j->ahead.bytes) NAME(any_ask)(j, p, end);
-        const int n = (int)(stop - p);
-        if (n > 4) {
-            const QUAD b = NAME(any_four)(j, x, mine, p + 4, last, n_full, known >= 0);
-            NAME(any_store)(j, p + shift, NAME(any_four)(j, x, mine, p, last, n_full, known >= 0), plain);
-            NAME(any_store_some)(j, p + 4 + shift, b, n - 4, plain);
-        } else {
-            NAME(any_store_some)(j, p + shift, NAME(any_four)(j, x, mine, p, last, n_full, known >= 0), n, plain);
+        if (p + 4 + is_irregular <= stop) {
+            NAME(any_store)(j, p + shift, NAME(any_four)(j, x, mine, p, p + 3, 4, n_full, known >= 0), plain);
+            p += 4;
         }
+        const int n = (int)(stop - p);
+        QUAD rest = {0};
+        if (!is_irregular && n == 0) continue;
+        switch (is_irregular ? 4 : n) {
+        case 1: rest = NAME(any_four)(j, x, mine, p, p, 1, n_full, known >= 0); break;
+        case 2: rest = NAME(any_four)(j, x, mine, p, p + 1, 2, n_full, known >= 0); break;
+        case 3: rest = NAME(any_four)(j, x, mine, p, p + 2, 3, n_full, known >= 0); break;
+        default: rest = NAME(any_four)(j, x, mine, p, stop - 1, 4, n_full, known >= 0);
+        }
+        NAME(any_store_some)(j, p + shift, rest, n, plain);
         p = stop;
     }
 }
@@ -186,18 +194,23 @@ static ASP_NOINLINE void NAME(one_column)(const g_sddmm *s, int64_t row, int64_t
 #undef ONE_STORE
 #undef ONE_GATHER
 
-#define G_ANY(name, known)                                                                         \
+#define G_ANY(name, known, is_irregular)                                                                         \
     static ASP_NOINLINE void NAME(name)(const g_sddmm *s, int64_t row, int64_t p, int64_t end)     \
     {                                                                                              \
         const int plain = s->times && !s->in && !s->indices_out && s->alpha == 1;                  \
-        if (plain) NAME(any_rows_of)(s, row, p, end, known, 1);                                    \
-        else NAME(any_rows_of)(s, row, p, end, known, 0);                                          \
+        if (plain) NAME(any_rows_of)(s, row, p, end, known, 1, is_irregular);                                  \
+        else NAME(any_rows_of)(s, row, p, end, known, 0, is_irregular);                                        \
     }
-G_ANY(any_0, 0)
-G_ANY(any_1, 1)
-G_ANY(any_2, 2)
-G_ANY(any_3, 3)
-G_ANY(any_more, -1)
+/* Rows of X of at most 64 bytes; with more work per entry, an entry computed in vain costs as much as a branch. */
+G_ANY(irregular_0, 0, 1)
+#if VBYTES == 32
+G_ANY(irregular_1, 1, 1)
+#endif
+G_ANY(any_0, 0, 0)
+G_ANY(any_1, 1, 0)
+G_ANY(any_2, 2, 0)
+G_ANY(any_3, 3, 0)
+G_ANY(any_more, -1, 0)
 #undef G_ANY
 
 static void NAME(any_rows)(const g_sddmm *s, int64_t row, int64_t p, int64_t end)
@@ -206,7 +219,19 @@ static void NAME(any_rows)(const g_sddmm *s, int64_t row, int64_t p, int64_t end
         NAME(one_column)(s, row, p, end);
         return;
     }
-    switch ((s->K - 1) / W) {
+    const int64_t n_full = (s->K - 1) / W;
+    const int is_short = s->K * (int64_t)sizeof(R) <= 64 && end - p >= SAMPLED_ENTRIES;
+    if (is_short && asp_has_irregular_rows(s->itype, s->indptr, s->n_rows)) {
+#if VBYTES == 32
+        if (n_full == 1) {
+            NAME(irregular_1)(s, row, p, end);
+            return;
+        }
+#endif
+        NAME(irregular_0)(s, row, p, end);
+        return;
+    }
+    switch (n_full) {
     case 0: NAME(any_0)(s, row, p, end); return;
     case 1: NAME(any_1)(s, row, p, end); return;
     case 2: NAME(any_2)(s, row, p, end); return;

@@ -27,14 +27,23 @@ def padding(row_lengths: Any, rows: int, window: int = 1) -> float:
 
     It is estimated from at most SAMPLED_ROWS rows.
     """
+    return _padding(_windows(row_lengths, window), rows)
+
+
+def _windows(row_lengths: Any, window: int) -> Any:
+    """Return a sample of the lengths in windows of rows that are sorted; None if there is no whole window."""
     size = max(window, WINDOW)
     n_windows = len(row_lengths) // size
     if not n_windows:
-        return 1.0
+        return None
     windows = row_lengths[: n_windows * size].reshape(n_windows, size)
     windows = windows[:: -(-n_windows * size // SAMPLED_ROWS)]
-    if window > 1:
-        windows = np.sort(windows, axis=1)
+    return np.sort(windows, axis=1) if window > 1 else windows
+
+
+def _padding(windows: Any, rows: int) -> float:
+    if windows is None:
+        return 1.0
     n_entries = int(windows.sum())
     return float(windows.reshape(-1, rows).max(axis=1).sum()) * rows / n_entries if n_entries else np.inf
 
@@ -47,8 +56,9 @@ def slices(indptr: Any, lanes: int) -> tuple[int, int] | None:
     lengths = np.diff(indptr)
     if padding(lengths, lanes) <= PLAIN_PADDING:
         return lanes, 1
+    windows = _windows(lengths, WINDOW)
     for rows in (2 * lanes, lanes):
-        if padding(lengths, rows, WINDOW) <= MAX_PADDING:
+        if _padding(windows, rows) <= MAX_PADDING:
             return rows, WINDOW
     # In a single window, the longest rows are neighbours in the result and no others balance them.
     is_wide = len(lengths) > WIDE_WINDOW and padding(lengths, lanes, WIDE_WINDOW) <= WIDE_PADDING

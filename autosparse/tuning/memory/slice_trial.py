@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from autosparse._native import runtime_api
 from autosparse._native.kernels import slice_kernel
@@ -151,9 +152,23 @@ def _difference(operand: Operand, bound: BoundSlices, n_threads: int) -> str | N
     runtime_api.raise_for(call.by_default(n_threads, 0))
     if not bound.run(address(x), 1, address(found), 1, 1, n_threads):
         return NOT_FINITE
+    largest = 1.5
+    if _agrees(operand, found, wanted, largest):
+        return None
     sums = agreement.row_magnitudes(operand.indptr, operand.data[: operand.nnz])
     n_terms = np.diff(operand.indptr)
-    return agreement.first_difference(found[:, None], wanted[:, None], sums * sums.dtype.type(1.5), n_terms)
+    return agreement.first_difference(found[:, None], wanted[:, None], sums * sums.dtype.type(largest), n_terms)
+
+
+def _agrees(operand: Operand, found: NDArray[Any], wanted: NDArray[Any], largest: float) -> bool:
+    """Return whether the runtime accepts `found`, in a tenth of the time in which NumPy explains a difference.
+
+    `largest` bounds the absolute values of the vector.
+    """
+    pointer, indptr = runtime_api.pointer, operand.indptr
+    codes = runtime_api.DTYPE_CODES[operand.dtype.name], runtime_api.INDEX_CODES[indptr.dtype.name]
+    arrays = (pointer(one) for one in (indptr, operand.data, found, wanted))
+    return bool(runtime_api.lib.asp_rows_agree(*codes, len(wanted), *arrays, largest)) and len(wanted) > 0
 
 
 def expanded(light: SliceTrial, state: DispatchState, operand: Operand, gain_s: float | None) -> KernelTrial | None:
