@@ -8,7 +8,7 @@ private hooks used here, and SciPy's own test suite runs on these classes (tests
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 import scipy.sparse as sps
@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from autosparse._native import memory
 from autosparse.arrays import adoption, plain
-from autosparse.arrays.copies import Copies, DenseResults, transposed_rows
+from autosparse.arrays.copies import Copies
 from autosparse.arrays.plain import LiveAttributes, ModuleName, constructed, set_state, watched
-from autosparse.arrays.products import Products, Reflected
+from autosparse.arrays.products import DenseResults, Products, Reflected
 from autosparse.dispatch import executor
 from autosparse.interop import neighbours
 from autosparse.operands import mutation_guard, ownership
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from autosparse.explain.program_explanation import ProgramExplanation
     from autosparse.log import Progress
 
+_getnnz: Final[Any] = sps.csr_array._getnnz  # type: ignore[attr-defined]
 AnyArray = NDArray[Any]  # Any: any dtype that SciPy takes
 ndarray = np.ndarray
 
@@ -99,6 +100,8 @@ class AutoSparseMatrix(ConvertedBack, Reflected, Copies, Products, DenseResults)
         if not hasattr(self, "_cell"):
             neighbours.greet()
             if not copy and not kwargs and self._adopt(*adoption.arrays_of(self, arg1, shape, dtype)):
+                if type(arg1) is tuple and type(arg1[1]) in (tuple, list):  # entries by coordinates
+                    self.has_canonical_format = True
                 return
             self._cell = Operand()
         super().__init__(arg1, shape=shape, dtype=dtype, copy=copy, **kwargs)  # type: ignore[call-arg]
@@ -109,16 +112,17 @@ class AutoSparseMatrix(ConvertedBack, Reflected, Copies, Products, DenseResults)
     @property
     def dtype(self) -> np.dtype[Any]:
         """Data type of the values."""
-        return self._cell.dtype
+        return self._cell._arrays[DATA].dtype  # type: ignore[no-any-return]
 
     @dtype.setter
     def dtype(self, newtype: Any) -> None:
         self.data = self.data.view(newtype)
 
-    nnz = property(lambda self: self._cell.nnz, doc="Stored entries, zeros among them.")
+    nnz = property(lambda self: int(self._cell._arrays[INDPTR][-1]), doc="Stored entries, zeros among them.")
+    size = nnz
 
     def _getnnz(self, axis: int | None = None) -> Any:
-        return self._cell.nnz if axis is None else super()._getnnz(axis=axis)  # type: ignore[misc]
+        return int(self._cell._arrays[INDPTR][-1]) if axis is None else _getnnz(self, axis)
 
     def prune(self) -> None:
         """Cut off spare room behind the last entry in place, as SciPy's `prune` does."""
@@ -189,25 +193,6 @@ class AutoSparseMatrix(ConvertedBack, Reflected, Copies, Products, DenseResults)
         made._cell = Operand.over(n_major, n_minor, list(rows), is_valid=True)
         made._cell.copied_bytes = 0
         set_state(made, shape)
-        return made
-
-    def tocsc(self, copy: bool = False) -> Any:
-        """Return the matrix as csc, as SciPy's `tocsc` does; several threads convert from csr."""
-        made = None if self._transposed else self._regrouped(self._csc_container)
-        return super().tocsc(copy=copy) if made is None else made  # type: ignore[misc]
-
-    def tocsr(self, copy: bool = False) -> Any:
-        """Return the matrix as csr, as SciPy's `tocsr` does; several threads convert from csc."""
-        made = self._regrouped(self._csr_container) if self._transposed else None
-        return super().tocsr(copy=copy) if made is None else made  # type: ignore[misc]
-
-    def _regrouped(self, container: Any) -> Any:
-        """Return the same matrix in the class `container` of the other format; None where SciPy should convert."""
-        rows = transposed_rows(self._cell)
-        if rows is None:
-            return None
-        made = container._of_rows(self._shape, rows)
-        made.has_sorted_indices = True
         return made
 
     @property
@@ -361,6 +346,7 @@ class csr_array(AutoSparseMatrix, sps.csr_array):  # type: ignore[misc]  # noqa:
     __dict__ = _SCIPY_DICT
     _plain_class = sps.csr_array
     _transposed = False
+    tocsr = sps.csr_array.tocsr
 
 
 class csc_array(AutoSparseMatrix, sps.csc_array):  # type: ignore[misc]  # noqa: D101, N801
@@ -368,6 +354,7 @@ class csc_array(AutoSparseMatrix, sps.csc_array):  # type: ignore[misc]  # noqa:
     __dict__ = _SCIPY_DICT
     _plain_class = sps.csc_array
     _transposed = True
+    tocsc = sps.csc_array.tocsc
 
 
 class csr_matrix(_MatrixSemantics, sps.csr_matrix):  # type: ignore[misc]  # noqa: D101, N801
@@ -375,6 +362,7 @@ class csr_matrix(_MatrixSemantics, sps.csr_matrix):  # type: ignore[misc]  # noq
     __dict__ = _SCIPY_DICT
     _plain_class = sps.csr_matrix
     _transposed = False
+    tocsr = sps.csr_matrix.tocsr
 
 
 class csc_matrix(_MatrixSemantics, sps.csc_matrix):  # type: ignore[misc]  # noqa: D101, N801
@@ -382,6 +370,7 @@ class csc_matrix(_MatrixSemantics, sps.csc_matrix):  # type: ignore[misc]  # noq
     __dict__ = _SCIPY_DICT
     _plain_class = sps.csc_matrix
     _transposed = True
+    tocsc = sps.csc_matrix.tocsc
 
 
 class coo_array(ConvertedBack, sps.coo_array):  # type: ignore[misc]  # noqa: D101, N801
