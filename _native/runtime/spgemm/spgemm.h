@@ -66,7 +66,6 @@ struct sg_job {
     int solver; /* SG_BY_CLASS, or the accumulator of all rows */
     double dense_ns; /* estimated time per multiplication with one accumulator per column */
     int is_cached;       /* whether that is the cheapest for every row of A that has more than one entry */
-    int64_t copied_work; /* multiplications from which copying a multiple of one row of B is cheaper */
     const sg_kind *kind;
     size_t index_bytes;
     int64_t n_rows, n_inner, n_cols, a_nnz, b_nnz;

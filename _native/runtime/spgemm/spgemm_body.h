@@ -234,6 +234,39 @@ static int64_t SG_FN(hashed)(const sg_job *job, sg_space *space, int64_t i, int6
         space->room -= kept;                                         \
     } while (0)
 
+/* Write row i, whose only entry of A makes it a multiple of row k of B, in one pass. Returns 1, 0 without memory, or -1
+ * without a change if the columns of row k do not ascend. */
+ASP_INLINE int SG_FN(scaled)(sg_job *job, sg_space *space, int64_t i, int64_t k)
+{
+    const SG_I *Ap = job->Ap, *Bp = job->Bp, *from = (const SG_I *)job->Bj + Bp[k];
+    const SG_T *values = (const SG_T *)job->Bx + Bp[k], a = ((const SG_T *)job->Ax)[Ap[i]], zero = SG_ZERO;
+    const int64_t n = Bp[k + 1] - Bp[k];
+    if (atomic_load_explicit(job->b_order + k, memory_order_relaxed) > SG_ASCENDING) return -1;
+    if (job->far) SG_FN(fetch)(job, Ap[i]);
+    if (n >= space->room && !sg_open(job, space, n)) return 0;
+    SG_I *restrict Cj = (SG_I *)space->j;
+    SG_T *restrict Cx = (SG_T *)space->x;
+    int64_t kept = 0, above = job->n_cols;
+    int ascends = 1;
+    for (int64_t s = n; s-- > 0;) {
+        const SG_T sum = SG_MULADD(zero, a, values[s]);
+        ascends &= from[s] < above;
+        above = Cj[kept] = from[s];
+        Cx[kept] = sum;
+        kept += SG_NONZERO(sum);
+    }
+    if (!ascends) {
+        SG_FN(order)(job, k); /* for later rows that read row k */
+        return -1;
+    }
+    ((SG_I *)job->row_nnz)[i] = (SG_I)kept;
+    space->chunk->n += kept;
+    space->j += (size_t)kept * sizeof(SG_I);
+    space->x += (size_t)kept * sizeof(SG_T);
+    space->room -= kept;
+    return 1;
+}
+
 /* Compute the rows [row, row_end); return 0 without memory. */
 static int SG_FN(rows)(sg_job *job, sg_space *space, int64_t row, int64_t row_end)
 {
@@ -243,12 +276,19 @@ static int SG_FN(rows)(sg_job *job, sg_space *space, int64_t row, int64_t row_en
     SG_I *row_nnz = job->row_nnz;
     int is_dense = space->is_dense;
     for (int64_t i = row; i < row_end;) {
-        const int n_lanes = job->solver <= SG_DENSE ? SG_FN(group)(job, i, row_end) : 1;
         const int64_t length = Ap[i + 1] - Ap[i];
+        if (length == 1 && job->solver == SG_BY_CLASS) {
+            const int status = SG_FN(scaled)(job, space, i, Aj[Ap[i]]);
+            if (!status) return 0;
+            if (status > 0) {
+                ++i;
+                continue;
+            }
+        }
+        const int n_lanes = job->solver <= SG_DENSE ? SG_FN(group)(job, i, row_end) : 1;
         int solver = job->solver;
-        const int64_t least = solver == SG_BY_CLASS ? job->copied_work : 0;
-        const int may_copy = length == 1 && Bp[Aj[Ap[i]] + 1] - Bp[Aj[Ap[i]]] >= least;
-        if (n_lanes > 1 || (solver == SG_BY_CLASS && job->is_cached && !may_copy)) solver = SG_DENSE;
+        const int may_copy = length == 1 && solver != SG_BY_CLASS;
+        if (n_lanes > 1 || (solver == SG_BY_CLASS && job->is_cached)) solver = SG_DENSE;
         if (solver != SG_DENSE) {
             const int64_t work = SG_FN(work)(job, i);
             const int is_copy = may_copy && SG_FN(order)(job, Aj[Ap[i]]) == SG_ASCENDING;

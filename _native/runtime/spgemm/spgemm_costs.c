@@ -17,8 +17,9 @@ static const double DENSE_NS = 4, DENSE_MISS_NS = 4;
 /* Accumulators in a hash table of up to HASH_BYTES, and per doubling beyond. */
 static const double HASH_NS = 7, HASH_MISS_NS = 2;
 enum { HASH_BYTES = 1 << 14 };
-/* A multiple of one row of B, in addition for the row; a merge, and per doubling of the number of rows that are merged. */
-static const double COPY_NS = 2.5, COPY_ROW_NS = 12, MERGE_NS = 8, MERGE_LEVEL_NS = 6;
+/* A multiple of one row of B, which is written in one pass, in addition for the row; a merge, and per doubling of the
+ * number of rows that are merged. */
+static const double COPY_NS = 2, COPY_ROW_NS = 2, MERGE_NS = 8, MERGE_LEVEL_NS = 6;
 /* Setting accumulators of all columns to zero, per byte, on each thread. */
 static const double ZERO_NS = 0.1;
 /* Part of a core's own cache that accumulators of all columns can use beside the operands. */
@@ -53,7 +54,6 @@ void sg_estimate(sg_job *job)
     job->dense_ns = DENSE_NS + ZERO_NS * bytes / work;
     const double cache = CACHE_SHARE * (double)asp_private_cache_bytes();
     if (bytes > cache) job->dense_ns += DENSE_MISS_NS * log2(bytes / cache) * far_share(job);
-    job->copied_work = (int64_t)ceil(COPY_ROW_NS / (job->dense_ns - COPY_NS));
     job->is_cached = job->dense_ns <= HASH_NS && job->dense_ns <= MERGE_NS;
 }
 
