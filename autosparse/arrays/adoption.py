@@ -42,7 +42,7 @@ def arrays_of(made: Any, arg1: Any, shape: Any, dtype: Any) -> Arrays:
     kind = type(arg1)
     if kind is tuple:
         if len(arg1) == 2:
-            return _of_pair(made, *arg1, shape, dtype)
+            return _of_pair(made, arg1, shape, dtype)
         if len(arg1) != 3 or not _is_shape(shape):
             return _NOTHING
         data, indices, indptr = arg1
@@ -60,11 +60,12 @@ def arrays_of(made: Any, arg1: Any, shape: Any, dtype: Any) -> Arrays:
     return (shape, indptr, indices, data) if dtype is None or dtype is data.dtype else _NOTHING
 
 
-def _of_pair(made: Any, first: Any, second: Any, shape: Any, dtype: Any) -> Arrays:
+def _of_pair(made: Any, pair: tuple[Any, Any], shape: Any, dtype: Any) -> Arrays:
     """Return new arrays from (n_rows, n_cols) without dtype, or from (data, (rows, columns)) with a shape.
 
     The latter are in canonical format: sorted, and without duplicates.
     """
+    first, second = pair
     if type(first) is int:
         if shape is not None or dtype is not None or not _is_shape((first, second)) or max(first, second) > _INT32_MAX:
             return _NOTHING

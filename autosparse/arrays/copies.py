@@ -259,12 +259,12 @@ class Copies:
 
     def tocsc(self, copy: bool = False) -> Any:
         """Return the matrix as csc, as SciPy's `tocsc` does; several threads convert from csr."""
-        made = None if self._transposed else self._regrouped(self._csc_container)
+        made = None if self._transposed else self._regrouped(self._csc_container)  # type: ignore[attr-defined]
         return super().tocsc(copy=copy) if made is None else made  # type: ignore[misc]
 
     def tocsr(self, copy: bool = False) -> Any:
         """Return the matrix as csr, as SciPy's `tocsr` does; several threads convert from csc."""
-        made = self._regrouped(self._csr_container) if self._transposed else None
+        made = self._regrouped(self._csr_container) if self._transposed else None  # type: ignore[attr-defined]
         return super().tocsr(copy=copy) if made is None else made  # type: ignore[misc]
 
     def _regrouped(self, container: Any) -> Any:

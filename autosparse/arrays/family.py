@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from autosparse.explain.program_explanation import ProgramExplanation
     from autosparse.log import Progress
 
-_getnnz: Final[Any] = sps.csr_array._getnnz  # type: ignore[attr-defined]
+_getnnz: Final[Any] = sps.csr_array._getnnz
 AnyArray = NDArray[Any]  # Any: any dtype that SciPy takes
 ndarray = np.ndarray
 
@@ -101,7 +101,7 @@ class AutoSparseMatrix(ConvertedBack, Reflected, Copies, Products, DenseResults)
             neighbours.greet()
             if not copy and not kwargs and self._adopt(*adoption.arrays_of(self, arg1, shape, dtype)):
                 if type(arg1) is tuple and type(arg1[1]) in (tuple, list):  # entries by coordinates
-                    self.has_canonical_format = True
+                    self.has_canonical_format = True  # type: ignore[misc]
                 return
             self._cell = Operand()
         super().__init__(arg1, shape=shape, dtype=dtype, copy=copy, **kwargs)  # type: ignore[call-arg]

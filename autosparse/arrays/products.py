@@ -274,7 +274,7 @@ class DenseResults:
             sums = self._sums_of_rows(self._cell._arrays[DATA])
         else:
             ones = np.ones(self._cell.n_major, self._cell.dtype)
-            sums = self @ ones if is_by_row else ones @ self  # type: ignore[operator]
+            sums = self @ ones if is_by_row else ones @ self
         if isinstance(self, sps.sparray):
             return sums
         row = self._ascontainer(sums)  # type: ignore[attr-defined]
