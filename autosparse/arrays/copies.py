@@ -107,41 +107,52 @@ class Copies:
 
         SciPy reads the arrays by their attributes, after which products must check them again.
         """
-        shape = self._shape
-        if type(rows) not in _ADJACENT or type(cols) not in _ADJACENT or len(shape) != 2:
+        full = self._shape
+        if type(rows) not in _ADJACENT or type(cols) not in _ADJACENT or len(full) != 2:
             return None
-        down, across = _range(rows, shape[0]), _range(cols, shape[1])
+        down, across = _range(rows, full[0]), _range(cols, full[1])
         if down is None or across is None:
             return None
+        shape = (down[1] - down[0], across[1] - across[0])
+        part = None if shape == full else self._entries(shape, down, across)
+        if part is None:
+            return None
+        is_row, is_column = type(rows) is not slice, type(cols) is not slice
+        if is_row and is_column:
+            return part[DATA].sum(dtype=part[DATA].dtype)
+        if (is_row or is_column) and isinstance(self, sps.sparray):
+            return self._line(part, shape[is_row], by_minor=is_row is not self._transposed)
+        n_minor = shape[not self._transposed]
+        return self._of_own_rows(part, shape, n_minor, is_sound=n_minor != self._cell.n_minor)
+
+    def _entries(
+        self, shape: tuple[int, int], down: tuple[int, int], across: tuple[int, int]
+    ) -> list[NDArray[Any]] | None:
+        """Return new (indptr, indices, data) of the block of `shape` in these rows and columns; None for SciPy.
+
+        A block of whole compressed rows contains their entries as they are; another one has indices within bounds.
+        """
         cell, kind = self._cell, type(self)
         indptr, indices, data = arrays = tuple(cell._arrays)
-        shape = (down[1] - down[0], across[1] - across[0])
         is_plain = type(indptr) is type(indices) is type(data) is np.ndarray and data.dtype.char in NATIVE
-        is_final = self._twin._twin is kind and shape != self._shape  # type: ignore[attr-defined]
-        if not (is_plain and is_final and indptr.shape == (cell.n_major + 1,)):
+        is_final = self._twin._twin is kind  # type: ignore[attr-defined]
+        is_whole = is_plain and is_final and indptr.shape == (cell.n_major + 1,)
+        if not is_whole or not takes_as_is(kind, shape, indptr, indices):
             return None
         major, minor = (across, down) if self._transposed else (down, across)
         at, to = indptr.item(major[0]), indptr.item(major[1])
-        if not takes_as_is(kind, shape, indptr, indices) or not 0 <= at <= to <= min(indices.size, data.size):
+        if not 0 <= at <= to <= min(indices.size, data.size):
             cell.validate()  # raises where SciPy's loop would read out of bounds
             return None
-        if is_part := minor[1] - minor[0] != cell.n_minor:
-            part = list(get_csr_submatrix(cell.n_major, cell.n_minor, *arrays, *major, *minor))
-        else:
-            own = memory.copied_all([indices[at:to], data[at:to]], (to - at) * (indices.itemsize + data.itemsize))
-            part = [indptr[major[0] : major[1] + 1] - at, *own]
-        n_numbers = (type(rows) is not slice) + (type(cols) is not slice)
-        if n_numbers == 2:
-            return part[DATA].sum(dtype=data.dtype)
-        if n_numbers and isinstance(self, sps.sparray):
-            is_row = type(rows) is not slice
-            return self._line(part, shape[is_row], by_minor=is_row is not self._transposed)
-        return self._of_own_rows(part, shape, minor[1] - minor[0], is_sound=is_part)
+        if minor != (0, cell.n_minor):
+            return list(get_csr_submatrix(cell.n_major, cell.n_minor, *arrays, *major, *minor))
+        own = memory.copied_all([indices[at:to], data[at:to]], (to - at) * (indices.itemsize + data.itemsize))
+        return [indptr[major[0] : major[1] + 1] - at, *own]
 
     def _line(self, part: list[NDArray[Any]], length: int, *, by_minor: bool) -> Any:
         """Return the row or column `part` as SciPy's arrays do: with one dimension, by coordinates.
 
-        `by_minor`: it is one compressed row; otherwise it has one entry at most in each compressed row.
+        `by_minor`: it is one compressed row. Otherwise its elements are in different compressed rows.
         """
         state = _line_state()
         indptr, indices, data = part
