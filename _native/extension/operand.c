@@ -38,10 +38,23 @@ static int fields_clear(PyObject *self)
     return 0;
 }
 
+/* Free the arrays in the order in which SciPy's objects free theirs: the values last, where most heaps can shrink once.
+   A list frees its last item first, after which glibc returns and requests some pages again for each result. */
+static void free_arrays(PyObject *arrays)
+{
+    static const Py_ssize_t order[] = {1, 0, 2};
+    if (!arrays || Py_REFCNT(arrays) != 1 || !PyList_CheckExact(arrays) || PyList_GET_SIZE(arrays) != 3) return;
+    for (int at = 0; at < 3; at++) {
+        Py_INCREF(Py_None);
+        PyList_SetItem(arrays, order[at], Py_None);
+    }
+}
+
 static void fields_dealloc(PyObject *self)
 {
     PyTypeObject *type = Py_TYPE(self);
     PyObject_GC_UnTrack(self);
+    free_arrays(((asp_fields *)self)->arrays);
     fields_clear(self);
     type->tp_free(self);
     Py_DECREF(type);
@@ -130,14 +143,20 @@ static PyObject *field_arrays(const asp_fields *operand)
     return arrays && PyList_Check(arrays) && PyList_GET_SIZE(arrays) == 3 ? arrays : NULL;
 }
 
+/* Return whether an access to array number `position` would be recorded as one that has been recorded already. */
+static int is_recorded(const asp_fields *operand, int position)
+{
+    return operand->rows == Py_None && operand->invalidated[position] == Py_None &&
+           (position == 2 || operand->exported == Py_True);
+}
+
 static PyObject *field_get(PyObject *object, void *closure)
 {
     const field_kept *kept = closure;
     asp_fields *operand = field_operand(kept, object);
     PyObject *array = NULL;
     /* An access is recorded already, and no check has happened since: recording another one changes nothing. */
-    if (operand && operand->rows == Py_None && operand->invalidated[kept->position] == Py_None &&
-        (kept->position == 2 || operand->exported == Py_True)) {
+    if (operand && is_recorded(operand, kept->position)) {
         PyObject *arrays = field_arrays(operand);
         array = arrays ? PyList_GET_ITEM(arrays, kept->position) : NULL;
         Py_XINCREF(array);
@@ -154,10 +173,13 @@ static int field_set(PyObject *object, PyObject *value, void *closure)
         return -1;
     }
     asp_fields *operand = field_operand(kept, object);
-    /* The arrays were never exported, so nothing depends on them. */
-    PyObject *arrays = operand && operand->unvalidated == Py_True ? field_arrays(operand) : NULL;
-    int status = -1;
-    if (arrays) {
+    PyObject *arrays = operand ? field_arrays(operand) : NULL;
+    /* `A.data *= 2` assigns the array that was read. */
+    const int is_same = arrays && PyList_GET_ITEM(arrays, kept->position) == value && is_recorded(operand, kept->position);
+    int status = is_same ? 0 : -1;
+    if (is_same) {
+        /* nothing changes */
+    } else if (arrays && operand->unvalidated == Py_True) { /* never exported, so nothing depends on the arrays */
         Py_INCREF(value);
         status = PyList_SetItem(arrays, kept->position, value);
     } else {

@@ -1,12 +1,13 @@
-"""Copies of autosparse matrices (`copy`, the module `copy`, `pickle`) and of their rows, and ownership of their arrays.
+"""Copies of autosparse matrices (`copy`, the module `copy`, `pickle`), their parts, and ownership of their arrays.
 
-Conversion between csr and csc by a multithreaded counting sort, and dense results (`toarray`, `diagonal`, `sum`):
-arrays, dtypes and the order of entries are those of SciPy's ``csr_tocsc``, rows in order within each column.
+Conversion between csr and csc by a multithreaded counting sort: arrays, dtypes and the order of entries are those of
+SciPy's ``csr_tocsc``, rows in order within each column.
 """
 
 from __future__ import annotations
 
 import copy
+import functools
 import weakref
 from collections.abc import Iterator
 from typing import Any, ClassVar, Final
@@ -14,12 +15,12 @@ from typing import Any, ClassVar, Final
 import numpy as np
 import scipy.sparse as sps
 from numpy.typing import NDArray
-from scipy.sparse._sparsetools import csr_diagonal, csr_row_index, csr_todense
+from scipy.sparse._sparsetools import csr_row_index, expandptr, get_csr_submatrix
 
 from autosparse._native import memory, runtime_api
-from autosparse.arrays.plain import NAMES, arrays_of, attributes
+from autosparse.arrays.plain import NAMES, arrays_of, attributes, constructed
 from autosparse.config import get_options
-from autosparse.core.dtypes import WideIndex
+from autosparse.core.dtypes import NarrowIndex, WideIndex
 from autosparse.light import takes_as_is
 from autosparse.light.matrices import set_state
 from autosparse.operands import ownership
@@ -27,6 +28,36 @@ from autosparse.operands.csr import DATA, INDICES, INDPTR, Operand
 from autosparse.operands.native_rows import NATIVE
 
 _ALL: Final = slice(None)
+_ADJACENT: Final = frozenset({slice, int, NarrowIndex, WideIndex})
+"""Types of keys that select one or adjacent rows or columns."""
+_INT32: Final = np.dtype(NarrowIndex)
+
+
+def _range(key: Any, extent: int) -> tuple[int, int] | None:
+    """Return the first number that `key`, a number or a slice, selects and the end; None for steps, or out of range."""
+    if type(key) is not slice:
+        at = int(key) + (extent if key < 0 else 0)
+        return (at, at + 1) if 0 <= at < extent else None
+    if key.step not in (None, 1):
+        return None
+    try:
+        first, end, _ = key.indices(extent)
+    except TypeError:
+        return None
+    return min(first, end), end
+
+
+@functools.cache
+def _line_state() -> tuple[tuple[str, Any], ...] | None:
+    """Return the attributes, besides shape and entries, of the object that SciPy's arrays return for one row.
+
+    Return None in versions of SciPy where it is not a one-dimensional array of coordinates.
+    """
+    line = constructed(sps.csr_array, (2, 2), (2, 2))[0]
+    own = {"_shape", "coords", "data"}
+    if not isinstance(line, sps.coo_array) or line.ndim != 1 or not own <= vars(line).keys():
+        return None
+    return tuple((name, value) for name, value in vars(line).items() if name not in own)
 
 
 class Copies:
@@ -64,40 +95,77 @@ class Copies:
 
     def __getitem__(self, key: Any) -> Any:
         kind = type(key)
-        if kind is slice or (kind is tuple and len(key) == 2 and type(key[0]) is type(key[1]) is slice):
-            part = self._adjacent_rows(key)
+        if kind is tuple:
+            part = self._block(*key) if len(key) == 2 and type(key[1]) in _ADJACENT else None
+        elif kind is np.ndarray:
+            part = self._gathered_rows(key)
         else:
-            part = self._gathered_rows(key) if kind is np.ndarray else None
+            part = self._block(key, _ALL)
         return super().__getitem__(key) if part is None else part  # type: ignore[misc]
 
-    def _adjacent_rows(self, key: Any) -> Any:
-        """Return the compressed rows that `key`, a slice or two, selects; None for other parts, which SciPy selects.
+    def _block(self, rows: Any, cols: Any) -> Any:
+        """Return the element, row, column or block that two numbers or slices select; None for SciPy to select.
 
         SciPy reads the arrays by their attributes, after which products must check them again.
         """
-        rows, others = (key, _ALL) if type(key) is slice else key
-        rows, others = (others, rows) if self._transposed else (rows, others)
-        if others != _ALL or rows.step not in (None, 1) or len(self._shape) != 2:
+        full = self._shape
+        if type(rows) not in _ADJACENT or type(cols) not in _ADJACENT or len(full) != 2:
             return None
+        down, across = _range(rows, full[0]), _range(cols, full[1])
+        if down is None or across is None:
+            return None
+        shape = (down[1] - down[0], across[1] - across[0])
+        part = None if shape == full else self._entries(shape, down, across)
+        if part is None:
+            return None
+        is_row, is_column = type(rows) is not slice, type(cols) is not slice
+        if is_row and is_column:
+            return part[DATA].sum(dtype=part[DATA].dtype)
+        if (is_row or is_column) and isinstance(self, sps.sparray):
+            return self._line(part, shape[is_row], by_minor=is_row is not self._transposed)
+        n_minor = shape[not self._transposed]
+        return self._of_own_rows(part, shape, n_minor, is_sound=n_minor != self._cell.n_minor)
+
+    def _entries(
+        self, shape: tuple[int, int], down: tuple[int, int], across: tuple[int, int]
+    ) -> list[NDArray[Any]] | None:
+        """Return new (indptr, indices, data) of the block of `shape` in these rows and columns; None for SciPy.
+
+        A block of whole compressed rows contains their entries as they are; another one has indices within bounds.
+        """
         cell, kind = self._cell, type(self)
-        indptr, indices, data = map(cell.peek, (INDPTR, INDICES, DATA))
-        if not type(indptr) is type(indices) is type(data) is np.ndarray or data.dtype.char not in NATIVE:
+        indptr, indices, data = arrays = tuple(cell._arrays)
+        is_plain = type(indptr) is type(indices) is type(data) is np.ndarray and data.dtype.char in NATIVE
+        is_final = self._twin._twin is kind  # type: ignore[attr-defined]
+        is_whole = is_plain and is_final and indptr.shape == (cell.n_major + 1,)
+        if not is_whole or not takes_as_is(kind, shape, indptr, indices):
             return None
-        try:
-            first, end, _ = rows.indices(cell.n_major)
-        except TypeError:
-            return None
-        first = min(first, end)
-        shape = (self._shape[0], end - first) if self._transposed else (end - first, self._shape[1])
-        is_final = self._twin._twin is kind and indptr.shape == (cell.n_major + 1,)  # type: ignore[attr-defined]
-        if not is_final or shape == self._shape or not takes_as_is(kind, shape, indptr, indices):
-            return None
-        at, to = indptr.item(first), indptr.item(end)
+        major, minor = (across, down) if self._transposed else (down, across)
+        at, to = indptr.item(major[0]), indptr.item(major[1])
         if not 0 <= at <= to <= min(indices.size, data.size):
             cell.validate()  # raises where SciPy's loop would read out of bounds
             return None
+        if minor != (0, cell.n_minor):
+            return list(get_csr_submatrix(cell.n_major, cell.n_minor, *arrays, *major, *minor))
         own = memory.copied_all([indices[at:to], data[at:to]], (to - at) * (indices.itemsize + data.itemsize))
-        return self._of_own_rows([indptr[first : end + 1] - at, *own], shape)
+        return [indptr[major[0] : major[1] + 1] - at, *own]
+
+    def _line(self, part: list[NDArray[Any]], length: int, *, by_minor: bool) -> Any:
+        """Return the row or column `part` as SciPy's arrays do: with one dimension, by coordinates.
+
+        `by_minor`: it is one compressed row. Otherwise its elements are in different compressed rows.
+        """
+        state = _line_state()
+        indptr, indices, data = part
+        if state is None or indices.dtype != _INT32:
+            return None
+        if not by_minor:
+            expandptr(indptr.size - 1, indptr, indices)
+        line: Any = object.__new__(self._coo_container)  # type: ignore[attr-defined]
+        line._shape, line.coords, line.data = (length,), (indices,), data
+        for name, value in state:
+            setattr(line, name, value)
+        return line
 
     def _gathered_rows(self, rows: NDArray[Any]) -> Any:
         """Return the rows of a csr array with these numbers; None for other parts, which SciPy selects."""
@@ -128,14 +196,19 @@ class Copies:
         np.cumsum(lengths, out=own_indptr[1:])
         own = [own_indptr, np.empty(nnz, indices.dtype), np.empty(nnz, data.dtype)]
         csr_row_index(rows.size, chosen, indptr, indices, data, *own[1:])
-        return self._of_own_rows(own, shape)
+        return self._of_own_rows(own, shape, cell.n_minor)
 
-    def _of_own_rows(self, arrays: list[NDArray[Any]], shape: tuple[int, ...]) -> Any:
-        """Return a matrix of this class over new arrays, which hold compressed rows of this one."""
+    def _of_own_rows(
+        self, arrays: list[NDArray[Any]], shape: tuple[int, ...], n_minor: int, *, is_sound: bool = False
+    ) -> Any:
+        """Return a matrix of this class over new arrays, which hold (parts of) compressed rows of this one.
+
+        `is_sound`: the indices are known to be within bounds.
+        """
         made: Any = object.__new__(type(self))
         cell = self._cell
-        is_valid = cell._checked and cell.rows is not None and cell.copied_bytes is not None
-        made._cell = Operand.over(arrays[INDPTR].size - 1, cell.n_minor, arrays, is_valid=is_valid)
+        is_valid = is_sound or (cell._checked and cell.rows is not None and cell.copied_bytes is not None)
+        made._cell = Operand.over(arrays[INDPTR].size - 1, n_minor, arrays, is_valid=is_valid)
         made._cell.copied_bytes = 0
         set_state(made, shape)
         return made
@@ -146,7 +219,8 @@ class Copies:
 
     def nonzero(self) -> Any:
         """Return the rows and columns of entries that are not zero, as SciPy's method does, without spare room."""
-        return super(Copies, self._without_room()).nonzero()  # type: ignore[misc]
+        whole = self._without_room()
+        return super().nonzero() if whole is self else whole.nonzero()  # type: ignore[misc]
 
     def __iter__(self) -> Iterator[Any]:
         """Return an iterator over the rows, as SciPy's does: arrays of one dimension, or matrices of one row."""
@@ -179,7 +253,8 @@ class Copies:
 
         SciPy's conversions to coordinates leave the rows of such elements uninitialised.
         """
-        if len(self._cell.peek(INDICES)) == len(self._cell.peek(DATA)) == self._cell.nnz:
+        indptr, indices, data = self._cell._arrays
+        if len(indices) == len(data) == indptr[-1]:
             return self
         whole = self._same()
         whole.prune()
@@ -193,6 +268,25 @@ class Copies:
         copied._cell = cell
         set_state(copied, self._shape)
         return copied
+
+    def tocsc(self, copy: bool = False) -> Any:
+        """Return the matrix as csc, as SciPy's `tocsc` does; several threads convert from csr."""
+        made = None if self._transposed else self._regrouped(self._csc_container)  # type: ignore[attr-defined]
+        return super().tocsc(copy=copy) if made is None else made  # type: ignore[misc]
+
+    def tocsr(self, copy: bool = False) -> Any:
+        """Return the matrix as csr, as SciPy's `tocsr` does; several threads convert from csc."""
+        made = self._regrouped(self._csr_container) if self._transposed else None  # type: ignore[attr-defined]
+        return super().tocsr(copy=copy) if made is None else made  # type: ignore[misc]
+
+    def _regrouped(self, container: Any) -> Any:
+        """Return the same matrix in the class `container` of the other format; None where SciPy should convert."""
+        rows = transposed_rows(self._cell)
+        if rows is None:
+            return None
+        made = container._of_rows(self._shape, rows)
+        made.has_sorted_indices = True
+        return made
 
     def _freeze(self) -> None:
         """Record the caller's declaration that nobody writes to the arrays, for this object alone."""
@@ -231,9 +325,6 @@ class Copies:
         self._restore(dict(state))
 
 
-_MINOR_AXES = ((1, -1), (0, -2))
-"""Axes along which the compressed rows are summed: for csr, for csc."""
-
 Compressed = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]  # indptr, indices, data
 
 
@@ -251,57 +342,3 @@ def transposed_rows(cell: Operand) -> Compressed | None:
     t_indptr, t_indices, t_data, _ = made
     assert t_data is not None
     return t_indptr, t_indices, t_data
-
-
-class DenseResults:
-    """Mixin with ``A.toarray()``, ``A.diagonal()`` and ``A.sum()``, placed before SciPy's class.
-
-    SciPy's compiled loops are called directly on the arrays, which therefore do not count as exported. Calls with
-    further arguments go to SciPy's methods.
-    """
-
-    __slots__ = ()
-
-    _cell: Operand
-    _shape: tuple[int, ...]
-    _transposed: ClassVar[bool]
-
-    def toarray(self, order: Any = None, out: Any = None) -> Any:
-        """Return the matrix as an ndarray, as SciPy's `toarray` does."""
-        arrays = self._cell._arrays
-        if order is not None or out is not None or len(self._shape) != 2 or type(arrays[DATA]) is not np.ndarray:
-            return super().toarray(order=order, out=out)  # type: ignore[misc]
-        dense = np.zeros(self._shape, arrays[DATA].dtype, "F" if self._transposed else "C")
-        rows = dense.T if self._transposed else dense
-        csr_todense(*rows.shape, *arrays, rows)
-        return dense
-
-    def diagonal(self, k: int = 0) -> Any:
-        """Return the k-th diagonal of the matrix, as SciPy's `diagonal` does."""
-        arrays = self._cell._arrays
-        is_plain = type(arrays[DATA]) is np.ndarray and arrays[DATA].dtype.char in NATIVE
-        if k != 0 or len(self._shape) != 2 or not is_plain:
-            return super().diagonal(k)  # type: ignore[misc]
-        diagonal = np.empty(min(self._shape), arrays[DATA].dtype)
-        csr_diagonal(0, self._cell.n_major, self._cell.n_minor, *arrays, diagonal)
-        return diagonal
-
-    def sum(self, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
-        """Return the sum over all entries or along an axis, as SciPy's `sum` does."""
-        values = self._cell._arrays[DATA]
-        is_plain = dtype is None and out is None and type(values) is np.ndarray
-        # Summing duplicates separately changes only sums of booleans and of integers that overflow.
-        if is_plain and values.dtype.char in NATIVE and 0 < values.size == self._cell.nnz:
-            if axis is None:
-                return values.sum()
-            if axis in _MINOR_AXES[self._transposed] and len(self._shape) == 2 and isinstance(self, sps.sparray):
-                return self._sums_of_rows(values)
-        return super().sum(axis=axis, dtype=dtype, out=out)  # type: ignore[misc]
-
-    def _sums_of_rows(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Return the sum of each compressed row, added in SciPy's order."""
-        starts = self._cell._arrays[INDPTR]
-        filled = (starts[1:] != starts[:-1]).nonzero()[0]
-        sums = np.zeros(starts.size - 1, values.dtype)
-        sums[filled] = np.add.reduceat(values, starts[filled])
-        return sums

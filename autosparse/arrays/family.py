@@ -7,7 +7,7 @@ private hooks used here, and SciPy's own test suite runs on these classes (tests
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 import scipy.sparse as sps
@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from autosparse import light
 from autosparse._native import memory
-from autosparse.arrays import plain
-from autosparse.arrays.copies import Copies, DenseResults, transposed_rows
+from autosparse.arrays import adoption, plain
+from autosparse.arrays.copies import Copies
 from autosparse.arrays.plain import constructed, watched
-from autosparse.arrays.products import Products, Reflected
+from autosparse.arrays.products import DenseResults, Products, Reflected
 from autosparse.dispatch import executor
 from autosparse.light import Rows
 from autosparse.light.matrices import ConvertedBack, Slots, set_state
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from autosparse.explain.program_explanation import ProgramExplanation
     from autosparse.log import Progress
 
+_getnnz: Final[Any] = sps.csr_array._getnnz
 AnyArray = NDArray[Any]  # Any: any dtype that SciPy takes
 ndarray = np.ndarray
 
@@ -61,7 +62,9 @@ class AutoSparseMatrix(ConvertedBack, Reflected, Copies, Products, DenseResults,
     ) -> None:  # Any: SciPy's own arguments, checked by SciPy
         if not hasattr(self, "_cell"):
             light.greet()
-            if not copy and not kwargs and self._adopt(*light.arrays_of(self, arg1, shape, dtype)):
+            if not copy and not kwargs and self._adopt(*adoption.arrays_of(self, arg1, shape, dtype)):
+                if type(arg1) is tuple and type(arg1[1]) in (tuple, list):  # entries by coordinates
+                    self.has_canonical_format = True  # type: ignore[misc]
                 return
             self._cell = Operand()
         super().__init__(arg1, shape=shape, dtype=dtype, copy=copy, **kwargs)  # type: ignore[call-arg]
@@ -72,16 +75,17 @@ class AutoSparseMatrix(ConvertedBack, Reflected, Copies, Products, DenseResults,
     @property
     def dtype(self) -> np.dtype[Any]:
         """Data type of the values."""
-        return self._cell.dtype
+        return self._cell._arrays[DATA].dtype  # type: ignore[no-any-return]
 
     @dtype.setter
     def dtype(self, newtype: Any) -> None:
         self.data = self.data.view(newtype)
 
-    nnz = property(lambda self: self._cell.nnz, doc="Stored entries, zeros among them.")
+    nnz = property(lambda self: int(self._cell._arrays[INDPTR][-1]), doc="Stored entries, zeros among them.")
+    size = nnz
 
     def _getnnz(self, axis: int | None = None) -> Any:
-        return self._cell.nnz if axis is None else super()._getnnz(axis=axis)  # type: ignore[misc]
+        return int(self._cell._arrays[INDPTR][-1]) if axis is None else _getnnz(self, axis)
 
     def prune(self) -> None:
         """Cut off spare room behind the last entry in place, as SciPy's `prune` does."""
@@ -143,25 +147,6 @@ class AutoSparseMatrix(ConvertedBack, Reflected, Copies, Products, DenseResults,
         made._cell = Operand.over(n_major, n_minor, list(rows), is_valid=True)
         made._cell.copied_bytes = 0
         set_state(made, shape)
-        return made
-
-    def tocsc(self, copy: bool = False) -> Any:
-        """Return the matrix as csc, as SciPy's `tocsc` does; several threads convert from csr."""
-        made = None if self._transposed else self._regrouped(self._csc_container)
-        return super().tocsc(copy=copy) if made is None else made  # type: ignore[misc]
-
-    def tocsr(self, copy: bool = False) -> Any:
-        """Return the matrix as csr, as SciPy's `tocsr` does; several threads convert from csc."""
-        made = self._regrouped(self._csr_container) if self._transposed else None
-        return super().tocsr(copy=copy) if made is None else made  # type: ignore[misc]
-
-    def _regrouped(self, container: Any) -> Any:
-        """Return the same matrix in the class `container` of the other format; None where SciPy should convert."""
-        rows = transposed_rows(self._cell)
-        if rows is None:
-            return None
-        made = container._of_rows(self._shape, rows)
-        made.has_sorted_indices = True
         return made
 
     @property
@@ -336,6 +321,9 @@ def _make_complete() -> None:
     plain.hasten(AutoSparseMatrix)
     own: dict[type, type] = {csr_matrix: _MatrixSemantics, csc_matrix: _MatrixSemantics}
     kinds = csr_array, csc_array, csr_matrix, csc_matrix
+    for kind in kinds:  # where nothing is to be converted
+        name = f"to{kind._plain_class.format}"
+        setattr(kind, name, getattr(kind._plain_class, name))
     light.finish({kind: (own.get(kind, AutoSparseMatrix), kind._plain_class) for kind in kinds}, give_operand)
 
 

@@ -1,4 +1,7 @@
-"""Matrix products of autosparse matrices: by the executor where the dtypes have kernels, else by SciPy."""
+"""Matrix products of autosparse matrices, by the executor where the dtypes have kernels, else by SciPy; dense results.
+
+Dense results are `toarray`, `diagonal` and `sum`.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,13 @@ from typing import Any, ClassVar, Final, cast
 import numpy as np
 import scipy.sparse as sps
 from numpy.typing import NDArray
+from scipy.sparse._sparsetools import csr_diagonal, csr_todense
 from scipy.sparse._sputils import upcast_char
 
 from autosparse.arrays import plain
 from autosparse.dispatch import executor
 from autosparse.errors import ShapeError
-from autosparse.operands.csr import DATA, NOT_SMALL_NS, Operand
+from autosparse.operands.csr import DATA, INDPTR, NOT_SMALL_NS, Operand
 from autosparse.operands.native_rows import NATIVE, NativeRows
 
 AnyArray = NDArray[Any]  # Any: any dtype that SciPy takes
@@ -210,3 +214,76 @@ class Reflected:
     def __rmatmul__(self, other: Any) -> Any:
         left = self._joined(other)
         return super().__rmatmul__(other) if left is None else left @ self  # type: ignore[misc]
+
+
+class DenseResults:
+    """Mixin with ``A.toarray()``, ``A.diagonal()`` and ``A.sum()``, placed before SciPy's class.
+
+    SciPy's compiled loops are called directly on the arrays, which therefore do not count as exported. Calls with
+    further arguments go to SciPy's methods.
+    """
+
+    __slots__ = ()
+
+    _cell: Operand
+    _shape: tuple[int, ...]
+    _transposed: ClassVar[bool]
+
+    def toarray(self, order: Any = None, out: Any = None) -> Any:
+        """Return the matrix as an ndarray, as SciPy's `toarray` does."""
+        arrays = self._cell._arrays
+        if order is not None or out is not None or len(self._shape) != 2 or type(arrays[DATA]) is not ndarray:
+            return super().toarray(order=order, out=out)  # type: ignore[misc]
+        dense = np.zeros(self._shape, arrays[DATA].dtype, "F" if self._transposed else "C")
+        rows = dense.T if self._transposed else dense
+        csr_todense(*rows.shape, *arrays, rows)
+        return dense
+
+    def diagonal(self, k: int = 0) -> Any:
+        """Return the k-th diagonal of the matrix, as SciPy's `diagonal` does."""
+        cell = self._cell
+        values = cell._arrays[DATA]
+        is_plain = type(values) is ndarray and values.dtype.char in NATIVE and type(k) is int
+        if not is_plain or len(self._shape) != 2:
+            return super().diagonal(k)  # type: ignore[misc]
+        n_major, n_minor, k = cell.n_major, cell.n_minor, -k if self._transposed else k
+        diagonal = np.empty(max(0, min(n_major + min(k, 0), n_minor - max(k, 0))), values.dtype)
+        if diagonal.size:
+            csr_diagonal(k, n_major, n_minor, *cell._arrays, diagonal)
+        return diagonal
+
+    def sum(self, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+        """Return the sum over all entries or along an axis, as SciPy's `sum` does."""
+        values = self._cell._arrays[DATA]
+        is_plain = out is None and type(values) is ndarray and (dtype is None or dtype is values.dtype)
+        # Summing duplicates separately changes only sums of booleans and of integers that overflow.
+        if is_plain and values.dtype.char in NATIVE and 0 < values.size == self._cell.nnz:
+            if axis is None:
+                return values.sum()
+            if type(axis) is tuple and len(axis) == 1:
+                axis = axis[0]
+            if type(axis) is int and -2 <= axis < 2 and len(self._shape) == 2:
+                del values  # a further reference would count as an exported array
+                return self._sums_along(axis)
+        return super().sum(axis=axis, dtype=dtype, out=out)  # type: ignore[misc]
+
+    def _sums_along(self, axis: int) -> Any:
+        """Return the sums along an axis, from -2 to 1, of a matrix of two dimensions with native values."""
+        is_by_row = axis in (1, -1)
+        if is_by_row is not self._transposed:
+            sums = self._sums_of_rows(self._cell._arrays[DATA])
+        else:
+            ones = np.ones(self._cell.n_major, self._cell.dtype)
+            sums = self @ ones if is_by_row else ones @ self
+        if isinstance(self, sps.sparray):
+            return sums
+        row = self._ascontainer(sums)  # type: ignore[attr-defined]
+        return row.T if is_by_row else row
+
+    def _sums_of_rows(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Return the sum of each compressed row, added in SciPy's order."""
+        starts = self._cell._arrays[INDPTR]
+        filled = (starts[1:] != starts[:-1]).nonzero()[0]
+        sums = np.zeros(starts.size - 1, values.dtype)
+        sums[filled] = np.add.reduceat(values, starts[filled])
+        return sums

@@ -177,7 +177,7 @@ _INT32, _INT64 = (np.dtype(sps.get_index_dtype(maxval=n)) for n in (0, 1 << 32))
 _INT32_MAX: Final = np.iinfo(_INT32).max
 VALUE_TYPES: Final = frozenset("?bBhHiIlLqQfdFD")
 _PLAIN: Final = {sps.csr_array: "csr", sps.csr_matrix: "csr", sps.csc_array: "csc", sps.csc_matrix: "csc"}
-_NOTHING: Final = None, None, None, None
+NOTHING: Final = None, None, None, None
 
 Arrays = tuple[Any, Any, Any, Any]  # Any: unchecked arguments of the user
 """Tuple of shape, indptr, indices and data."""
@@ -193,23 +193,24 @@ def arrays_of(made: Any, arg1: Any, shape: Any, dtype: Any) -> Arrays:
     """
     kind = type(arg1)
     if kind is tuple:
-        if len(arg1) != 3 or not _is_shape(shape):
-            return _NOTHING
+        if len(arg1) != 3 or not is_shape(shape):
+            return NOTHING
         data, indices, indptr = arg1
         if type(data) is not np.ndarray or data.dtype.char not in VALUE_TYPES or not data.dtype.isnative:
-            return _NOTHING
+            return NOTHING
         for part in arg1:
             if type(part) is np.ndarray and part.base is not None and not part.flags.aligned:
-                return _NOTHING  # SciPy copies it
+                return NOTHING  # SciPy copies it
     elif shape is None and (kind is type(made) or _PLAIN.get(kind) == made.format):
         indptr, indices, data, shape = arg1.indptr, arg1.indices, arg1.data, arg1._shape
     else:
-        return _NOTHING
+        return NOTHING
     is_own = dtype is None or dtype is data.dtype or (isinstance(dtype, np.dtype) and dtype == data.dtype)
-    return (shape, indptr, indices, data) if is_own else _NOTHING
+    return (shape, indptr, indices, data) if is_own else NOTHING
 
 
-def _is_shape(shape: Any) -> bool:
+def is_shape(shape: Any) -> bool:
+    """Return whether this is a tuple of two numbers of Python's type int, none negative."""
     if type(shape) is not tuple or len(shape) != 2:
         return False
     n_rows, n_cols = shape

@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import itertools
 import pickle
+import weakref
 from typing import Any
 
 import numpy as np
@@ -226,3 +227,31 @@ def test_prune_is_scipys(fmt: str) -> None:
     for one in (A, m):
         with pytest.raises(ValueError, match="indices array has fewer than nnz"):
             one.prune()
+
+
+def test_values_are_freed_last() -> None:
+    if python_objects.make_field is None:
+        pytest.skip("no descriptors here: the extension module was not built")
+    freed: list[str] = []
+    A = ours("csr").copy()
+    for name in NAMES:
+        weakref.finalize(getattr(A, name), freed.append, name)
+    del A
+    assert freed == ["indices", "indptr", "data"]
+
+
+@pytest.mark.parametrize("fmt", ["csr", "csc"])
+def test_an_array_that_is_assigned_to_itself_changes_nothing(fmt: str) -> None:
+    A, m = ours(fmt).copy(), plain(fmt)
+    T, x = A.T, np.ones(N)
+    for name in NAMES:
+        getattr(A, name)
+        setattr(A, name, getattr(A, name))
+    for one in (A, m):
+        one *= 2.0
+        one.data *= 2.0
+    np.testing.assert_allclose(A @ x, m @ x)
+    np.testing.assert_allclose(T @ x, m.T @ x)
+    A *= 3.0
+    np.testing.assert_allclose(A @ x, 3.0 * (m @ x))
+    np.testing.assert_allclose(T @ x, 3.0 * (m.T @ x))

@@ -350,3 +350,23 @@ def test_results_are_cut_where_the_first_rows_are_longest() -> None:
     indptr = np.append(0, np.cumsum(lengths)).astype(np.int32)
     A = sps.csr_array((np.ones(indptr[-1]), np.arange(indptr[-1], dtype=np.int32) % n, indptr), shape=(n, n))
     assert_identical(autosparse.csr_array(A) @ A, A @ A)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("index", ["int32", "int64"])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_multiples_of_rows_are_scipys(dtype: str, index: str, solver: str) -> None:
+    """Sorted, unsorted, repeated and empty rows of B, each times one number, and sums that vanish or are not finite."""
+    rng = np.random.default_rng(0)
+    B = raw_csr(rng, (60, 40), 0.3, dtype, index)
+    B = sps.vstack([B, sps.csr_array(B.toarray()), sps.csr_array((5, 40))], format="csr").astype(dtype)
+    B.indices, B.indptr = B.indices.astype(index), B.indptr.astype(index)
+    n = B.shape[0]
+    factors = rng.choice([0.0, 1.0, -2.0, np.inf, np.nan], n).astype(dtype)
+    for chosen in (np.arange(n), rng.integers(0, n, n), np.zeros(n, int)):
+        A = sps.csr_array((factors, chosen.astype(index), np.arange(n + 1, dtype=index)), shape=(n, n))
+        with np.errstate(invalid="ignore"):
+            expected = A @ B
+        made = spgemm.multiply(rows_of(A), rows_of(B), n_cols=40, threads=2, solver=solver)
+        for ours, theirs in zip(made, (expected.indptr, expected.indices, expected.data), strict=True):
+            np.testing.assert_array_equal(ours, theirs)

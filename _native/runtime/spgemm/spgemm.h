@@ -64,13 +64,13 @@ struct sg_job {
     int solver; /* SG_BY_CLASS, or the accumulator of all rows */
     double dense_ns; /* estimated time per multiplication with one accumulator per column */
     int is_cached;       /* whether that is the cheapest for every row of A that has more than one entry */
-    int64_t copied_work; /* multiplications from which copying a multiple of one row of B is cheaper */
     const sg_kind *kind;
     size_t index_bytes;
     int64_t n_rows, n_inner, n_cols, a_nnz, b_nnz;
     const void *Ap, *Aj, *Ax, *Bp, *Bj, *Bx;
     void *row_nnz;            /* entries per row of the product; n_rows elements of the index type */
-    /* n_inner flags each, filled on demand: row of B has the same columns as the row before; its columns ascend */
+    /* n_inner flags each, filled on demand: row of B has the same columns as the row before; its columns ascend
+     * (SG_OTHER once a copy of the row has found that they do not) */
     _Atomic uint8_t *b_same, *b_order;
     sg_space *spaces;         /* n_threads workspaces */
     _Atomic int n_spaces;
@@ -118,7 +118,7 @@ void sg_estimate(sg_job *job);
 /* Return the estimated nanoseconds of a row with `work` multiplications. `is_copy` says whether it is a multiple of one
  * row of B whose columns ascend. */
 double sg_cost(const sg_job *job, int solver, int64_t work, int is_copy);
-/* Return the cheapest accumulator for such a row. */
-int sg_choose(const sg_job *job, int64_t work, int is_copy);
+/* Return the cheaper accumulator for a row that is no such multiple. */
+int sg_choose(const sg_job *job, int64_t work);
 
 #endif

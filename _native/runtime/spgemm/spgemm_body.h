@@ -211,18 +211,6 @@ static int64_t SG_FN(hashed)(const sg_job *job, sg_space *space, int64_t i, int6
     return n;
 }
 
-/* Return whether the columns of row k of B ascend. */
-ASP_INLINE int SG_FN(ascends)(const sg_job *job, int64_t k)
-{
-    const uint8_t known = atomic_load_explicit(job->b_order + k, memory_order_relaxed);
-    if (known != SG_UNKNOWN) return known == SG_SAME;
-    const SG_I *Bp = job->Bp, *Bj = job->Bj;
-    int same = 1;
-    for (int64_t q = Bp[k] + 1; q < Bp[k + 1]; ++q) same &= Bj[q] > Bj[q - 1];
-    atomic_store_explicit(job->b_order + k, (uint8_t)(same ? SG_SAME : SG_OTHER), memory_order_relaxed);
-    return same;
-}
-
 /* Write row I of the product. SciPy's order is the reverse order of first products. Sums that are exactly zero are not
  * stored; nan is. */
 #define SG_EMIT(I, COLUMN, SUM)                                      \
@@ -244,38 +232,67 @@ ASP_INLINE int SG_FN(ascends)(const sg_job *job, int64_t k)
         space->room -= kept;                                         \
     } while (0)
 
+/* Write row i, whose only entry of A makes it a multiple of row k of B, in one pass. Returns 1, 0 without memory, or -1
+ * without a change if the columns of row k do not ascend. */
+ASP_INLINE int SG_FN(scaled)(sg_job *job, sg_space *space, int64_t i, int64_t k)
+{
+    const SG_I *Ap = job->Ap, *Bp = job->Bp, *from = (const SG_I *)job->Bj + Bp[k];
+    const SG_T *values = (const SG_T *)job->Bx + Bp[k], a = ((const SG_T *)job->Ax)[Ap[i]], zero = SG_ZERO;
+    const int64_t n = Bp[k + 1] - Bp[k];
+    if (atomic_load_explicit(job->b_order + k, memory_order_relaxed) == SG_OTHER) return -1;
+    if (job->far) SG_FN(fetch)(job, Ap[i]);
+    if (n >= space->room && !sg_open(job, space, n)) return 0;
+    SG_I *restrict Cj = (SG_I *)space->j;
+    SG_T *restrict Cx = (SG_T *)space->x;
+    int64_t kept = 0, above = job->n_cols;
+    int ascends = 1;
+    for (int64_t s = n; s-- > 0;) {
+        const SG_T sum = SG_MULADD(zero, a, values[s]);
+        ascends &= from[s] < above;
+        above = Cj[kept] = from[s];
+        Cx[kept] = sum;
+        kept += SG_NONZERO(sum);
+    }
+    if (!ascends) {
+        atomic_store_explicit(job->b_order + k, SG_OTHER, memory_order_relaxed); /* for later rows that read row k */
+        return -1;
+    }
+    ((SG_I *)job->row_nnz)[i] = (SG_I)kept;
+    space->chunk->n += kept;
+    space->j += (size_t)kept * sizeof(SG_I);
+    space->x += (size_t)kept * sizeof(SG_T);
+    space->room -= kept;
+    return 1;
+}
+
 /* Compute the rows [row, row_end); return 0 without memory. */
 static int SG_FN(rows)(sg_job *job, sg_space *space, int64_t row, int64_t row_end)
 {
-    const SG_I *Ap = job->Ap, *Aj = job->Aj, *Bp = job->Bp, *Bj = job->Bj, *touched = space->touched;
-    const SG_T *Ax = job->Ax, *Bx = job->Bx, zero = SG_ZERO;
+    const SG_I *Ap = job->Ap, *Aj = job->Aj, *touched = space->touched;
     SG_T (*sums)[SG_LANES];
     SG_I *row_nnz = job->row_nnz;
     int is_dense = space->is_dense;
     for (int64_t i = row; i < row_end;) {
+        if (Ap[i + 1] - Ap[i] == 1 && (job->solver == SG_BY_CLASS || job->solver == SG_COPY)) {
+            const int status = SG_FN(scaled)(job, space, i, Aj[Ap[i]]);
+            if (!status) return 0;
+            if (status > 0) {
+                ++i;
+                continue;
+            }
+        }
         const int n_lanes = job->solver <= SG_DENSE ? SG_FN(group)(job, i, row_end) : 1;
-        const int64_t length = Ap[i + 1] - Ap[i];
-        int solver = job->solver;
-        const int64_t least = solver == SG_BY_CLASS ? job->copied_work : 0;
-        const int may_copy = length == 1 && Bp[Aj[Ap[i]] + 1] - Bp[Aj[Ap[i]]] >= least;
-        if (n_lanes > 1 || (solver == SG_BY_CLASS && job->is_cached && !may_copy)) solver = SG_DENSE;
+        int solver = job->solver == SG_COPY ? SG_HASH : job->solver;
+        if (n_lanes > 1 || (solver == SG_BY_CLASS && job->is_cached)) solver = SG_DENSE;
         if (solver != SG_DENSE) {
             const int64_t work = SG_FN(work)(job, i);
-            const int is_copy = may_copy && SG_FN(ascends)(job, Aj[Ap[i]]);
-            if (solver == SG_BY_CLASS) solver = sg_choose(job, work, is_copy);
-            if (solver == SG_COPY && !is_copy) solver = SG_HASH;
+            if (solver == SG_BY_CLASS) solver = sg_choose(job, work);
             if (solver == SG_HASH) {
                 const int64_t n = SG_FN(hashed)(job, space, i, work);
                 if (n < 0) return 0;
                 SG_SLOT *slots = space->table;
                 SG_EMIT(i, slots[touched[s]].column, slots[touched[s]].sum);
                 for (int64_t s = 0; s < n; ++s) slots[touched[s]].column = -1;
-            } else if (solver == SG_COPY) {
-                if (job->far) SG_FN(fetch)(job, Ap[i]);
-                const SG_I *from = Bj + Bp[Aj[Ap[i]]];
-                const SG_T *values = Bx + Bp[Aj[Ap[i]]], a = Ax[Ap[i]];
-                const int64_t n = work;
-                SG_EMIT(i, from[s], SG_MULADD(zero, a, values[s]));
             }
         }
         if (solver == SG_DENSE && !sg_reserve_cells(job, space)) return 0;

@@ -17,8 +17,8 @@ static const double DENSE_NS = 4, DENSE_MISS_NS = 4;
 /* Accumulators in a hash table of up to HASH_BYTES, and per doubling beyond. */
 static const double HASH_NS = 7, HASH_MISS_NS = 2;
 enum { HASH_BYTES = 1 << 14 };
-/* A multiple of one row of B, and in addition for the row. */
-static const double COPY_NS = 2.5, COPY_ROW_NS = 12;
+/* A multiple of one row of B, which is written in one pass, and in addition for the row. */
+static const double COPY_NS = 2, COPY_ROW_NS = 2;
 /* Setting accumulators of all columns to zero, per byte, on each thread. */
 static const double ZERO_NS = 0.1;
 /* Part of a core's own cache that accumulators of all columns can use beside the operands. */
@@ -53,7 +53,6 @@ void sg_estimate(sg_job *job)
     job->dense_ns = DENSE_NS + ZERO_NS * bytes / work;
     const double cache = CACHE_SHARE * (double)asp_private_cache_bytes();
     if (bytes > cache) job->dense_ns += DENSE_MISS_NS * log2(bytes / cache) * far_share(job);
-    job->copied_work = (int64_t)ceil(COPY_ROW_NS / (job->dense_ns - COPY_NS));
     job->is_cached = job->dense_ns <= HASH_NS;
 }
 
@@ -72,13 +71,10 @@ double sg_cost(const sg_job *job, int solver, int64_t work, int is_copy)
     return (HASH_NS + (bytes > HASH_BYTES ? HASH_MISS_NS * levels(bytes / HASH_BYTES) : 0)) * (double)work;
 }
 
-int sg_choose(const sg_job *job, int64_t work, int is_copy)
+int sg_choose(const sg_job *job, int64_t work)
 {
     if (!work) return SG_HASH; /* an empty row needs no accumulators of all columns */
-    int best = SG_DENSE;
-    for (int solver = SG_HASH; solver < SG_N_SOLVERS; ++solver)
-        if (sg_cost(job, solver, work, is_copy) < sg_cost(job, best, work, is_copy)) best = solver;
-    return best;
+    return sg_cost(job, SG_HASH, work, 0) < sg_cost(job, SG_DENSE, work, 0) ? SG_HASH : SG_DENSE;
 }
 
 /* Return whether row i > 0 of A has at least three entries, and the columns of the row before. */
@@ -119,7 +115,8 @@ int asp_spgemm_costs(int dtype, int itype, const int64_t *shape, const void *Ap,
         }
         if (!work) continue;
         const int is_copy = end - begin == 1 && is_ascending(&job, asp_index_at(itype, Aj, begin));
-        const int chosen = i && is_grouped(&job, i) ? SG_DENSE : sg_choose(&job, work, is_copy);
+        const int is_dense = !is_copy && i && is_grouped(&job, i);
+        const int chosen = is_copy ? SG_COPY : is_dense ? SG_DENSE : sg_choose(&job, work);
         ++counts[0], counts[1] += work;
         ++counts[2 * chosen], counts[2 * chosen + 1] += work;
         ns[0] += sg_cost(&job, chosen, work, is_copy);
