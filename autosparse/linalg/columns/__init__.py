@@ -75,7 +75,8 @@ def solve(
     module, kind, factor, n_together = _METHODS[name]
     recurrence: type[Recurrence] = getattr(importlib.import_module(module), kind)
     maxiter = factor * system.n if maxiter is None else maxiter
-    X, info = np.empty(b.shape, system.dtype), np.zeros(b.shape[1], NativeIndex)
+    is_one_panel = 0 < b.shape[1] <= n_together
+    X, info = np.empty((0, 0) if is_one_panel else b.shape, system.dtype), np.zeros(b.shape[1], NativeIndex)
     for begin in range(0, b.shape[1], n_together):
         part = slice(begin, begin + n_together)
         block = BlockSystem(system, None if start is None else start[:, part], b[:, part])
@@ -85,7 +86,7 @@ def solve(
             run = recurrence(block, solve_, norms, bounds, **({"rtol": rtol} if name == "minres" else {}), **how)
             run.run(maxiter)
             found = solve_.answer(run.results(), block.B)
-        if b.shape[1] <= n_together:
+        if is_one_panel:
             return found
         X[:, part], info[part] = found
     return X, info

@@ -42,7 +42,8 @@ class ColumnsMinres(Recurrence):
     `y`), and three as the last directions (`w1`, `w2`, `w`). Names are those of Paige and Saunders (1975).
     """
 
-    blocks: ClassVar = ("r1", "y", "z", "v", "w1", "w2", "w")
+    blocks: ClassVar = ("r1", "y", "v", "w1", "w2", "w")
+    of_M: ClassVar = ("z",)
     cleared: ClassVar = ("r1", "w1", "w2")
     numbers: ClassVar = (
         "beta1", "beta", "old_beta", "dbar", "epsilon", "old_epsilon", "delta", "phibar", "phi", "tnorm2", "gmax",
