@@ -68,6 +68,8 @@ advance_cg: Final = _function("advance_cg")
 advance_columns_bicgstab: Final = _function("advance_columns_bicgstab")
 advance_columns_cg: Final = _function("advance_columns_cg")
 """Function that runs iterations of conjugate gradients for several columns; None: unavailable."""
+advance_columns_minres: Final = _function("advance_columns_minres")
+"""Function that runs iterations of MINRES for several columns; None: unavailable."""
 advance_bicgstab: Final = _function("advance_bicgstab")
 """Function that runs iterations of BiCGSTAB; None: unavailable."""
 advance_minres: Final = _function("advance_minres")

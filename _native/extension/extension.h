@@ -104,6 +104,7 @@ PyObject *asp_compile_sweep(PyObject *module, PyObject *const *args, Py_ssize_t 
 PyObject *asp_advance_cg(PyObject *module, PyObject *const *args, Py_ssize_t n_args);
 PyObject *asp_advance_columns_bicgstab(PyObject *module, PyObject *const *args, Py_ssize_t n_args);
 PyObject *asp_advance_columns_cg(PyObject *module, PyObject *const *args, Py_ssize_t n_args);
+PyObject *asp_advance_columns_minres(PyObject *module, PyObject *const *args, Py_ssize_t n_args);
 PyObject *asp_advance_minres(PyObject *module, PyObject *const *args, Py_ssize_t n_args);
 PyObject *asp_advance_lsqr(PyObject *module, PyObject *const *args, Py_ssize_t n_args);
 PyObject *asp_advance_lsmr(PyObject *module, PyObject *const *args, Py_ssize_t n_args);

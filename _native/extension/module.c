@@ -131,6 +131,7 @@ static PyMethodDef methods[] = {
     {"small_product", FASTCALL(asp_small_product_run), "Compute a small product."},
     {"compile_sweep", FASTCALL(asp_compile_sweep), "Compile a sweep of vector operations."},
     {"advance_cg", FASTCALL(asp_advance_cg), "Run iterations of conjugate gradients."},
+    {"advance_columns_minres", FASTCALL(asp_advance_columns_minres), "Run iterations of MINRES for several columns."},
     {"advance_columns_bicgstab", FASTCALL(asp_advance_columns_bicgstab), "Run iterations of BiCGSTAB for several columns."},
     {"advance_columns_cg", FASTCALL(asp_advance_columns_cg), "Run iterations of conjugate gradients for several columns."},
     {"advance_bicgstab", FASTCALL(asp_advance_bicgstab), "Run iterations of BiCGSTAB."},

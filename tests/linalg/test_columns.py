@@ -16,12 +16,19 @@ from hypothesis import strategies as st
 import autosparse as asp
 from autosparse.linalg import columns
 from autosparse.linalg.columns.conjugate_gradients import ColumnsCG
+from autosparse.linalg.columns.restarted import ColumnsGmres
 from tests.linalg.test_krylov import grid, hermitian
 from tests.native.hooks import on_several_threads
 
 needs_runtime = pytest.mark.skipif(not runtime_api.available, reason="needs the C runtime")
 SOLVERS = ("cg", "bicgstab", "minres", "gmres")
 RTOL = {"f": 1e-3, "d": 1e-6, "F": 1e-3, "D": 1e-6}
+
+
+@pytest.fixture(autouse=True)
+def blocks_of_any_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let gmres solve blocks of short rows too, which these tests are about."""
+    monkeypatch.setattr(columns, "MAX_SEPARATE", -1)
 
 
 def matrix(name: str, code: str, n: int = 12) -> sps.csr_array:
@@ -228,3 +235,25 @@ def test_blocks_are_narrowed_for_columns_that_last(monkeypatch: pytest.MonkeyPat
         assert info.tolist() == [0, 0]
         np.testing.assert_allclose(S @ X, B, atol=1e-6 * np.abs(B).max())
         assert any(narrowed) == is_narrowed
+
+
+@needs_runtime
+def test_gmres_solves_columns_of_short_rows_separately(monkeypatch: pytest.MonkeyPatch) -> None:
+    S = matrix("gmres", "d")
+    B = right_sides(S, 5)
+    A, how = asp.csr(S), {"rtol": 1e-7, "restart": 6}
+    blocks: list[int] = []
+    monkeypatch.setattr(ColumnsGmres, "run", lambda self, maxiter: blocks.append(maxiter))
+    monkeypatch.setattr(columns, "MAX_SEPARATE", S.nnz / S.shape[0])
+    guess = np.random.default_rng(2).standard_normal(B.shape)
+    for x0 in (None, "Mb", guess):
+        X, info = asp.linalg.gmres(A, B, x0, columns=True, **how)
+        alone = [asp.linalg.gmres(A, B[:, j], guess[:, j] if x0 is guess else x0, **how) for j in range(5)]
+        assert X.tobytes() == np.stack([x for x, _ in alone], axis=1).tobytes()
+        assert info.tolist() == [code for _, code in alone]
+    assert not blocks
+    assert asp.linalg.gmres(asp.csr(S.astype("f")), np.zeros((144, 0), "f"), columns=True)[0].dtype == np.float32
+    monkeypatch.setattr(columns, "MAX_SEPARATE", S.nnz / S.shape[0] - 0.1)
+    blocks.clear()
+    asp.linalg.gmres(A, B, columns=True, **how)
+    assert len(blocks) == 1

@@ -80,3 +80,23 @@ def test_a_second_solve_needs_no_vectors_but_its_result(name: str) -> None:
             solve(A, b, **HOW[name])
         again_bytes = peak_bytes(lambda: solve(A, b, **HOW[name]))
     assert again_bytes <= 3 * b.nbytes + SLACK_BYTES, "x, and x0 or variances"
+
+
+COLUMNS = 8
+BLOCKS = {"cg": 4, "bicgstab": 6, "minres": 8, "gmres": 2}
+"""Blocks of the shape of B that a solver needs without M, x included; gmres solves columns of short rows one by one."""
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_columns_allocate_the_blocks_of_the_recurrence(name: str) -> None:
+    """Check that no block is allocated that nothing uses, and that a second solve allocates its result alone."""
+    A, B = asp.csr(grid()), np.random.default_rng(0).standard_normal((SIDE * SIDE, COLUMNS))
+    how = {**HOW[name], "columns": True}
+    vectors_bytes = 4 * B[:, 0].nbytes  # of one column, and sums of dot products: 16 bytes per 8 KiB of a block
+    with asp.options(effort="off"):
+        getattr(asp.linalg, name)(asp.csr(sps.eye_array(8, format="csr")), np.ones((8, COLUMNS)), **how)
+        first_bytes = peak_bytes(lambda: getattr(asp.linalg, name)(A, B, **how))
+        again_bytes = peak_bytes(lambda: getattr(asp.linalg, name)(A, B, **how))
+    basis_bytes = 13 * B[:, 0].nbytes if name == "gmres" else 0
+    assert first_bytes <= BLOCKS[name] * B.nbytes + vectors_bytes + basis_bytes + SLACK_BYTES
+    assert again_bytes <= (2 if name == "gmres" else 1) * B.nbytes + vectors_bytes + SLACK_BYTES

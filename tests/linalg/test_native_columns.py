@@ -46,7 +46,7 @@ def right_sides(n: int, k: int, dtype: str) -> Any:
     return B.astype(dtype)
 
 
-SOLVERS = ("cg", "bicgstab")
+SOLVERS = ("cg", "bicgstab", "minres")
 
 
 @pytest.mark.parametrize("name", SOLVERS)
@@ -79,14 +79,15 @@ def test_complex_systems_operators_and_traces_run_in_python(monkeypatch: pytest.
     with asp.linalg.trace() as solves:
         solve(with_fast_calls(m, "float64", 4), B, columns=True, maxiter=5)
     assert solves[0].n_products >= 5
-    solve(with_fast_calls(m, "complex128", 4), B + 1j, columns=True, maxiter=5)
+    if name != "minres":  # SciPy's is for real systems
+        solve(with_fast_calls(m, "complex128", 4), B + 1j, columns=True, maxiter=5)
     solve(with_fast_calls(m, "float64", 4), B, columns=True, maxiter=5, M=asp.csr(m))
     operator = LinearOperator(m.shape, matvec=m.dot, matmat=m.dot, dtype=m.dtype)
     solve(operator, B, columns=True, maxiter=5)
     assert native.n == 0
 
 
-@pytest.mark.parametrize(("name", "refused_at"), [("cg", 0), ("bicgstab", 0), ("bicgstab", 1)])
+@pytest.mark.parametrize(("name", "refused_at"), [("cg", 0), ("bicgstab", 0), ("bicgstab", 1), ("minres", 0), ("minres", 2)])
 def test_products_that_no_fast_call_serves_are_computed_by_python(
     monkeypatch: pytest.MonkeyPatch, name: str, refused_at: int
 ) -> None:
@@ -175,3 +176,50 @@ def test_arguments_of_bicgstab_that_do_not_fit_are_refused() -> None:
         advance(*given[:-1])
     with pytest.raises(ValueError, match="does not belong"):
         advance(*given)
+
+
+def test_arguments_of_minres_that_do_not_fit_are_refused() -> None:
+    advance: Callable[..., Any] = python_objects.advance_columns_minres
+    numbers, product = np.zeros((15, 2)), (0.0,) * 6
+    given: list[Any] = [(product,) * 3, ((0,) * 4,) * 3, numbers, (0.0,) * 4, 1]
+    for at, wrong in ((0, (product,)), (0, ((), product, product)), (1, ((0,) * 4,)), (1, ((0,) * 3,) * 3),
+                      (2, numbers[:5]), (2, numbers[0]), (2, numbers.astype("f")), (3, (0.0,)), (3, ("a",) * 4),
+                      (4, "a")):  # fmt: skip
+        with pytest.raises(TypeError):
+            advance(*given[:at], wrong, *given[at + 1 :])
+    with pytest.raises(TypeError):
+        advance(*given[:-1])
+    with pytest.raises(ValueError, match="does not belong"):
+        advance(*given)
+
+
+def test_minres_refuses_a_matrix_that_is_not_symmetric(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Check that negative squares end native iterations as Python's: M is not positive definite."""
+    m, native = grid("minres", 12), Native(monkeypatch, "columns_minres")
+    B, d = right_sides(144, 3, "float64"), np.ones(144)
+    d[-1] = -4  # its row is not reached by the first residuals
+    B[:, 0], B[:, 1], B[:, 2] = np.eye(144)[0], np.eye(144)[1], np.eye(144)[12]
+    n_calls, call = [0], native.call
+
+    def counted(*given: Any) -> Any:
+        n_calls[0] += 1
+        return call(*given)
+
+    native.call = counted
+    for on in (True, False):
+        native.switch(on=on)
+        with pytest.raises(ValueError, match="non-symmetric matrix"):
+            asp.linalg.minres(with_fast_calls(m, "float64", 3), B, M=sps.diags_array(d), columns=True)
+    assert (n_calls[0], native.n) == (1, 0), "the exception ends the only run"
+
+
+def test_minres_with_a_shift(monkeypatch: pytest.MonkeyPatch) -> None:
+    m, native, results = grid("minres", 20), Native(monkeypatch, "columns_minres"), []
+    B = right_sides(400, 5, "float64")
+    for on in (True, False):
+        native.switch(on=on)
+        A = with_fast_calls(m, "float64", 5)
+        X, info = asp.linalg.minres(A, B, shift=1.7, rtol=1e-9, maxiter=300, columns=True)
+        results.append((X.tobytes(), info.tolist()))
+    assert results[0] == results[1]
+    assert native.n > 50

@@ -15,9 +15,11 @@ from numpy.typing import NDArray
 
 from autosparse._native import runtime_api
 from autosparse.core.dtypes import NativeIndex, Real
+from autosparse.dispatch import number
 from autosparse.errors import InputError, InputTypeError
 from autosparse.linalg.arguments import make_system, scipys, tolerance
 from autosparse.linalg.solves import Solve
+from autosparse.linalg.solves.solve import operand_of
 from autosparse.linalg.sweeps import ColumnSweep, Dot
 
 if TYPE_CHECKING:
@@ -37,6 +39,13 @@ for each column.
 _OWN: Final = {"gmres": {"restart"}, "minres": {"shift"}}
 """Solver-specific arguments that the recurrences accept; calls with others are solved column by column."""
 
+MAX_SEPARATE: Final = number("columns", "entries per row of separate gmres")
+"""Maximum mean number of entries per row at which gmres solves the columns one after the other.
+
+Most of its time then goes into the orthogonalization. A single basis stays in the caches, and is read twice per iteration
+where a block of bases is read once per vector.
+"""
+
 
 def solve(
     name: str, A: Any, b: Any, x0: Any, *, rtol: float = 1e-5, atol: float = 0.0, maxiter: int | None = None,
@@ -55,8 +64,9 @@ def solve(
     how = {key: value for key, value in how.items() if value is not None}
     system = make_system(A, M, None, b[:, 0] if b.shape[1] else np.zeros(b.shape[0], b.dtype))
     known = how.keys() <= _OWN.get(name, set()) and not (name == "minres" and system.dtype.kind == "c")
-    if not known or not runtime_api.available:
+    if not known or not runtime_api.available or (name == "gmres" and b.shape[1] and _has_short_rows(A)):
         limits = {"rtol": rtol, "maxiter": maxiter, "M": M, **({} if name == "minres" else {"atol": atol})}
+        how |= {"progress": True} if progress and runtime_api.available else {}
         return _one_by_one(name, A, b, x0, {**limits, **how})
     if x0 is None or isinstance(x0, str):
         start = None if x0 is None else BlockSystem(system, None, b.astype(system.dtype)).preconditioned()
@@ -65,7 +75,8 @@ def solve(
     module, kind, factor, n_together = _METHODS[name]
     recurrence: type[Recurrence] = getattr(importlib.import_module(module), kind)
     maxiter = factor * system.n if maxiter is None else maxiter
-    X, info = np.empty(b.shape, system.dtype), np.zeros(b.shape[1], NativeIndex)
+    is_one_panel = 0 < b.shape[1] <= n_together
+    X, info = np.empty((0, 0) if is_one_panel else b.shape, system.dtype), np.zeros(b.shape[1], NativeIndex)
     for begin in range(0, b.shape[1], n_together):
         part = slice(begin, begin + n_together)
         block = BlockSystem(system, None if start is None else start[:, part], b[:, part])
@@ -75,10 +86,16 @@ def solve(
             run = recurrence(block, solve_, norms, bounds, **({"rtol": rtol} if name == "minres" else {}), **how)
             run.run(maxiter)
             found = solve_.answer(run.results(), block.B)
-        if b.shape[1] <= n_together:
+        if is_one_panel:
             return found
         X[:, part], info[part] = found
     return X, info
+
+
+def _has_short_rows(A: Any) -> bool:  # Any: as `solve`
+    """Return whether `A` is an autosparse array whose rows have at most `MAX_SEPARATE` entries on average."""
+    operand = operand_of(A)
+    return operand is not None and operand.nnz <= MAX_SEPARATE * A.shape[0]
 
 
 def _norms(B: Block) -> NDArray[Real]:

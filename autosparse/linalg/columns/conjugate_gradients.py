@@ -25,7 +25,8 @@ class ColumnsCG(Recurrence):
     extension module, with the same operations in the same order, until a column ends.
     """
 
-    blocks: ClassVar = ("p", "q", "z")
+    blocks: ClassVar = ("p", "q")
+    of_M: ClassVar = ("z",)
     cleared: ClassVar = ("p",)
     numbers: ClassVar = ("rr", "rz", "before", "steps")
 

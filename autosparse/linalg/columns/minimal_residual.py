@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
+from autosparse._native import python_objects
+from autosparse.core.dtypes import Real
 from autosparse.linalg.columns.recurrence import Block, BlockSystem, ColumnSweep, Combine, Dot, Numbers, Recurrence
 from autosparse.linalg.operators import ColumnProductSweep
 from autosparse.linalg.solves import Solve
@@ -22,6 +24,10 @@ class _Sweeps:
     update: ColumnSweep
 
 
+_NATIVE: Final = (
+    "beta1", "beta", "old_beta", "dbar", "epsilon", "phibar", "tnorm2", "gmax", "gmin", "cs", "sn", "root", "squares"
+)  # fmt: skip
+"""Numbers that iterations in the extension module read or change, in its order."""
 ITERATION_LIMIT = 6
 """SciPy's code `istop` for columns that end because of `maxiter`."""
 
@@ -29,15 +35,19 @@ ITERATION_LIMIT = 6
 class ColumnsMinres(Recurrence):
     """Recurrence of `scipy.sparse.linalg.minres` for each column of a real system.
 
+    Without M, or with a diagonal M, iterations run in the extension module, with the same operations in the same order,
+    until a column ends.
+
     Three blocks take turns as the previous, the current and the next Lanczos vector before preconditioning (`r1`, `r`,
     `y`), and three as the last directions (`w1`, `w2`, `w`). Names are those of Paige and Saunders (1975).
     """
 
-    blocks: ClassVar = ("r1", "y", "z", "v", "w1", "w2", "w")
+    blocks: ClassVar = ("r1", "y", "v", "w1", "w2", "w")
+    of_M: ClassVar = ("z",)
     cleared: ClassVar = ("r1", "w1", "w2")
     numbers: ClassVar = (
         "beta1", "beta", "old_beta", "dbar", "epsilon", "old_epsilon", "delta", "phibar", "phi", "tnorm2", "gmax",
-        "gmin", "cs", "sn", "gamma", "root", "is_constant",
+        "gmin", "cs", "sn", "gamma", "root", "squares", "is_constant",
     )  # fmt: skip
 
     r1: Block
@@ -64,6 +74,7 @@ class ColumnsMinres(Recurrence):
     sn: Numbers
     gamma: Numbers
     root: Numbers
+    squares: Numbers
     is_constant: Numbers
 
     def __init__(
@@ -95,6 +106,8 @@ class ColumnsMinres(Recurrence):
         for _ in range(3):
             self._turn()
             self._sweeps.append(self._bound())
+        is_there = python_objects.advance_columns_minres is not None
+        self._is_native = is_there and self.apply is None
 
     def narrow(self) -> bool:
         """Drop ended columns; see `Recurrence.narrow`."""
@@ -124,6 +137,46 @@ class ColumnsMinres(Recurrence):
             self.apply(r, self.z)
         scale, z = self.preconditioned(r, self.z)
         return ColumnSweep([*scale, Dot(r, z)])()[0]
+
+    def advance(self, iteration: int) -> int:
+        """Compute one iteration of each running column, or several in the extension module; see `Recurrence`."""
+        n = self._advance_natively(self.maxiter - iteration) if iteration else 0
+        if not n:
+            self.iterate(iteration)
+            return 1
+        self._test(np.sqrt(self.squares), iteration + n - 1)
+        return n
+
+    def _advance_natively(self, n_most: int) -> int:
+        """Run at most `n_most` iterations in the extension module, up to the tests of the last; return their number."""
+        calls = self._is_native and [
+            sweeps.project.fast_call(self.v, out)
+            for sweeps, out in zip(self._next_sweeps(), (self.y, self.r1, self.r), strict=True)
+        ]
+        if not calls or None in calls:
+            return 0
+        addresses = tuple(
+            (one.normalize.address, one.project.address, one.remove.address, one.update.address)
+            for one in self._next_sweeps()
+        )
+        numbers = np.array([*(getattr(self, name) for name in _NATIVE), self.is_constant, self.running], Real)
+        eps = np.finfo(self.dtype).eps
+        constants = float(eps), float(0.1 / eps), float(self.rtol), float(self.shift)
+        n_most = min(n_most, self.solve.n_until_report)
+        advance = python_objects.advance_columns_minres
+        n, best = advance(tuple(calls), addresses, numbers, constants, n_most)
+        for name, found in zip(_NATIVE, numbers, strict=False):
+            setattr(self, name, found)
+        for _ in range(n % 3):
+            self._turn()
+        self._at += n
+        if n:
+            self.solve.pass_steps(n - 1, best)
+        return n
+
+    def _next_sweeps(self) -> list[_Sweeps]:
+        """Return the sweeps of the next three iterations; the first were bound after one rotation."""
+        return [self._sweeps[(self._at + turn) % 3 - 1] for turn in range(3)]
 
     def iterate(self, iteration: int) -> None:
         """Compute one iteration of each running column."""

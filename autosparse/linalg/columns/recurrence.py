@@ -109,6 +109,7 @@ class Recurrence:
     """
 
     blocks: ClassVar[tuple[str, ...]] = ()  # attributes of shape (n, k), besides `x` and `r`
+    of_M: ClassVar[tuple[str, ...]] = ()  # further ones, which hold products with a preconditioner if there is one
     numbers: ClassVar[tuple[str, ...]] = ()  # attributes of shape (k,)
     cleared: ClassVar[tuple[str, ...]] = ()  # blocks that are read before they are written, multiplied by 0
     n_spare = 0  # number of further blocks of the shape of B
@@ -116,18 +117,23 @@ class Recurrence:
     def __init__(self, system: BlockSystem, solve: Solve, norms: Numbers, limits: Numbers) -> None:
         self.system, self.solve, self.dtype = system, solve, system.dtype
         n, k = system.B.shape
-        self._X, self._info = np.empty((n, k), self.dtype), np.zeros(k, NativeIndex)
+        self._X: Block | None = None  # made when the first columns leave the blocks
+        self._info = np.zeros(k, NativeIndex)
         self.columns, self.running = np.arange(k), np.ones(k, bool)
         self.norms, self.limits, self.maxiter = norms, limits, 0
         self.apply, self.diagonal = system.apply(), system.diagonal
         self.x = np.zeros((n, k), self.dtype) if system.start is None else np.ascontiguousarray(system.start)
-        self.r = system.B.copy()
-        arrays = solve.workspace((n, k), self.dtype, len(self.blocks) + self.n_spare)
-        self.spare = arrays[len(self.blocks) :]
-        for name, array in zip(self.blocks, arrays, strict=False):
+        has_M = self.apply is not None or self.diagonal is not None
+        self.names = "r", *self.blocks, *(self.of_M if has_M else ())
+        arrays = solve.workspace((n, k), self.dtype, len(self.names) + self.n_spare)
+        self.spare = arrays[len(self.names) :]
+        for name in self.of_M:
+            setattr(self, name, arrays[0])  # never written without M
+        for name, array in zip(self.names, arrays, strict=False):
             if name in self.cleared:
                 array.fill(0)
             setattr(self, name, array)
+        np.copyto(self.r, system.B)
         for name in self.numbers:
             setattr(self, name, np.zeros(k, Complex if self.dtype.kind == "c" else Real))
         self._begin()
@@ -177,8 +183,7 @@ class Recurrence:
     def results(self) -> tuple[Block, NDArray[NativeIndex]]:
         """Return X and the info of each column, after `run`."""
         self.flush()
-        self._keep(np.ones(self.columns.size, bool))
-        return self._X, self._info
+        return self._keep(np.ones(self.columns.size, bool)), self._info
 
     def leave(self, which: Numbers, info: int, *, narrow: bool = True) -> None:
         """End the running columns of the mask `which`, with the code `info`."""
@@ -198,7 +203,7 @@ class Recurrence:
         self.flush()
         self._keep(~self.running)
         kept = np.flatnonzero(self.running)
-        for name in ("x", "r", *self.blocks):
+        for name in ("x", *self.names):
             setattr(self, name, np.take(getattr(self, name), kept, axis=1))
         for name in ("columns", "running", "norms", "limits", *self.numbers):
             setattr(self, name, getattr(self, name)[kept])
@@ -211,12 +216,14 @@ class Recurrence:
     def flush(self) -> None:
         """Add pending steps to x."""
 
-    def _keep(self, which: Numbers) -> None:
-        """Copy the x of ended columns to the result."""
+    def _keep(self, which: Numbers) -> Block:
+        """Copy the x of ended columns to the result, and return it."""
         if which.all() and self.columns.size == self._info.size:
-            self._X = self.x
-        else:
-            self._X[:, self.columns[which]] = self.x[:, which]
+            return self.x
+        if self._X is None:
+            self._X = np.empty((self.x.shape[0], self._info.size), self.dtype)
+        self._X[:, self.columns[which]] = self.x[:, which]
+        return self._X
 
     def ratio(self, dividend: Numbers, divisor: Numbers) -> Numbers:
         """Return the quotients of running columns, and 0 for others."""

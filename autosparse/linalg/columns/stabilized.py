@@ -22,7 +22,8 @@ class ColumnsBicgstab(Recurrence):
     the same operations in the same order, until a column ends.
     """
 
-    blocks: ClassVar = ("shadow", "p", "v", "t", "p_hat", "s_hat")
+    blocks: ClassVar = ("shadow", "p", "v", "t")
+    of_M: ClassVar = ("p_hat", "s_hat")
     cleared: ClassVar = ("p", "v")
     numbers: ClassVar = ("rr", "rho", "before", "alpha", "omega", "ss")
 

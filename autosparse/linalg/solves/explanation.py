@@ -35,19 +35,21 @@ class SolveExplanation:
     tuning_s: float
     preconditioner_s: float
     vectors_s: float
+    residual_s: float = 0.0  # the trace's own: without a trace, no true residual is computed
     reason: str = ""  # why it is computed in this way, of solvers that choose one
 
     @property
     def other_s(self) -> float:
         """Seconds of Python and everything outside the other parts, such as small dense problems and callbacks."""
-        return self.total_s - self.products_s - self.tuning_s - self.preconditioner_s - self.vectors_s
+        known_s = self.products_s, self.tuning_s, self.preconditioner_s, self.vectors_s, self.residual_s
+        return self.total_s - sum(known_s)
 
     @property
     def parts(self) -> dict[str, float]:
         """Seconds spent in each part."""
         return {
             "products": self.products_s, "vectors": self.vectors_s, "preconditioner": self.preconditioner_s,
-            "tuning": self.tuning_s, "Python, callbacks": self.other_s,
+            "tuning": self.tuning_s, "Python, callbacks": self.other_s, "true residual": self.residual_s,
         }  # fmt: skip
 
     def __str__(self) -> str:

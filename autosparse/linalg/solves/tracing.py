@@ -44,7 +44,8 @@ def trace() -> Iterator[list[SolveExplanation]]:
     The context yields a list, to which each solve appends one object when it ends. ``print`` shows it, `html` writes a
     page, and its attributes are numbers. Each part of an iteration is timed by two calls of a clock, and the true
     residual takes one product per solve. A solve with several right-hand sides (`columns=True`) has one residual and
-    one info for each; right-hand sides that do not fit into one panel are several solves.
+    one info for each; right-hand sides that do not fit into one panel are several solves, as are those that `gmres`
+    solves one after the other.
 
     >>> A = asp.csr(sps.diags_array([-np.ones(99), 2.1 * np.ones(100), -np.ones(99)], offsets=[-1, 0, 1]))
     >>> with asp.linalg.trace() as solves:
@@ -98,9 +99,7 @@ class Recording:
 
     def end(self, n_iterations: int, *, is_whole: bool) -> None:
         """Append the explanation to the trace; it has no true residual if the solve raised an exception."""
-        total_ns = perf_counter_ns() - self._begun_ns  # before an import that takes longer than many solves
-        from autosparse.linalg.solves.explanation import SolveExplanation
-
+        total_ns = perf_counter_ns() - self._begun_ns
         self._trace.running.remove(self)
         (name, A, _, target), (kernels_s, tuning_s) = self._solved, self._spent_s()
         kernels_before_s, tuned_s = self._spent_before_s
@@ -108,16 +107,20 @@ class Recording:
         # The excess of a product over its kernel may be tuning; other tuning steps run in the background.
         ran_s = kernels_s - kernels_before_s
         tuning_s = max(0.0, min(tuning_s - tuned_s, products_s - ran_s)) if ran_s > 0.0 else 0.0
-        residual = None
+        residual, residual_ns = None, 0
         if is_whole and self._answer is not None:
+            begun_ns = perf_counter_ns()
             residual = _true_residual(A, *self._answer)
+            residual_ns = perf_counter_ns() - begun_ns
+        from autosparse.linalg.solves.explanation import SolveExplanation  # takes longer than many solves
+
         self._trace.ended.append(
             SolveExplanation(
                 solver=name, shape=tuple(getattr(A, "shape", ())), n_iterations=max(0, n_iterations),
                 n_products=self.n_products, target=target, info=self.info, true_residual=residual,
-                total_s=total_ns * 1e-9, products_s=products_s - tuning_s, tuning_s=tuning_s,
+                total_s=(total_ns + residual_ns) * 1e-9, products_s=products_s - tuning_s, tuning_s=tuning_s,
                 preconditioner_s=self.parts_ns[PRECONDITIONER] * 1e-9, vectors_s=self.parts_ns[VECTORS] * 1e-9,
-                reason=self.reason,
+                residual_s=residual_ns * 1e-9, reason=self.reason,
             )
         )  # fmt: skip
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sps
+from scipy.sparse.linalg import LinearOperator
 
 import autosparse as asp
 from autosparse.linalg.solves import Solve, tracing
@@ -57,11 +58,32 @@ def test_the_parts_of_every_solver_sum_to_its_time(name: str, columns: bool, mon
         begun, more = next(ticks), {"columns": True} if columns else {}
         getattr(asp.linalg, name)(A, np.stack([b, b[::-1]], axis=1) if columns else b, **more, **SOLVES[name])
         took_s = (next(ticks) - begun) * 1e-9
+    assert len(solves) == (2 if columns and name == "gmres" else 1), "gmres solves columns of short rows separately"
+    for found in solves:
+        assert all(part_s >= 0 for part_s in found.parts.values())
+        assert sum(found.parts.values()) == pytest.approx(found.total_s)
+        assert found.products_s > 0
+        assert (found.residual_s > 0) == (found.true_residual is not None)
+    assert 0.95 * took_s <= sum(found.total_s for found in solves) <= took_s
+
+
+def test_the_time_of_the_true_residual_is_a_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_ns = [0]
+    monkeypatch.setattr(tracing, "perf_counter_ns", lambda: now_ns[0])
+
+    class Slow(LinearOperator):
+        """Product with a diagonal that takes 1 s by the test's clock."""
+
+        def _matvec(self, x: Any) -> Any:
+            now_ns[0] += 1_000_000_000
+            return 2 * x
+
+    with asp.linalg.trace() as solves:
+        asp.linalg.cg(Slow(np.dtype(float), (3, 3)), np.ones(3))
     (found,) = solves
-    assert all(part_s >= 0 for part_s in found.parts.values())
-    assert sum(found.parts.values()) == pytest.approx(found.total_s)
-    assert 0.95 * took_s <= found.total_s <= took_s
-    assert found.products_s > 0
+    assert (found.residual_s, found.products_s, found.total_s) == (1.0, found.n_products, now_ns[0] * 1e-9)
+    assert found.parts["true residual"] == 1.0
+    assert "true residual" in str(found)
 
 
 def test_the_time_of_a_solve_ends_before_the_explanation_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
