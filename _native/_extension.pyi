@@ -95,12 +95,12 @@ def advance_columns_minres(
 ) -> tuple[int, float]:  # fmt: skip
     """Run at most `n_most` iterations of MINRES for each column of a real system.
 
-    `products` and `sweeps` hold, for each of three turns of the vectors, a product as for `advance_cg`, and addresses of
-    asp_sweep structures: they normalize v, compute A v, orthogonalize it, and change w and x. `numbers` is an array
-    (15, k) of doubles, which are changed: SciPy's beta1, beta, the last beta, dbar, epsln, phibar, tnorm2, gmax, gmin, cs,
-    sn and root, |x|^2, whether the right-hand side is an eigenvector, and whether the column runs. `constants` are the
-    machine epsilon, the ratio of gmax and gmin that ends a column, the tolerance, and the shift. Returns the number of
-    iterations, and the least of their largest phibar. Iterations end when a running column does.
+    `products` and `sweeps` hold, for each of three turns of the vectors, a product as for `advance_cg`, and addresses
+    of asp_sweep structures: they normalize v, compute A v, orthogonalize it, and change w and x. `numbers` is an array
+    (15, k) of doubles, which are changed: SciPy's beta1, beta, the last beta, dbar, epsln, phibar, tnorm2, gmax, gmin,
+    cs, sn and root, |x|^2, whether the right-hand side is an eigenvector, and whether the column runs. `constants` are
+    the machine epsilon, the ratio of gmax and gmin that ends a column, the tolerance, and the shift. Returns the number
+    of iterations, and the least of their largest phibar. Iterations end when a running column does.
     """
 
 def advance_bicgstab(

@@ -87,7 +87,9 @@ def test_complex_systems_operators_and_traces_run_in_python(monkeypatch: pytest.
     assert native.n == 0
 
 
-@pytest.mark.parametrize(("name", "refused_at"), [("cg", 0), ("bicgstab", 0), ("bicgstab", 1), ("minres", 0), ("minres", 2)])
+@pytest.mark.parametrize(
+    ("name", "refused_at"), [("cg", 0), ("bicgstab", 0), ("bicgstab", 1), ("minres", 0), ("minres", 2)]
+)
 def test_products_that_no_fast_call_serves_are_computed_by_python(
     monkeypatch: pytest.MonkeyPatch, name: str, refused_at: int
 ) -> None:

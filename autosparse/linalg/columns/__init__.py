@@ -42,8 +42,8 @@ _OWN: Final = {"gmres": {"restart"}, "minres": {"shift"}}
 MAX_SEPARATE: Final = number("columns", "entries per row of separate gmres")
 """Maximum mean number of entries per row at which gmres solves the columns one after the other.
 
-Most of its time then goes into the orthogonalization. A single basis stays in the caches, and is read twice per iteration
-where a block of bases is read once per vector.
+Most of its time then goes into the orthogonalization. A single basis stays in the caches, and is read twice per
+iteration where a block of bases is read once per vector.
 """
 
 

@@ -26,7 +26,7 @@ class ColumnsCG(Recurrence):
     """
 
     blocks: ClassVar = ("p", "q")
-    of_M: ClassVar = ("z",)
+    more_blocks: ClassVar = ("z",)
     cleared: ClassVar = ("p",)
     numbers: ClassVar = ("rr", "rz", "before", "steps")
 

@@ -43,7 +43,7 @@ class ColumnsMinres(Recurrence):
     """
 
     blocks: ClassVar = ("r1", "y", "v", "w1", "w2", "w")
-    of_M: ClassVar = ("z",)
+    more_blocks: ClassVar = ("z",)
     cleared: ClassVar = ("r1", "w1", "w2")
     numbers: ClassVar = (
         "beta1", "beta", "old_beta", "dbar", "epsilon", "old_epsilon", "delta", "phibar", "phi", "tnorm2", "gmax",

@@ -109,7 +109,7 @@ class Recurrence:
     """
 
     blocks: ClassVar[tuple[str, ...]] = ()  # attributes of shape (n, k), besides `x` and `r`
-    of_M: ClassVar[tuple[str, ...]] = ()  # further ones, which hold products with a preconditioner if there is one
+    more_blocks: ClassVar[tuple[str, ...]] = ()  # further ones, of products with a preconditioner if there is one
     numbers: ClassVar[tuple[str, ...]] = ()  # attributes of shape (k,)
     cleared: ClassVar[tuple[str, ...]] = ()  # blocks that are read before they are written, multiplied by 0
     n_spare = 0  # number of further blocks of the shape of B
@@ -124,10 +124,10 @@ class Recurrence:
         self.apply, self.diagonal = system.apply(), system.diagonal
         self.x = np.zeros((n, k), self.dtype) if system.start is None else np.ascontiguousarray(system.start)
         has_M = self.apply is not None or self.diagonal is not None
-        self.names = "r", *self.blocks, *(self.of_M if has_M else ())
+        self.names = "r", *self.blocks, *(self.more_blocks if has_M else ())
         arrays = solve.workspace((n, k), self.dtype, len(self.names) + self.n_spare)
         self.spare = arrays[len(self.names) :]
-        for name in self.of_M:
+        for name in self.more_blocks:
             setattr(self, name, arrays[0])  # never written without M
         for name, array in zip(self.names, arrays, strict=False):
             if name in self.cleared:

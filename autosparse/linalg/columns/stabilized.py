@@ -23,7 +23,7 @@ class ColumnsBicgstab(Recurrence):
     """
 
     blocks: ClassVar = ("shadow", "p", "v", "t")
-    of_M: ClassVar = ("p_hat", "s_hat")
+    more_blocks: ClassVar = ("p_hat", "s_hat")
     cleared: ClassVar = ("p", "v")
     numbers: ClassVar = ("rr", "rho", "before", "alpha", "omega", "ss")
 
