@@ -164,6 +164,7 @@ class ColumnsMinres(Recurrence):
         constants = float(eps), float(0.1 / eps), float(self.rtol), float(self.shift)
         n_most = min(n_most, self.solve.n_until_report)
         advance = python_objects.advance_columns_minres
+        n: int
         n, best = advance(tuple(calls), addresses, numbers, constants, n_most)
         for name, found in zip(_NATIVE, numbers, strict=False):
             setattr(self, name, found)

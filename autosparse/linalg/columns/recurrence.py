@@ -114,6 +114,8 @@ class Recurrence:
     cleared: ClassVar[tuple[str, ...]] = ()  # blocks that are read before they are written, multiplied by 0
     n_spare = 0  # number of further blocks of the shape of B
 
+    r: Block  # residuals, the first of the blocks
+
     def __init__(self, system: BlockSystem, solve: Solve, norms: Numbers, limits: Numbers) -> None:
         self.system, self.solve, self.dtype = system, solve, system.dtype
         n, k = system.B.shape
