@@ -134,7 +134,7 @@ def test_products_equal_scipys_while_tuning_goes_on(
     A = (asp.csr if fmt == "csr" else asp.csc)(plain)
     B = dense(plain, columns)
     wanted = plain @ B
-    with asp.options(overhead=1.0, runs=10**7):
+    with asp.options(overhead=1.0, runs=10**12):
         for _ in range(n_calls):
             close(A @ B, wanted)
 
@@ -143,7 +143,7 @@ def test_background_tuning_finishes_and_its_plan_is_cached(paid: None) -> None:
     plain = make(2000, 4000)
     A, B = asp.csr(plain, copy=True), dense(plain, 16)
     wanted = plain @ B
-    with asp.options(overhead=1.0, runs=10**8, budget_s=1000):
+    with asp.options(overhead=1.0, runs=10**12, budget_s=1000):
         state = state_of(A, 16)
         for _ in until(lambda: state.live_tuner is not None and state.live_tuner.session.is_finished):
             close(A @ B, wanted)

@@ -110,7 +110,7 @@ if importlib.util.find_spec("torch") is not None:
             T @ torch.ones(2000, 32)
 """
 TUNED = """
-with asp.options(runs=10**8, overhead=1.0):
+with asp.options(runs=10**12, overhead=1.0):
     for _ in range(200):
         A @ B
 assert "autosparse.tuning.live" in sys.modules, "products did not pay for tuning"

@@ -83,7 +83,7 @@ def test_a_kernel_that_writes_nothing_computes_no_product_while_tuning_goes_on(t
     A, B = asp.csr(plain, copy=True), dense(plain, 8)
     wanted = plain @ B
     compiler = liar(tmp_path, WRONG_PRODUCTS["nothing"])
-    with asp.options(compiler=compiler, overhead=1.0, runs=10**8, budget_s=1000), warnings.catch_warnings():
+    with asp.options(compiler=compiler, overhead=1.0, runs=10**12, budget_s=1000), warnings.catch_warnings():
         warnings.simplefilter("ignore", FallbackWarning)
         state = state_of(A, 8)
         for _ in until(lambda: state.live_tuner is not None and state.live_tuner.session.is_finished):

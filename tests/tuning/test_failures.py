@@ -108,7 +108,7 @@ def test_eight_threads_at_once_get_the_right_answer() -> None:
     options = asp.get_options()
 
     def in_context(number: int) -> None:
-        with asp.options(cache_dir=options.cache_dir, overhead=1.0, runs=10**7):
+        with asp.options(cache_dir=options.cache_dir, overhead=1.0, runs=10**12):
             work(number)
 
     threads = [threading.Thread(target=in_context, args=(number,)) for number in range(8)]
@@ -123,7 +123,7 @@ def test_background_tuning_ends_and_products_stay_right(paid: None) -> None:
     plain = make(1500, 1500)
     A, B = asp.csr(plain, copy=True), dense(plain, 16)
     wanted = plain @ B
-    with asp.options(background=True, overhead=1.0, runs=10**8, budget_s=1000):
+    with asp.options(background=True, overhead=1.0, runs=10**12, budget_s=1000):
         state = state_of(A, 16)
         for _ in until(lambda: state.live_tuner is not None and state.live_tuner.session.is_finished):
             close(A @ B, wanted)

@@ -155,7 +155,7 @@ def test_products_are_right_while_background_tuning_runs() -> None:
     factors = factors_of(T.shape, rank)
     expected = plain.data * np.einsum("pk,pk->p", X[plain.tocoo().row], Y_rows[plain.indices])
     M = np.einsum("abc,az,bz->cz", T.todense(), factors[0], factors[1])
-    with asp.options(runs=10**7, effort="measure", overhead=1.0):
+    with asp.options(runs=10**12, effort="measure", overhead=1.0):
         for _ in range(60):
             close(asp.sddmm(A, X, Y_rows.T).data, expected)
             close(asp.mttkrp(T, factors, 2), M)

@@ -58,7 +58,7 @@ def test_a_foreign_warning_ends_tuning_but_no_product(monkeypatch: pytest.Monkey
     plain = make(300, 300)
     A, B = asp.csr(plain, copy=True), dense(plain, 8)
     monkeypatch.setattr(live.LiveTuner, "_go_on", warn)
-    with asp.options(overhead=1.0, runs=10**8), warnings.catch_warnings():
+    with asp.options(overhead=1.0, runs=10**12), warnings.catch_warnings():
         warnings.simplefilter("error")
         close(A @ B, plain @ B)
 
@@ -68,7 +68,7 @@ def test_the_library_emits_no_warnings_itself(tmp_path: Path) -> None:
     script = (
         "import numpy as np, scipy.sparse as sps, autosparse as asp\n"
         "m = sps.random_array((200, 200), density=0.1, format='csr', random_state=np.random.default_rng(0))\n"
-        f"asp.set_options(cache_dir={str(tmp_path)!r}, overhead=1.0, runs=10**8)\n"
+        f"asp.set_options(cache_dir={str(tmp_path)!r}, overhead=1.0, runs=10**12)\n"
         "A = asp.csr(m); x = np.ones(200)\n"
         "for _ in range(30): assert np.allclose(A @ x, m @ x)\n"
         "A.tune(columns=4, budget_s=1); str(A.explain(x)); A.T @ x; A @ A\n"
