@@ -30,6 +30,8 @@ QUICK = ("grid 12x12x12", "magnetic grid, complex64", "Neumann grid", "shifted g
 SENSITIVE = ("bicgstab", "cgs", "qmr")
 """Solvers whose number of iterations depends on the rounding of sums."""
 ORDERS = 10
+MORE_ORDERS = 120
+"""Orders of summation where ten give a narrower range than SciPy's: a count that one order in twenty has."""
 
 
 def cases() -> list[Any]:
@@ -69,8 +71,9 @@ def test_as_many_iterations_as_scipy(name: str, solver: str, is_preconditioned: 
     M = jacobi(A) if is_preconditioned else None
     mine = solve(asp.linalg, solver, ours, b, rtol=system.rtol, M=M)
     theirs = theirs_of(solver, A, b, M, system.rtol, orders=0)
-    if (solver in SENSITIVE or system in FURTHER) and not agrees(mine, theirs, system):
-        theirs = theirs_of(solver, A, b, M, system.rtol, orders=ORDERS)
+    for orders in (ORDERS, MORE_ORDERS) if solver in SENSITIVE or system in FURTHER else ():
+        if not agrees(mine, theirs, system):
+            theirs = theirs_of(solver, A, b, M, system.rtol, orders=orders)
     if (name, solver, "M" if is_preconditioned else "") in BY_CHANCE:
         assert mine.info in {-10, *(one.info for one in theirs)}
         return
