@@ -1,8 +1,8 @@
 /* Compute C = A B for CSR matrices A (n_rows x n_inner) and B (n_inner x n_cols); shape = (n_rows, n_inner, n_cols).
  * itype is the index type of all four index arrays. `solver` is the way to accumulate rows, which changes nothing but
- * time and memory: 0 by classes of rows, 1 an accumulator per column, 2 a hash table, 3 copies of single rows. Returns a job that holds
- * the product, or NULL without memory or for an unknown code; *nnz receives its number of entries. The entries are
- * those of SciPy's csr_matmat, in the same order and with the same sums. */
+ * time and memory: 0 by classes of rows, 1 an accumulator per column, 2 a hash table, 3 copies of single rows. Returns
+ * a job that holds the product, or NULL without memory or for an unknown code; *nnz receives its number of entries. The
+ * entries are those of SciPy's csr_matmat, in the same order and with the same sums. */
 void *asp_spgemm_begin(int dtype, int itype, const int64_t *shape, const void *Ap, const void *Aj, const void *Ax,
                        const void *Bp, const void *Bj, const void *Bx, int n_threads, int solver, int64_t *nnz);
 /* Estimate the costs of the product of two such patterns. counts has a pair (rows, multiplications) for all rows that
