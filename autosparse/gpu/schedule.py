@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from autosparse import ops
-from autosparse.core.composite import REST, ROW_SELECTIONS, Rest, Selection, selection_of
+from autosparse.core.composite import REST, Blocks, Selection, selection_of
 from autosparse.errors import ScheduleError
 from autosparse.ops.base import ProductKind
 
@@ -105,7 +105,7 @@ class GpuPart:
     @property
     def takes_rows(self) -> bool:
         """Return whether the part takes whole rows, so that no other part has entries of its rows."""
-        return self.layout not in DOT_LAYOUTS and isinstance(self.select, (Rest, *ROW_SELECTIONS))
+        return self.layout not in DOT_LAYOUTS and not isinstance(self.select, Blocks)
 
     def reason_illegal(self, operation: str) -> str | None:
         """Return why the part is illegal, or None."""

@@ -25,7 +25,7 @@ from autosparse.tuner.gpu import composites, space
 
 import autosparse as asp
 from autosparse.config import Effort
-from autosparse.core.composite import REST, Blocks, ColumnList, Diagonals, RowList, Rows, Selection
+from autosparse.core.composite import REST, Blocks, Rows, Selection
 from autosparse.core.solver import Choice
 from autosparse.cuda import choice, matrix, solvers
 from autosparse.cuda.solvers import ProductKind
@@ -38,12 +38,9 @@ from autosparse.ops.base import DeviceProduct
 RULES: Final[dict[str, tuple[Selection, ...]]] = {
     "long rows": (Rows(12), REST),
     "short rows": (Rows(0, 6), REST),
-    "listed rows": (RowList((1, 4)), REST),
     "blocks": (Blocks(16, 16, 0.5), REST),
     "large blocks": (Blocks(32, 32, 0.3), REST),
     "small blocks": (Blocks(4, 4, 0.6), REST),
-    "columns": (ColumnList((0, 3, 4)), REST),
-    "diagonals": (Diagonals(0.3), REST),
     "long rows and blocks": (Rows(20), Blocks(16, 16, 0.5), REST),
 }
 DTYPES: Final = ("float32", "float64", "float16")
@@ -130,10 +127,10 @@ USUAL: Final = (
     Case("matmul", "float64", "one dense row", "long rows", 0),
     Case("matmul", "float16", "empty", "small blocks", 0),
     Case("spmv", "float32", "planted", "long rows", 1),
-    Case("spmv", "float64", "power law", "columns", 0),
+    Case("spmv", "float64", "power law", "blocks", 0),
     Case("sddmm", "float16", "planted", "small blocks", 0),
-    Case("sddmm", "float32", "one dense row", "listed rows", 0),
-    Case("sddmm", "float64", "power law", "diagonals", 0),
+    Case("sddmm", "float32", "one dense row", "long rows", 0),
+    Case("sddmm", "float64", "power law", "short rows", 0),
 )
 """Cases of `make test`; `make test-full` runs all."""
 

@@ -20,7 +20,7 @@ from autosparse.tuner.hybrid.costs import Operator, PrimitiveCosts, Rate
 from autosparse.tuner.hybrid.tiles import blocks
 from numpy.typing import NDArray
 
-from autosparse.core.composite import Blocks, ColumnList, Diagonals, Rest, RowList, Rows, Selection
+from autosparse.core.composite import Blocks, Rest, Rows, Selection
 from autosparse.core.pattern import Pattern
 from autosparse.gpu.schedule import DeviceSchedule, GpuPart
 from autosparse.gpu.target import DeviceTarget
@@ -99,16 +99,13 @@ def _cut(asked: GpuSetting) -> GpuPart:
 
 
 def _lines(asked: GpuSetting) -> tuple[Layouts, ...]:
-    """Return layouts to offer for a part of long rows or columns."""
+    """Return layouts to offer for a part of long rows."""
     return ((_WINDOWS,), (_cut(asked),), (_RUNS,)) if asked.has_dots else ((_CUT,), (_RUNS,))
 
 
 COLUMNS: Final[Mapping[type, Offer]] = {
     Blocks: lambda rule, asked: _dots(rule, asked) if asked.has_dots else ((_CUT,),),
     Rows: lambda rule, asked: (*_buckets(rule, _ELL), *_lines(asked)),
-    RowList: lambda rule, asked: _lines(asked),
-    ColumnList: lambda rule, asked: _lines(asked),
-    Diagonals: lambda rule, asked: ((_cut(asked),),),
     Rest: lambda rule, asked: (
         (_cut(asked),),
         (_RUNS,),
@@ -120,18 +117,12 @@ COLUMNS: Final[Mapping[type, Offer]] = {
 VECTOR: Final[Mapping[type, Offer]] = {
     Blocks: lambda rule, asked: ((_VECTOR_ROWS,),),
     Rows: lambda rule, asked: (*_buckets(rule, _VECTOR_ELL), (_VECTOR_ROWS,), (_VECTOR_LONG,)),
-    RowList: lambda rule, asked: ((_VECTOR_ROWS,), (_VECTOR_LONG,)),
-    ColumnList: lambda rule, asked: ((_VECTOR_ROWS,),),
-    Diagonals: lambda rule, asked: ((replace(_VECTOR_ROWS, rows=64, step=4),),),
     Rest: lambda rule, asked: ((_VECTOR_ROWS,), (*_VECTOR_ELL.values(), _VECTOR_ROWS)),
 }
 """Layouts by rule for A x."""
 SAMPLED: Final[Mapping[type, Offer]] = {
     Blocks: lambda rule, asked: _dots(rule, asked) if asked.has_dots else ((_SAMPLED_ROWS,),),
     Rows: lambda rule, asked: (*(((_WINDOWS,),) if asked.has_dots else ()), (_SAMPLED_ROWS,)),
-    RowList: lambda rule, asked: (*(((_WINDOWS,),) if asked.has_dots else ()), (_SAMPLED_ROWS,)),
-    ColumnList: lambda rule, asked: (*(((_WINDOWS,),) if asked.has_dots else ()), (_SAMPLED_ROWS,)),
-    Diagonals: lambda rule, asked: ((_SAMPLED_ROWS,),),
     Rest: lambda rule, asked: ((_ENTRIES,),),
 }
 """Layouts by rule for sampled products at the entries of A."""
