@@ -2,8 +2,9 @@
 
 A schedule is a list of parts. Each part takes entries of A that no earlier part has taken, stores them in its layout
 and computes them with its own block shape; all parts are one launch (STile §4: horizontal fusion). The other axes are
-those of DASH, Table 1: warps, stages, vector width and column tile. A second kernel sums the partial rows that several programs share, in
-one order. Parts with a rule (`GpuPart.select`) make it a composite; the rules are those of `core.composite`.
+those of DASH, Table 1: warps, stages, vector width and column tile. A second kernel sums the partial rows that several
+programs share, in one order. Parts with a rule (`GpuPart.select`) make it a composite; the rules are those of
+`core.composite`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """PyTorch's own kernels, for products outside the override and for operands that autosparse does not support.
 
-PyTorch's kernels of `mm` and `addmm` call `addmm.out` through the dispatcher, where autosparse's kernels would run again.
-The functions here call the computing kernel directly.
+PyTorch's kernels of `mm` and `addmm` call `addmm.out` through the dispatcher, where autosparse's kernels would run
+again. The functions here call the computing kernel directly.
 """
 
 from __future__ import annotations
