@@ -116,9 +116,6 @@ def test_the_model_expects_a_gain_where_blocks_are_planted() -> None:
     given = offers.given_by(A.structure, False, BLOCKS)
     assert sum(one.nnz for one in given.values()) == A.nnz
     whole = facts.facts_of(A.structure.crow, A.structure.col, 1600)
-    pattern = offers.host_pattern(A.structure.entries(False))
-    found = composites.partitions(pattern, asked, target)
-    assert BLOCKS in [one.selections for one in found]
     single = min(model.predicted_s(whole, one, product, target) for _, one in space.offered(asked))
     divided = min(
         model.predicted_s(whole, one, product, target, given) for _, one in composites.schedules(asked, BLOCKS)
