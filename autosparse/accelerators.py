@@ -52,10 +52,13 @@ def simulate(
 ) -> simulation.Traffic:
     """Simulate one product on an accelerator and return its cycles and memory traffic.
 
-    The C implementation runs where the runtime was built, else the Python one (`tuner.research.targets.simulation`).
+    Raises InputError where the C runtime, which contains the simulator, was not built.
     """
     if not runtime_api.available:
-        return simulation.simulate(pattern, configuration, machine=machine, operation=operation, n_columns=n_columns)
+        raise InputError.refused(
+            "the C runtime simulates accelerators, and it is not there", given=runtime_api.fault,
+            hint="python -m autosparse doctor",
+        )  # fmt: skip
     accelerated = simulation.operation_named(operation)
     cycles, counts = native.accelerate(
         pattern,

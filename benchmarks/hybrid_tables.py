@@ -3,7 +3,7 @@
     python benchmarks/hybrid_tables.py [--cases NAME,NAME] [--columns 32] [--table FILE]
 
 The tables show planned costs, and measured times of products in which generated kernels run the operators of a plan one
-after the other (`peerlib/tile_times.py`). Planned costs are relative to an entry of CSR (`DEFAULT_COSTS`). Columns
+after the other (`peerlib/tile_times.py`). Planned costs are relative to an entry of CSR (`RATES`). Columns
 "paper" repeat the paper's results, which were measured on a GPU.
 """
 
@@ -25,6 +25,10 @@ from peerlib.timing import Protocol
 
 CASES: Final = ("cora", "citeseer", "pubmed", "NotreDame_www", "LogSparse", "Strided", "unstructured", "structured")
 RUNS: Final = (1, 2, 4, 8, 16, 32)
+RATES: Final = {"csr": (0.0, 0.75, 0.25), "block": (0.3, 0.75, 0.5), "ell": (0.3, 0.75, 0.25)}
+"""Costs per tile, row of B read and stored slot, relative to an entry of CSR, by family of tiles."""
+ROWS: Final = (0.5, 0.75)
+"""Costs of a row of C in the first part and in each further part."""
 DEPTHS_TRIED: Final = (1, 2, 10, 100)
 SEARCH_S: Final = {
     "cora": ".5", "citeseer": ".6", "pubmed": "93.9", "NotreDame_www": "3015.7", "LogSparse": "1.0", "Strided": "2.3",
@@ -52,15 +56,15 @@ def matrix(name: str) -> Any | None:
 
 def plans(A: Any, columns: int) -> tuple[dict[str, Any], dict[str, float]]:
     """Return greedy plans and their search seconds by name: the default (r = 1.2), ablations, and single families."""
-    from autosparse.tuner.hybrid.costs import Operator
-    from autosparse.tuner.hybrid.partitions import DEFAULT_COSTS
+    from autosparse.tuner.hybrid.costs import Operator, PrimitiveCosts, Rate
     from autosparse.tuner.hybrid.tiles import block_operators
     from autosparse.tuner.research.hybrid.greedy import GreedyOptions, plan_tiles
 
     from autosparse import _native
     from autosparse.core.pattern import Pattern
 
-    pattern, costs = Pattern(*A.shape, A.indptr, A.indices), DEFAULT_COSTS
+    pattern = Pattern(*A.shape, A.indptr, A.indices)
+    costs = PrimitiveCosts({family: Rate(*rate) for family, rate in RATES.items()}, *ROWS)
     blocks, runs = block_operators(), tuple(Operator("ell", 1, width) for width in RUNS)
     batches: dict[str, Any] = {"r": 1.2}
     wanted: dict[str, tuple[Sequence[Any], bool, dict[str, Any]]] = {

@@ -12,7 +12,7 @@ import numpy as np
 from autosparse._native import runtime_api
 from numpy.typing import NDArray
 
-from autosparse.core.composite import Rest, RowList, Rows, Selection
+from autosparse.core.composite import REST, Rows, Selection
 from autosparse.core.dtypes import NarrowIndex
 from autosparse.core.pattern import Pattern
 from autosparse.core.values import dataclass
@@ -84,13 +84,11 @@ def subsets(pattern: Pattern, selections: Sequence[Selection], *, transposed: bo
 
 def _takes_rows(selection: Selection, pattern: Pattern, left: Array) -> Array:
     """Return, as booleans, which of the rows `left` a selection of whole rows takes."""
-    if isinstance(selection, Rows):
-        lengths = pattern.row_lengths[left]
-        return (lengths >= selection.least) & (lengths <= (selection.most if selection.most is not None else np.inf))
-    if isinstance(selection, Rest):
+    if selection == REST:
         return np.ones(left.size, dtype=bool)
-    assert isinstance(selection, RowList)
-    return np.isin(left, selection.numbers.below(pattern.n_rows))
+    assert isinstance(selection, Rows)
+    lengths = pattern.row_lengths[left]
+    return (lengths >= selection.least) & (lengths <= (selection.most if selection.most is not None else np.inf))
 
 
 def _of_rows(view: View, rows: Array) -> Subset:

@@ -139,7 +139,7 @@ class Kernel final : public c10::OperatorKernel {
         return true;
     }
 
-    /* Return whether PyTorch computes a small product faster than Python code starts, as `fallback.is_tiny`. */
+    /* Return whether PyTorch computes a small product faster than Python code starts. */
     bool is_for_pytorch(const Stack &stack, const Entries &A, const at::Tensor &B) const
     {
         Dense X, base;

@@ -60,7 +60,7 @@ def emit(spec: DeviceSpec) -> str:
     taken = [[name for name in (*PLACE[schedule.kind], *given) if _uses(body, name)] for body in bodies]
     parts = "".join(_signature(f"part_{n}", taken[n]) + body for n, body in enumerate(bodies))
     text = head + parts + _signature("kernel", given) + _kernel(spec, taken)
-    if needs_reduce(spec):
+    if spec.schedule.shares_rows:
         text += _signature("reduce", REDUCE_ARGUMENTS) + _reduce(spec)
     return text
 
@@ -73,11 +73,6 @@ PLACE: Final[Mapping[ProductKind, tuple[str, ...]]] = {
 
 def _uses(body: str, name: str) -> bool:
     return re.search(rf"\b{name}\b", body) is not None
-
-
-def needs_reduce(spec: DeviceSpec) -> bool:
-    """Return whether a second kernel sums partial rows."""
-    return spec.schedule.shares_rows and spec.schedule.reduction == "two_phase"
 
 
 REDUCE_ARGUMENTS: Final = ("rows", "slots", "work", "C", "n_rows", "n_cols", "ldc")

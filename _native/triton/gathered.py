@@ -62,11 +62,8 @@ def write_result(w: PythonWriter, spec: DeviceSpec, axes: BlockAxes) -> None:
         return
     w.line("row = -2 - row")
     mask = mask_of(spec, axes, "(row >= 0)", "r")
-    if spec.schedule.reduction == "atomic":
-        w.line(f"tl.atomic_add(C + {place}, total.to(C.dtype.element_ty), mask={mask}, sem='relaxed')")
-    else:
-        slot = rows if spec.schedule.is_vector else f"{rows} * n_cols + {axes.beside('j', 't')}"
-        w.line(f"tl.store(work + {slot}, total, mask={mask})")
+    slot = rows if spec.schedule.is_vector else f"{rows} * n_cols + {axes.beside('j', 't')}"
+    w.line(f"tl.store(work + {slot}, total, mask={mask})")
 
 
 def write_rows(w: PythonWriter, spec: DeviceSpec, n: int, part: GpuPart) -> None:

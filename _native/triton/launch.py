@@ -98,7 +98,6 @@ class Launch:
         """Compute out = A x; x (m,), out (n,)."""
         packed = self.packed
         work = self._workspace(1, values.dtype)
-        self._clear(out)
         self._start(packed.n_tasks, (values, x, out, work), (packed.n_tasks,))
         if packed.n_slots:
             self._reduce(work, out, (1, 1), n_tiles=1)
@@ -129,18 +128,11 @@ class Launch:
         if not n_cols:
             return out
         work = self._workspace(n_cols, given[0].dtype)
-        self._clear(out)
         n_tiles = -(-n_cols // packed.spec.schedule.tile)
         self._start(packed.n_tasks * n_tiles, (*given, out, work), (packed.n_tasks, *sizes))
         if packed.n_slots:
             self._reduce(work, out, (n_cols, out.stride(0)), n_tiles=n_tiles)
         return out
-
-    def _clear(self, out: torch.Tensor) -> None:
-        """Set the rows of `out` to which programs add atomically to 0."""
-        packed = self.packed
-        if packed.spec.schedule.reduction == "atomic" and packed.shared_rows.numel():
-            out.index_fill_(0, packed.shared_rows.long(), 0)
 
     def _start(self, n_programs: int, given: tuple[torch.Tensor, ...], numbers: tuple[float, ...]) -> None:
         """Launch ``kernel`` on the current stream; `given`: values, dense operands, the result and the workspace."""

@@ -98,7 +98,7 @@ def _fill(parts: list[DevicePart], n_rows: int, rows: int) -> DevicePart:
 
 
 def _destinations(spec: DeviceSpec, parts: list[DevicePart], n_rows: int) -> tuple[torch.Tensor, torch.Tensor, int]:
-    """Set `dest` of each part: the row where one unit writes it, else its slot, or the row's code for atomic adds.
+    """Set `dest` of each part: the row where one unit writes it, else its slot.
 
     Returns the shared rows, the first slot of each, and the number of slots.
     """
@@ -112,18 +112,13 @@ def _destinations(spec: DeviceSpec, parts: list[DevicePart], n_rows: int) -> tup
         return shared[:0], shared.new_zeros(1), 0
     is_shared = (everything >= 0) & (counts[everything.clamp(min=0)] > 1)
     dest = everything.clone()
-    if spec.schedule.reduction == "atomic":
-        dest[is_shared] = FIRST_SLOT - everything[is_shared]
-        slots, n_slots = shared.new_zeros(1), 0
-    else:
-        units = is_shared.nonzero().squeeze(1)
-        order = torch.sort(everything[units], stable=True).indices
-        dest[units[order]] = FIRST_SLOT - torch.arange(units.shape[0], device=dest.device)
-        slots = torch.cat([counts.new_zeros(1), torch.cumsum(counts[shared], 0)])
-        n_slots = units.shape[0]
+    units = is_shared.nonzero().squeeze(1)
+    order = torch.sort(everything[units], stable=True).indices
+    dest[units[order]] = FIRST_SLOT - torch.arange(units.shape[0], device=dest.device)
+    slots = torch.cat([counts.new_zeros(1), torch.cumsum(counts[shared], 0)])
     for part, own in zip(parts, torch.split(dest, [part.rows.shape[0] for part in parts]), strict=True):
         part.arrays["dest"] = own
-    return shared, slots, n_slots
+    return shared, slots, units.shape[0]
 
 
 def _table(parts: list[DevicePart]) -> torch.Tensor:

@@ -11,7 +11,7 @@ from autosparse._native.kernels.identity import code_digest
 
 from autosparse.gpu.schedule import DOT_LAYOUTS, DeviceSchedule
 from autosparse.ops.base import ProductKind
-from autosparse.scalar import HALF, INDICES, NARROW_INDEX, SCALARS, SINGLE, TRITON, WIDE_INDEX
+from autosparse.scalar import INDICES, NARROW_INDEX, SCALARS, SINGLE, TRITON, WIDE_INDEX
 from autosparse.scalar.kernel import KernelType
 
 VALUES: Final = {name: SCALARS[name].triton for name in TRITON}
@@ -51,8 +51,6 @@ class DeviceSpec:
         if self.dtype not in VALUES or self.index_dtype not in INDICES:
             return f"{self.dtype} values with {self.index_dtype} indices are not supported"
         row = SCALARS[self.dtype]
-        if row.name in HALF and self.schedule.shares_rows and self.schedule.reduction == "atomic":
-            return f"half precision is summed in {row.compute} and rounded once: atomic adds would round each part"
         if self.schedule.precision == "tf32" and not row.has_tf32:
             return f"precision 'tf32' requires {SINGLE.name}, not {self.dtype}"
         if self.schedule.vector * row.itemsize > 16:

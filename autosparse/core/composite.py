@@ -9,10 +9,9 @@ Section 2, restricted to disjoint parts.
 from __future__ import annotations
 
 import hashlib
-import itertools
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Final
 
 from autosparse.core.schedule import SuperSchedule
@@ -42,61 +41,6 @@ class Rows:
 
 
 @dataclass(frozen=True, slots=True)
-class Numbers:
-    """Ascending numbers stored as runs (first and last): a line of text may name more numbers than memory holds."""
-
-    runs: tuple[tuple[int, int], ...]
-
-    @classmethod
-    def of(cls, numbers: Iterable[int]) -> Numbers:
-        """Return the runs of these ascending numbers."""
-        runs: list[tuple[int, int]] = []
-        for number in numbers:
-            is_next = bool(runs) and number == runs[-1][1] + 1
-            runs[-1 if is_next else len(runs) :] = [(runs[-1][0] if is_next else number, number)]
-        return cls(tuple(runs))
-
-    @classmethod
-    def parse(cls, text: str) -> Numbers:
-        """Parse the text that `str` writes; raise ValueError for anything else."""
-        pairs = [run.partition("-") for run in text.split(",")]
-        return cls(tuple((int(low), int(high or low)) for low, _, high in pairs))
-
-    def below(self, extent: int) -> list[int]:
-        """Return the numbers below `extent`, the number of rows or columns of a pattern."""
-        return [number for low, high in self.runs for number in range(low, min(high + 1, extent))]
-
-    def __str__(self) -> str:
-        return ",".join(str(low) if low == high else f"{low}-{high}" for low, high in self.runs)
-
-
-@dataclass(frozen=True, slots=True)
-class RowList:
-    """Selection of the rows with these ascending numbers."""
-
-    numbers: Any  # converted to Numbers; any ascending integers are accepted
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "numbers", _checked(self, self.numbers))
-
-    def __str__(self) -> str:
-        return f"row_list({self.numbers})"
-
-
-@dataclass(frozen=True, slots=True)
-class ColumnList:
-    """Selection of the entries in the columns with these ascending numbers."""
-
-    numbers: Any  # converted to Numbers; any ascending integers are accepted
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "numbers", _checked(self, self.numbers))
-
-    def __str__(self) -> str:
-        return f"columns({self.numbers})"
-
-
-@dataclass(frozen=True, slots=True)
 class Blocks:
     """Selection of entries in aligned `r` x `c` blocks of which at least the fraction `fill` is filled."""
 
@@ -113,20 +57,6 @@ class Blocks:
 
 
 @dataclass(frozen=True, slots=True)
-class Diagonals:
-    """Selection of entries on diagonals of which at least the fraction `fill` is filled."""
-
-    fill: float
-
-    def __post_init__(self) -> None:
-        if not 0.0 < self.fill <= 1.0:
-            raise ScheduleError.illegal(self, "fill must lie in (0, 1]")
-
-    def __str__(self) -> str:
-        return f"diagonals({self.fill:g})"
-
-
-@dataclass(frozen=True, slots=True)
 class Rest:
     """Selection of all entries that earlier parts left, and of rows without entries."""
 
@@ -134,19 +64,8 @@ class Rest:
         return "rest"
 
 
-Selection = Rows | RowList | ColumnList | Blocks | Diagonals | Rest
-ROW_SELECTIONS: Final = (Rows, RowList)
-"""Rules that take whole rows; the result of such a part is not added to another part's."""
+Selection = Rows | Blocks | Rest
 REST: Final = Rest()
-
-
-def _checked(one: object, numbers: Iterable[int]) -> Numbers:
-    found = numbers if isinstance(numbers, Numbers) else Numbers.of(numbers)
-    runs = found.runs
-    is_rising = all(low <= high for low, high in runs) and all(a[1] < b[0] for a, b in itertools.pairwise(runs))
-    if not runs or runs[0][0] < 0 or not is_rising:
-        raise ScheduleError.illegal(type(one).__name__, "numbers must ascend from 0 or more, and there must be one")
-    return found
 
 
 def _rows(text: str) -> Rows:
@@ -160,13 +79,7 @@ def _blocks(text: str) -> Blocks:
     return Blocks(int(r), int(c), float(fill))
 
 
-READERS: Final[Mapping[str, Callable[[str], Selection]]] = {
-    "rows": _rows,
-    "row_list": lambda text: RowList(Numbers.parse(text)),
-    "columns": lambda text: ColumnList(Numbers.parse(text)),
-    "blocks": _blocks,
-    "diagonals": lambda text: Diagonals(float(text)),
-}
+READERS: Final[Mapping[str, Callable[[str], Selection]]] = {"rows": _rows, "blocks": _blocks}
 """Name of a rule -> parser of its arguments. A new rule needs a class and a row here."""
 
 
@@ -222,7 +135,7 @@ class Composite:
         selections = [part.select for part in self.parts]
         if selections[-1] != REST or REST in selections[:-1]:
             return "the last part, and no other, takes the rest"
-        if not all(isinstance(one, ROW_SELECTIONS) for one in selections[:-1]):
+        if not all(isinstance(one, Rows) for one in selections[:-1]):
             return "all parts take whole rows"
         if len({part.schedule.operation for part in self.parts}) != 1:
             return "all parts compute one operation"

@@ -72,7 +72,7 @@ class TritonSolver:
 
     def knobs(self, problem: DeviceProblem) -> Iterable[str]:
         """Return the schedules that the cost model ranks, best first."""
-        offered = ranked(problem.structure, problem.kind, problem.target, problem.deterministic)
+        offered = ranked(problem.structure, problem.kind, problem.target)
         return [one.to_json() for _, one in offered]
 
     def cost(self, problem: DeviceProblem, knobs: Hashable) -> Cost:
@@ -95,7 +95,7 @@ TRITON: Final = TritonSolver()
 
 def candidates(problem: DeviceProblem, effort: config.Effort) -> list[Candidate]:
     """Return the candidates to measure, most promising first."""
-    offered = ranked(problem.structure, problem.kind, problem.target, problem.deterministic)
+    offered = ranked(problem.structure, problem.kind, problem.target)
     found = []
     for name, schedule in tried(offered, effort):
         choice = Choice(TRITON.name, schedule.to_json())
@@ -106,8 +106,8 @@ def candidates(problem: DeviceProblem, effort: config.Effort) -> list[Candidate]
 
 
 def label(name: str, schedule: DeviceSchedule) -> str:
-    """Return the words for a schedule in explanations: its layout's `name`, tile, warps, and whether it is atomic."""
-    return f"{name}, tile {schedule.tile}, {schedule.warps} warps" + ", atomic" * (not schedule.is_deterministic)
+    """Return the words for a schedule in explanations: its layout's `name`, tile and warps."""
+    return f"{name}, tile {schedule.tile}, {schedule.warps} warps"
 
 
 Named = tuple[str, DeviceSchedule]
@@ -122,7 +122,7 @@ def tried(offered: Sequence[Named], effort: config.Effort) -> list[Named]:
     return [*singles[: MAX_TRIED[effort]], *others[:most]]
 
 
-def ranked(structure: CudaPattern, kind: ProductKind, target: DeviceTarget, deterministic: bool) -> list[Named]:
+def ranked(structure: CudaPattern, kind: ProductKind, target: DeviceTarget) -> list[Named]:
     """Return the candidate schedules for this kind of product, ranked by the cost model and its learned correction.
 
     Composites are included only where the model predicts them faster than every single layout, where the greedy search
@@ -134,10 +134,9 @@ def ranked(structure: CudaPattern, kind: ProductKind, target: DeviceTarget, dete
     )
     facts = structure.facts(kind.transposed)
 
-    def rank(schedule: DeviceSchedule, given: model.Given | None = None) -> tuple[bool, bool, float]:
-        # atomic candidates last: the model cannot tell them from two-phase sums; panels gained nothing so far
-        seconds = model.predicted_s(facts, schedule, product, target, given)
-        return not schedule.is_deterministic, bool(schedule.panel), seconds
+    def rank(schedule: DeviceSchedule, given: model.Given | None = None) -> tuple[bool, float]:
+        # panels last: the model expects gains of them that measurements do not show
+        return bool(schedule.panel), model.predicted_s(facts, schedule, product, target, given)
 
     found = [(rank(one), name, one) for name, one in space.offered(asked)]
     if composites.is_wanted(structure, asked):
@@ -146,8 +145,7 @@ def ranked(structure: CudaPattern, kind: ProductKind, target: DeviceTarget, dete
             place = rank(one, given)
             if config.get_options().hybrid or is_planned or place < single:
                 found.append((place, name, one))
-    legal = [one for one in found if one[2].is_deterministic or not deterministic]
-    best_first = [(name, one) for _, name, one in sorted(legal, key=lambda one: one[0])]
+    best_first = [(name, one) for _, name, one in sorted(found, key=lambda one: one[0])]
     if kind.transposed:  # the correction has no samples of transposed products
         return best_first
     return correction.reordered(best_first, facts, product, target)

@@ -2,8 +2,9 @@
 
 A schedule is a list of parts. Each part takes entries of A that no earlier part has taken, stores them in its layout
 and computes them with its own block shape; all parts are one launch (STile §4: horizontal fusion). The other axes are
-those of DASH, Table 1: warps, stages, vector width, column tile, and the summation of rows that several programs
-share. Parts with a rule (`GpuPart.select`) make it a composite; the rules are those of `core.composite`.
+those of DASH, Table 1: warps, stages, vector width and column tile. A second kernel sums the partial rows that several
+programs share, in one order. Parts with a rule (`GpuPart.select`) make it a composite; the rules are those of
+`core.composite`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from autosparse import ops
-from autosparse.core.composite import REST, ROW_SELECTIONS, Rest, Selection, selection_of
+from autosparse.core.composite import REST, Blocks, Selection, selection_of
 from autosparse.errors import ScheduleError
 from autosparse.ops.base import ProductKind
 
@@ -29,10 +30,10 @@ def kinds() -> Mapping[str, ProductKind]:
 SPMV, MATMUL = (one.name for one in ops.MATMUL.device)
 (SDDMM,) = (one.name for one in ops.SDDMM.device)
 (MTTKRP,) = (one.name for one in ops.MTTKRP.device)
-REDUCTIONS: Final = ("two_phase", "atomic")
-"""Methods to sum rows that several programs share: partial rows and a second kernel (fixed order), or atomic adds."""
 PRECISIONS: Final = ("ieee", "tf32")
 """Precisions of float32 products: without Tensor Cores (exact), or in TF32 (10-bit mantissa), which is optional."""
+SUMMATION: Final = "two_phase"
+"""Value of the field `reduction` in texts from when atomic adds were a choice."""
 VERSION: Final = 1
 """Version of the JSON format; raise it when the meaning of a field changes."""
 
@@ -105,7 +106,7 @@ class GpuPart:
     @property
     def takes_rows(self) -> bool:
         """Return whether the part takes whole rows, so that no other part has entries of its rows."""
-        return self.layout not in DOT_LAYOUTS and isinstance(self.select, (Rest, *ROW_SELECTIONS))
+        return self.layout not in DOT_LAYOUTS and not isinstance(self.select, Blocks)
 
     def reason_illegal(self, operation: str) -> str | None:
         """Return why the part is illegal, or None."""
@@ -168,7 +169,6 @@ class DeviceSchedule:
     stages: int = 3
     registers: int = 64  # maximum registers of a thread; 64 allow half of the maximum resident threads
     vector: int = 1  # elements of B per load instruction; B's rows must be aligned to them
-    reduction: str = "two_phase"
     panel: int = 0  # column tiles computed together before the next ones (0: all), so that B's panel fits into L2
     precision: str = "ieee"
 
@@ -179,8 +179,8 @@ class DeviceSchedule:
 
     def reason_illegal(self) -> str | None:
         """Return why the schedule is illegal, or None."""
-        if self.operation not in kinds() or self.reduction not in REDUCTIONS or self.precision not in PRECISIONS:
-            return f"operation {self.operation}, reduction {self.reduction} or precision {self.precision} is not known"
+        if self.operation not in kinds() or self.precision not in PRECISIONS:
+            return f"operation {self.operation} or precision {self.precision} is not known"
         if not 1 <= len(self.parts) <= 12:
             return f"{len(self.parts)} parts: from 1 to 12 are fused"
         for part in self.parts:
@@ -232,11 +232,6 @@ class DeviceSchedule:
         return any(self.parts[n].split or self.follows_cut(n) for n in real)
 
     @property
-    def is_deterministic(self) -> bool:
-        """Return whether every sum has a fixed order: two-phase reduction, or no row that several programs add to."""
-        return self.reduction == "two_phase" or not self.shares_rows
-
-    @property
     def selections(self) -> tuple[Selection, ...]:
         """Rules by which the parts select entries, in order and each once; (REST,) for a schedule without rules."""
         return tuple(dict.fromkeys(part.select for part in self.parts if part.layout != "fill"))
@@ -272,6 +267,8 @@ class DeviceSchedule:
             values: dict[str, Any] = json.loads(text)  # Any: JSON
             if values.pop("version") != VERSION:
                 raise ScheduleError.unparsable(text, expected=f"a device schedule of version {VERSION}")
+            if values.pop("reduction", SUMMATION) != SUMMATION:
+                raise ScheduleError.unparsable(text, expected="a device schedule without atomic adds")
             parts = tuple(map(GpuPart.of_values, values.pop("parts")))
             return cls(parts=parts, **values)
         except (ValueError, LookupError, TypeError, AttributeError) as err:

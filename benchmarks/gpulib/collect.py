@@ -73,9 +73,9 @@ def sample(case: hybrid.HybridCase, given: Any, group: str, file: SampleFile, cl
 
 
 def chosen(products: hybrid.Products, clock: Clock) -> list[DeviceSchedule]:
-    """Return the model's favourites among single layouts without atomic adds, and random ones of the others."""
+    """Return the model's favourites among single layouts, and random ones of the others."""
     n_first, n_random = (FAVOURITES, RANDOM) if clock.is_gpu else DRY
-    ranked = solvers.ranked(products.A.structure, products.kind, target_of(clock.name), deterministic=True)
+    ranked = solvers.ranked(products.A.structure, products.kind, target_of(clock.name))
     singles = [one for _, one in ranked if not one.is_composite]
     others = singles[n_first:]
     picked = np.random.default_rng(0).permutation(len(others))[:n_random].tolist()

@@ -138,7 +138,7 @@ def measure(case: HybridCase, given: Any, clock: Clock) -> dict[str, Any]:
     """Return the record of a case: seconds of torch, the best single layout, each family, and the best composite."""
     products, start_s = Products(case, given, clock.place), time.perf_counter()
     with asp.options(hybrid=True):
-        ranked = solvers.ranked(products.A.structure, products.kind, target_of(clock.name), deterministic=True)
+        ranked = solvers.ranked(products.A.structure, products.kind, target_of(clock.name))
     search_s = time.perf_counter() - start_s
     picked = {f"{number} {name}, tile {one.tile}": one for number, (name, one) in enumerate(chosen(ranked, clock))}
     offered = {"torch": products.torchs} | {name: functools.partial(products.ours, one) for name, one in picked.items()}

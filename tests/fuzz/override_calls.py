@@ -153,7 +153,6 @@ def run(seed: int) -> str:
     is_asked = case.rng.random() < 0.6
     if extension.library is not None:
         extension.library.compute(is_asked)
-    thresholds.PYTORCH_PRODUCT = case.rng.choice((0, 1 << 13)) if torch._C.has_mkl else 0
     thresholds.DIRECT_PRODUCT = thresholds.DIRECT_SAMPLE = case.rng.choice((8, 1 << 18))
     told = f"case {seed} ({name}, {case.layout}, {case.dtype}, {case.n} x {case.m})"
     with asp.override(sparse_gradients=case.rng.random() < 0.2):

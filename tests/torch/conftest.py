@@ -1,17 +1,8 @@
-"""Fixtures of the torch tests: kernels of autosparse serve small products too, which are otherwise PyTorch's."""
+"""Fixtures of the torch tests: kernels in Python serve small products too, which are otherwise the C++ module's."""
 
 from __future__ import annotations
 
 import pytest
-
-
-@pytest.fixture
-def tiny_product(monkeypatch):
-    """Return a function that sets the number of multiplications below which PyTorch computes a product."""
-    pytest.importorskip("torch")
-    from autosparse.torch import thresholds
-
-    return lambda n: monkeypatch.setattr(thresholds, "PYTORCH_PRODUCT", n)
 
 
 @pytest.fixture
@@ -37,6 +28,5 @@ def builtin():
 
 
 @pytest.fixture(autouse=True)
-def nothing_is_tiny(tiny_product, builtin):
-    tiny_product(0)
+def python_computes(builtin):
     builtin(yes=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import math
 import tempfile
 import warnings
@@ -15,14 +16,13 @@ from typing import Any
 import torch
 from autosparse._native.triton.launch import Launch, Started
 from autosparse.cache import Store
-from autosparse.tuner.gpu import space
 from autosparse.tuner.search.race import RaceRule
 
 import autosparse as asp
 from autosparse.cuda import choice, device, matrix, products, solvers, structure
 from autosparse.cuda.choice import PlannedProduct
 from autosparse.cuda.solvers import ProductKind
-from autosparse.errors import PackError
+from autosparse.errors import PackError, ScheduleError
 from autosparse.gpu.schedule import DeviceSchedule, GpuPart
 from tests.triton.surfaces import matrix_of, torch_product, use_ours
 
@@ -133,21 +133,20 @@ def problem_of(A: matrix.CudaCsr, deterministic: bool) -> solvers.DeviceProblem:
     return solvers.DeviceProblem(structure=A.structure, kind=KIND, target=target, deterministic=deterministic)
 
 
-def favourites(A: matrix.CudaCsr, *, deterministic: bool = True) -> list[DeviceSchedule]:
+def favourites(A: matrix.CudaCsr) -> list[DeviceSchedule]:
     target = choice.target_of("NVIDIA H100")
-    return [schedule for _, schedule in solvers.ranked(A.structure, KIND, target, deterministic)]
+    return [schedule for _, schedule in solvers.ranked(A.structure, KIND, target)]
 
 
-def test_deterministic_mode_has_no_atomics() -> None:
-    A = matrix.csr(matrix_of())
-    free, fixed = favourites(A, deterministic=False), favourites(A, deterministic=True)
-    assert [one for one in free if one.is_deterministic] == fixed
-    assert {one.reduction for one in free if not one.is_deterministic} == {"atomic"}
-    assert {one.reduction for one in fixed} == {"two_phase"}
-    assert all(one.is_deterministic for one in free[: len(fixed)])  # those with atomics are offered last
-    for dtype in ("float16", "bfloat16"):
-        offered = space.schedules("matmul", n_dense_cols=64, dtype=dtype, vector=8)
-        assert all(one.is_deterministic for _, one in offered)
+def test_records_name_the_summation_that_was_a_choice_once() -> None:
+    one = favourites(matrix.csr(matrix_of()))[0]
+    older = json.loads(one.to_json()) | {"reduction": "two_phase"}
+    assert DeviceSchedule.from_json(json.dumps(older)) == one
+    try:
+        DeviceSchedule.from_json(json.dumps(older | {"reduction": "atomic"}))
+    except ScheduleError:
+        return
+    raise AssertionError("no ScheduleError")
 
 
 def test_deterministic_mode_plans_anew() -> None:

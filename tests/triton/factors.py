@@ -42,7 +42,7 @@ def forced(T: torch.Tensor, factors: list[Any], mode: int, **how: Any) -> tuple[
     known = fibers.fibers_of(T._indices(), tuple(T.shape), mode % T.dim())
     made = list(known.choices.values())[-1]
     target = choice.target_of("NVIDIA H100")
-    schedule = solvers.ranked(known, made.kind, target, deterministic=True)[0][1]
+    schedule = solvers.ranked(known, made.kind, target)[0][1]
     made.plan = replace(made.plan, effort="full", choice=Choice(solvers.TRITON.name, schedule.to_json()))
     made.launch = solvers.launch_of(known, made.kind, schedule)
     return fibers.mttkrp(T, factors, mode, **how), made

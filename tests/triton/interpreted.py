@@ -81,7 +81,6 @@ class Case:
     pattern: str
     columns: int = 0
     index_dtype: str = "int32"
-    reduction: str = "two_phase"
     transposed: bool = False
     panel: int = 0
     vector: int = 1
@@ -93,7 +92,7 @@ class Case:
         facts = [self.operation, self.layout, self.dtype, self.pattern]
         facts += [f"{self.columns} columns"] * bool(self.columns)
         facts += [self.index_dtype] * (self.index_dtype != "int32")
-        facts += ["atomic"] * (self.reduction == "atomic") + ["transposed"] * self.transposed
+        facts += ["transposed"] * self.transposed
         facts += ["panels"] * bool(self.panel) + [f"vector {self.vector}"] * (self.vector > 1)
         return ", ".join(facts)
 
@@ -104,7 +103,7 @@ class Case:
         own = parts.get(self.layout, (GpuPart(layout="fibers", step=4, split=2),))
         return DeviceSchedule(
             operation=self.operation, parts=own if self.operation == "sddmm" else (*own, FILL),
-            tile=0 if self.operation == "spmv" else 16, vector=self.vector, reduction=self.reduction, panel=self.panel,
+            tile=0 if self.operation == "spmv" else 16, vector=self.vector, panel=self.panel,
         )  # fmt: skip
 
 
@@ -126,12 +125,10 @@ def cases() -> Iterator[Case]:
     for layout in ("rows binned, long ones split", "unrolled, binned and split", "windows and rows", "hyb"):
         yield Case("matmul", layout, "float32", "mixed", 21)
         yield Case("matmul", layout, "float32", "mixed", 48, panel=2, vector=4)
-        yield Case("matmul", layout, "float32", "one huge row", 20, reduction="atomic")
+        yield Case("matmul", layout, "float32", "one huge row", 20)
         yield Case("matmul", layout, "float64", "duplicates", 7, transposed=True)
     for layout in VECTOR_LAYOUTS:
         yield Case("spmv", layout, "float32", "mixed", transposed=True)
-    yield Case("spmv", "segments", "float64", "one huge row", reduction="atomic")
-    yield Case("mttkrp", "fibers", "float32", "fibers", 19, reduction="atomic")
     for pattern, dtype in itertools.product(patterns.TENSORS, DTYPES):
         yield Case("mttkrp", "fibers", dtype, pattern, 19, full=pattern == "empty" and dtype != "float32")
 

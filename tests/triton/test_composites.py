@@ -19,7 +19,7 @@ from autosparse._native.triton.spec import DeviceSpec  # noqa: E402
 from autosparse.cache import Store  # noqa: E402
 from autosparse.tuner.gpu import composites, facts, model, space  # noqa: E402
 
-from autosparse.core.composite import REST, Blocks, ColumnList, Diagonals, RowList, Rows, Selection  # noqa: E402
+from autosparse.core.composite import REST, Blocks, Rows, Selection  # noqa: E402
 from autosparse.core.pattern import Pattern  # noqa: E402
 from autosparse.errors import ScheduleError  # noqa: E402
 from autosparse.gpu.schedule import DeviceSchedule, GpuPart  # noqa: E402
@@ -39,34 +39,25 @@ def rows_of(rule: Selection, left: Cells) -> Cells:
     if isinstance(rule, Rows):
         lengths = left.sum(axis=1)
         return (lengths >= rule.least) & (lengths <= (np.inf if rule.most is None else rule.most))
-    taken: Cells = np.zeros(left.shape[0], dtype=bool)
-    if isinstance(rule, RowList):
-        taken[rule.numbers.below(left.shape[0])] = True
-    return taken
+    return np.zeros(left.shape[0], dtype=bool)
 
 
 def entries_of(rule: Selection, left: Cells) -> Cells:
     """Return the cells of `left` that a rule about entries takes."""
-    n_rows, n_cols = left.shape
+    n_cols = left.shape[1]
     row, column = np.indices(left.shape)
-    if isinstance(rule, ColumnList):
-        return left & np.isin(column, rule.numbers.below(n_cols))
     if isinstance(rule, Blocks):
         block, cells = row // rule.r * n_cols + column // rule.c, rule.r * rule.c
         return left & (np.bincount(block[left], minlength=left.size + 1)[block] >= rule.fill * cells - 1e-9)
-    if isinstance(rule, Diagonals):
-        diagonal, n = column - row + n_rows, n_rows + n_cols + 1
-        counts, sizes = (np.bincount(one, minlength=n) for one in (diagonal[left], diagonal.ravel()))
-        return left & (counts >= rule.fill * sizes - 1e-9)[diagonal]
     return left
 
 
 def taken(rule: Selection, left: Cells, kept: Cells) -> Cells:
     """Return the cells of `left` that `rule` takes (STile, Section 2), from dense masks; `kept`: rows not yet taken.
 
-    Blocks and diagonals are those of the matrix of kept rows.
+    Blocks are those of the matrix of kept rows.
     """
-    if isinstance(rule, (Rows, RowList)):
+    if isinstance(rule, Rows):
         return left & (rows_of(rule, left) & kept)[:, None]
     found = np.zeros_like(left)
     found[kept] = entries_of(rule, left[kept])
@@ -125,9 +116,6 @@ def test_the_model_expects_a_gain_where_blocks_are_planted() -> None:
     given = offers.given_by(A.structure, False, BLOCKS)
     assert sum(one.nnz for one in given.values()) == A.nnz
     whole = facts.facts_of(A.structure.crow, A.structure.col, 1600)
-    pattern = offers.host_pattern(A.structure.entries(False))
-    found = composites.partitions(pattern, asked, target)
-    assert BLOCKS in [one.selections for one in found]
     single = min(model.predicted_s(whole, one, product, target) for _, one in space.offered(asked))
     divided = min(
         model.predicted_s(whole, one, product, target, given) for _, one in composites.schedules(asked, BLOCKS)

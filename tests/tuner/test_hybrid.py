@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from autosparse.tuner.gpu.composites import block_fill
-from autosparse.tuner.hybrid import partitions as partitions_module
-from autosparse.tuner.hybrid.costs import CSR, REFERENCE, Operator
-from autosparse.tuner.hybrid.partitions import partitions, sample_of
+from autosparse.tuner.hybrid.costs import CSR, Operator, PrimitiveCosts, Rate
+from autosparse.tuner.hybrid.partitions import partitions
 from autosparse.tuner.hybrid.tiles import block_operators
 from autosparse.tuner.research.hybrid import primitives
 from autosparse.tuner.research.hybrid.greedy import GreedyOptions, plan_tiles
 
 from autosparse import _native
-from autosparse.core.composite import REST, Blocks, Rows
+from autosparse.core.composite import REST, Rows
 from autosparse.core.pattern import Pattern
 from tests.tuner.tile_optimum import optimal_cost, single_cost
 
-GROUP_ROWS = math.lcm(*(r for r, _ in partitions_module.BLOCK_SHAPES))
+REFERENCE = PrimitiveCosts(
+    {"block": Rate(0.6, 1.0, 0.5), "csr": Rate(0.0, 1.6, 0.5), "ell": Rate(0.3, 1.3, 0.5)}, 2.0, 3.0
+)
+"""A block costs c (1 + r / 2) + 0.6, an entry of CSR 2.1, a row of C 2, each further operator 3."""
+BY_ROWS = PrimitiveCosts({"csr": Rate(0.0, 0.75, 0.25), "panel": Rate(0.0, 0.75, 0.25)}, 0.0, 0.0)
 
 OPERATORS = block_operators()
 N = 16
@@ -170,61 +171,29 @@ def test_pieces_of_a_format_divide_the_entries(name):
     assert all(piece.slots >= piece.entry.size for piece in pieces)
 
 
-def test_block_fill_counts_entries_of_blocks():
-    pattern = small(0)
-    rows = np.repeat(np.arange(N), pattern.row_lengths)
-    for r, c in ((2, 4), (3, 3), (1, 1)):
-        blocks = rows // r * N + pattern.indices // c
-        counts = dict(zip(*np.unique(blocks, return_counts=True), strict=True))
-        assert block_fill(pattern, r, c).tolist() == [counts[block] for block in blocks]
-
-
-def test_dense_rows_and_planted_blocks_are_found():
+def test_dense_rows_are_found():
     rng = np.random.default_rng(0)
     few = sp.random_array((400, 400), density=0.01, random_state=rng).toarray() > 0
     few[::40] |= rng.random((10, 400)) < 0.6
     pattern = pattern_of(few)
-    best = partitions(pattern, 256, block_fill)[0]
+    best = partitions(pattern, 256, BY_ROWS)[0]
     assert isinstance(best.selections[0], Rows)
-    assert best.kinds == ("dense", "rest")
+    assert 4 < best.selections[0].least < 200
     assert best.selections[1] == REST
-    planted = np.kron(rng.random((50, 50)) < 0.1, np.ones((4, 4), bool)) | (rng.random((200, 200)) < 0.03)
-    pattern = pattern_of(planted)
-    rules = [one.selections[0] for one in partitions(pattern, 256, block_fill)]
-    assert any(isinstance(rule, Blocks) and (rule.r, rule.c) == (4, 4) for rule in rules)
-
-
-def test_sampled_rows_keep_their_blocks(monkeypatch):
-    """Check that the sample consists of whole groups, so that fills are exact and estimates are close."""
-    rng = np.random.default_rng(0)
-    planted = np.kron(rng.random((96, 50)) < 0.1, np.ones((4, 4), bool)) | (rng.random((384, 200)) < 0.03)
-    pattern = pattern_of(planted)
-    whole = partitions(pattern, 256, block_fill)
-    monkeypatch.setattr(partitions_module, "SAMPLED_ENTRIES", pattern.nnz // 3)
-    sample = sample_of(pattern)
-    assert 0 < sample.nnz < pattern.nnz / 2
-    firsts = range(GROUP_ROWS, pattern.n_rows, 3 * GROUP_ROWS)
-    entries = [np.arange(pattern.indptr[first], pattern.indptr[first + GROUP_ROWS]) for first in firsts]
-    for r, c in partitions_module.BLOCK_SHAPES:
-        wanted = block_fill(pattern, r, c)[np.concatenate(entries)]
-        np.testing.assert_array_equal(block_fill(sample, r, c), wanted)
-    sampled = partitions(pattern, 256, block_fill)
-    assert sampled[0].selections == whole[0].selections
-    assert sampled[0].predicted_ratio == pytest.approx(whole[0].predicted_ratio, rel=0.1)
 
 
 def test_two_dense_rows_are_a_part():
     """Check two dense rows, as in quadratic programs: side by side they read a row of B once instead of twice."""
     dense = np.eye(400, dtype=bool)
     dense[:2] = True
-    (found,) = [one for one in partitions(pattern_of(dense), 256, None) if "dense" in one.kinds]
+    (found,) = partitions(pattern_of(dense), 256, BY_ROWS)
     assert found.selections[1] == REST
     assert 0.5 < found.predicted_ratio < 0.97
 
 
 def test_uniform_matrices_are_not_divided():
     pattern = pattern_of(np.random.default_rng(0).random((300, 300)) < 0.03)
-    assert partitions(pattern, 256, block_fill) == []
+    assert partitions(pattern, 256, BY_ROWS) == []
 
 
 def test_long_rows_are_found_for_any_first_cut():
@@ -232,5 +201,5 @@ def test_long_rows_are_found_for_any_first_cut():
     dense = np.zeros((200, 4000))
     dense[:, :6] = 1
     dense[::20, :80] = 1
-    (found,) = [one for one in partitions(pattern_of(dense), 32, None) if "long" in one.kinds]
+    (found,) = [one for one in partitions(pattern_of(dense), 4, BY_ROWS) if one.selections[0] != Rows(8)]
     assert found.selections == (Rows(39), REST)

@@ -1,8 +1,8 @@
 """Composite schedules on a GPU: partitions of a matrix by rules, and layouts for the entries of each rule.
 
-Partitions are those of `tuner.hybrid`, with a GPU's costs and block shapes. A table lists the layouts for each kind of
-rule: blocks in Tensor Cores; rows by length in ELL buckets or cut; the rest by rows, buckets or equal runs (STile,
-Table 3: block, ELL and 1D tiles). All parts of a schedule are one launch.
+Partitions are those of `tuner.hybrid`, with a GPU's costs, or those of the greedy search, which have blocks. A table
+lists the layouts for each kind of rule: blocks in Tensor Cores; rows by length in ELL buckets or cut; the rest by rows,
+buckets or equal runs (STile, Table 3: block, ELL and 1D tiles). All parts of a schedule are one launch.
 """
 
 from __future__ import annotations
@@ -12,23 +12,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-import numpy as np
-from autosparse.tuner.gpu.model import INDEX_BYTES, ISSUE_PER_LOAD, ISSUERS, ITEM_BYTES, SECTOR_BYTES, SUM_BYTES, WARP
+from autosparse.tuner.gpu.model import INDEX_BYTES, ISSUE_PER_LOAD, ISSUERS, ITEM_BYTES, SECTOR_BYTES, WARP
 from autosparse.tuner.gpu.space import GpuSetting, PartSet, sized
 from autosparse.tuner.hybrid import partitions as hybrid
-from autosparse.tuner.hybrid.costs import Operator, PrimitiveCosts, Rate
-from autosparse.tuner.hybrid.tiles import blocks
-from numpy.typing import NDArray
+from autosparse.tuner.hybrid.costs import PrimitiveCosts, Rate
 
-from autosparse.core.composite import Blocks, ColumnList, Diagonals, Rest, RowList, Rows, Selection
+from autosparse.core.composite import Blocks, Rest, Rows, Selection
 from autosparse.core.pattern import Pattern
 from autosparse.gpu.schedule import DeviceSchedule, GpuPart
 from autosparse.gpu.target import DeviceTarget
 from autosparse.ops.base import ProductKind
 from autosparse.scalar import SCALARS
 
-SHAPES: Final = ((4, 4), (8, 8), (16, 16), (32, 32))
-"""Block shapes that are searched for; small blocks are gathered into windows."""
 MAX_PARTITIONS: Final = 4
 """Maximum number of partitions that are offered."""
 NARROW: Final = 8
@@ -99,16 +94,13 @@ def _cut(asked: GpuSetting) -> GpuPart:
 
 
 def _lines(asked: GpuSetting) -> tuple[Layouts, ...]:
-    """Return layouts to offer for a part of long rows or columns."""
+    """Return layouts to offer for a part of long rows."""
     return ((_WINDOWS,), (_cut(asked),), (_RUNS,)) if asked.has_dots else ((_CUT,), (_RUNS,))
 
 
 COLUMNS: Final[Mapping[type, Offer]] = {
     Blocks: lambda rule, asked: _dots(rule, asked) if asked.has_dots else ((_CUT,),),
     Rows: lambda rule, asked: (*_buckets(rule, _ELL), *_lines(asked)),
-    RowList: lambda rule, asked: _lines(asked),
-    ColumnList: lambda rule, asked: _lines(asked),
-    Diagonals: lambda rule, asked: ((_cut(asked),),),
     Rest: lambda rule, asked: (
         (_cut(asked),),
         (_RUNS,),
@@ -120,18 +112,12 @@ COLUMNS: Final[Mapping[type, Offer]] = {
 VECTOR: Final[Mapping[type, Offer]] = {
     Blocks: lambda rule, asked: ((_VECTOR_ROWS,),),
     Rows: lambda rule, asked: (*_buckets(rule, _VECTOR_ELL), (_VECTOR_ROWS,), (_VECTOR_LONG,)),
-    RowList: lambda rule, asked: ((_VECTOR_ROWS,), (_VECTOR_LONG,)),
-    ColumnList: lambda rule, asked: ((_VECTOR_ROWS,),),
-    Diagonals: lambda rule, asked: ((replace(_VECTOR_ROWS, rows=64, step=4),),),
     Rest: lambda rule, asked: ((_VECTOR_ROWS,), (*_VECTOR_ELL.values(), _VECTOR_ROWS)),
 }
 """Layouts by rule for A x."""
 SAMPLED: Final[Mapping[type, Offer]] = {
     Blocks: lambda rule, asked: _dots(rule, asked) if asked.has_dots else ((_SAMPLED_ROWS,),),
     Rows: lambda rule, asked: (*(((_WINDOWS,),) if asked.has_dots else ()), (_SAMPLED_ROWS,)),
-    RowList: lambda rule, asked: (*(((_WINDOWS,),) if asked.has_dots else ()), (_SAMPLED_ROWS,)),
-    ColumnList: lambda rule, asked: (*(((_WINDOWS,),) if asked.has_dots else ()), (_SAMPLED_ROWS,)),
-    Diagonals: lambda rule, asked: ((_SAMPLED_ROWS,),),
     Rest: lambda rule, asked: ((_ENTRIES,),),
 }
 """Layouts by rule for sampled products at the entries of A."""
@@ -157,18 +143,10 @@ def name_of(schedule: DeviceSchedule) -> str:
 
 
 def partitions(pattern: Pattern, asked: GpuSetting, target: DeviceTarget) -> list[hybrid.Partition]:
-    """Return partitions of op(A) with an expected gain on a GPU, best first; O(rows) and a sample of the entries."""
+    """Return partitions of op(A) by rows with an expected gain on a GPU, best first; O(rows)."""
     if asked.kind not in OFFERS:
         return []
-    fill_of = block_fill if asked.has_dots and asked.kind != "vector" else None
-    costs = costs_on(target, asked)
-    return hybrid.partitions(pattern, asked.n_dense_cols, fill_of, costs, shapes=SHAPES)[:MAX_PARTITIONS]
-
-
-def block_fill(pattern: Pattern, r: int, c: int) -> NDArray[Any]:
-    """Return, for each entry, the number of entries in the aligned r x c block that contains it."""
-    tiles = blocks(pattern, Operator("block", r, c))
-    return np.bincount(tiles.tile_of, minlength=tiles.n_tiles)[tiles.tile_of] if pattern.nnz else tiles.tile_of
+    return hybrid.partitions(pattern, asked.n_dense_cols, costs_on(target, asked))[:MAX_PARTITIONS]
 
 
 def costs_on(target: DeviceTarget, asked: GpuSetting) -> PrimitiveCosts:
@@ -181,10 +159,6 @@ def costs_on(target: DeviceTarget, asked: GpuSetting) -> PrimitiveCosts:
     dot_s = 2.0 * columns / target.dot_flops(asked.dtype, asked.precision)
     rates = {
         "csr": Rate(0.0, read_s + load_s, slot_s + flops_s),
-        "ell": Rate(0.0, read_s + load_s, slot_s + flops_s),
-        "block": Rate(0.0, read_s + load_s, slot_s + dot_s),
         "panel": Rate(0.0, read_s + load_s, slot_s + (dot_s if asked.has_dots else flops_s)),
     }
-    row_s = columns * item / target.memory_bytes_s
-    further_s = 0.0 if asked.kind == "sampled" else 4.0 * columns * max(item, SUM_BYTES) / target.l2_bytes_s
-    return PrimitiveCosts(rates, row_s, further_s)
+    return PrimitiveCosts(rates, 0.0, 0.0)  # partitions by whole rows write each row once

@@ -93,17 +93,13 @@ def reordered(
     """Return `offered`, best first by the analytic model, with its first single layouts in the corrected order.
 
     Only RERANKED schedules change places, because samples have the analytic model's favourites. Composites, schedules
-    with panels or atomic adds, and products that no correction covers keep their places.
+    with panels, and products that no correction covers keep their places.
     """
     found = list(offered)
     known = corrections().get(found[0][1].operation) if found else None
     if known is None or not known.covers(found[0][1], product, target):
         return found
-    plain = [
-        at
-        for at, (_, one) in enumerate(found)
-        if one.is_deterministic and not one.panel and not one.is_composite
-    ][:RERANKED]  # fmt: skip
+    plain = [at for at, (_, one) in enumerate(found) if not one.panel and not one.is_composite][:RERANKED]
     best = sorted(plain, key=lambda at: known.log_seconds(pattern, found[at][1], product, target))
     for place, at in zip(plain, best, strict=True):
         found[place] = offered[at]

@@ -100,7 +100,7 @@ def predicted_s(
 ) -> float:
     """Return the predicted seconds of one product by `schedule`; `given`: counts of the entries of each rule."""
     work = work_of(pattern, schedule, product, target, given)
-    launches = 2 if schedule.shares_rows else 1  # a sum of partial rows, or zeros for atomic adds
+    launches = 2 if schedule.shares_rows else 1  # a sum of partial rows
     return roofs_s(work, product, schedule, target) + launches * target.launch_s
 
 

@@ -12,7 +12,7 @@ from autosparse.tuner.gpu.model import ITEM_BYTES
 from autosparse.gpu.schedule import DOT_LAYOUTS, DeviceSchedule, GpuPart, kinds
 from autosparse.gpu.target import DeviceTarget
 from autosparse.ops.base import ProductKind
-from autosparse.scalar import HALF, REAL, SCALARS
+from autosparse.scalar import HALF, SCALARS
 
 VECTOR_BYTES: Final = 16
 """Bytes of the widest load."""
@@ -30,8 +30,6 @@ MAX_ROWS: Final = 64
 """Maximum rows of an unrolled part in one program."""
 WORD_BYTES: Final = 4
 """Bytes of a register of a thread; wider values take two."""
-ATOMIC: Final = REAL
-"""Dtypes whose shared rows may be summed atomically; half precision would be rounded at each add."""
 
 FILL: Final = GpuPart(layout="fill", rows=64)
 """Part that writes zeros to empty rows of the result."""
@@ -222,12 +220,12 @@ def offered(asked: GpuSetting) -> Iterator[tuple[str, DeviceSchedule]]:
 
 
 def sized(asked: GpuSetting, family: PartSet) -> Iterator[DeviceSchedule]:
-    """Yield schedules of `family` in all offered tiles, panels and reductions."""
+    """Yield schedules of `family` in all offered tiles and panels."""
     kind, n_cols = asked.kind, asked.n_dense_cols
     for tile, warps in _tiles(asked, family):
         parts = tuple(_fitted(part, tile, warps, asked.vector) for part in family.parts)
         for panel in _panels(tile, n_cols, asked.used_bytes, asked.target):
-            made = DeviceSchedule(
+            yield DeviceSchedule(
                 operation=asked.operation,
                 parts=parts if kind == "sampled" else (*parts, FILL),
                 tile=tile,
@@ -238,9 +236,6 @@ def sized(asked: GpuSetting, family: PartSet) -> Iterator[DeviceSchedule]:
                 panel=panel,
                 precision=asked.precision if SCALARS[asked.dtype].has_tf32 else "ieee",
             )
-            yield made
-            if made.shares_rows and asked.dtype in ATOMIC:
-                yield dataclasses.replace(made, reduction="atomic")
 
 
 def _fitted(part: GpuPart, tile: int, warps: int, vector: int) -> GpuPart:

@@ -63,9 +63,3 @@ class PrimitiveCosts:
             return rate.of(1.0, operator.c, operator.r * operator.c)
         n_slots = operator.c if operator.family == "ell" else n_entries
         return rate.of(1.0, n_slots, n_slots)
-
-
-REFERENCE: Final = PrimitiveCosts(
-    {"block": Rate(0.6, 1.0, 0.5), "csr": Rate(0.0, 1.6, 0.5), "ell": Rate(0.3, 1.3, 0.5)}, 2.0, 3.0
-)
-"""Costs for tests: a block costs c (1 + r / 2) + 0.6, an entry of CSR 2.1, a row of C 2, each further operator 3."""

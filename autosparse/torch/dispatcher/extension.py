@@ -1,7 +1,7 @@
 """The C++ module for the installed PyTorch: it tests the override's state and computes small products without Python.
 
 `_native/torch_extension` holds its sources. `library` is None where the module is not built for this PyTorch; kernels
-in Python then do the same, and small products go to PyTorch's own kernels.
+in Python then do the same.
 """
 
 # mypy: allow-untyped-calls

@@ -1,8 +1,7 @@
-"""PyTorch's own kernels, and the selection of small products that they compute.
+"""PyTorch's own kernels, for products outside the override and for operands that autosparse does not support.
 
-Below some thousand multiplications autosparse's kernels gain nothing, and their Python code takes longer than the
-product. PyTorch's kernels of `mm` and `addmm` call `addmm.out` through the dispatcher, where autosparse's kernels would
-run again. The functions here call the computing kernel directly.
+PyTorch's kernels of `mm` and `addmm` call `addmm.out` through the dispatcher, where autosparse's kernels would run
+again. The functions here call the computing kernel directly.
 """
 
 from __future__ import annotations
@@ -20,37 +19,10 @@ aten_fallbacks: Final[
     dict[str, Any]
 ] = {}  # operator → PyTorch's kernel (torch.library.get_kernel), set by `registration`
 
-_COO, _CSR, _STRIDED = torch.sparse_coo, torch.sparse_csr, torch.strided
+_CSR, _STRIDED = torch.sparse_csr, torch.strided
 _HAS_MKL: Final[bool] = torch._C.has_mkl
 _ZEROS: Final = {dtype: torch.zeros((), dtype=dtype, device=CPU) for dtype in VALUE_CODES}
 """Zero of each dtype, as the unused base of `addmm` with beta 0."""
-
-
-def is_tiny(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Return whether ``a @ b`` is left to PyTorch: few multiplications, dtype and layouts that PyTorch supports.
-
-    b must be a matrix or a vector. Operands whose shapes do not fit are not tiny.
-    """
-    layout, shape, dtype = a.layout, b.shape, a.dtype
-    if b.layout is not _STRIDED or (layout is not _CSR and layout is not _COO) or not 1 <= len(shape) <= 2:
-        return False
-    return (
-        a._nnz() * (shape[1] if len(shape) == 2 else 1) < thresholds.PYTORCH_PRODUCT
-        and a.dim() == 2
-        and a.shape[1] == shape[0]
-        and b.dtype is dtype
-        and dtype in VALUE_CODES
-    )
-
-
-def has_few(a: torch.Tensor) -> bool:
-    """Return whether a CSR matrix has so few entries that its products with vectors are left to PyTorch."""
-    return a.layout is _CSR and a._nnz() < thresholds.PYTORCH_PRODUCT and a.dtype in VALUE_CODES
-
-
-def mm(keys: Any, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """Return ``a @ b`` of two matrices, computed by PyTorch; `keys` is the dispatcher's set of dispatch keys."""
-    return addmm(keys, _ZEROS[a.dtype], a, b, beta=0, alpha=1)
 
 
 def mm_outside(keys: Any, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
@@ -153,19 +125,6 @@ def write_through(out: torch.Tensor, write: Callable[[torch.Tensor], torch.Tenso
     if plain.shape != out.shape:  # as PyTorch does, which has given a warning
         out.resize_(plain.shape)
     return out.copy_(plain)
-
-
-def addmm(
-    keys: Any, base: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *, beta: complex, alpha: complex
-) -> torch.Tensor:
-    """Return ``beta · base + alpha · a @ b``, computed by PyTorch; `base` is broadcast, `keys` are dispatch keys."""
-    base, a, b = resolved(base), resolved(a), resolved(b)
-    if a.layout is _COO:
-        result: torch.Tensor = aten_fallbacks["coo::addmm"].call_boxed(keys, base, a, b, **scales(beta, alpha))
-    else:
-        result = native.empty((a.shape[0], b.shape[1]), a.dtype)
-        aten_fallbacks["addmm.out"].call_boxed(keys, base, a, b, **scales(beta, alpha), out=result)
-    return result
 
 
 def addmv(

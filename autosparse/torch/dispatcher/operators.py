@@ -17,7 +17,7 @@ from autosparse.errors import StructureError
 from autosparse.torch import coordinates, native, products, thresholds
 from autosparse.torch.checks import HALF
 from autosparse.torch.dispatcher import direct, extension, fallback
-from autosparse.torch.dispatcher.fallback import aten_fallbacks, has_bits, has_few, is_tiny, resolved, write_through
+from autosparse.torch.dispatcher.fallback import aten_fallbacks, has_bits, resolved, write_through
 from autosparse.torch.structure import INDEX_CODES, VALUE_CODES, Placed, Structure, checked, structure_of
 
 Keys: TypeAlias = Any  # torch.DispatchKeySet
@@ -173,8 +173,6 @@ def mm(keys: Keys, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     """Compute aten::mm: a b, with one or both of them sparse."""
     if (record := extension.known(a)) is not None:
         return record.multiply(a, b)
-    if b.dim() == 2 and is_tiny(a, b):
-        return fallback.mm(keys, a, b)
     result = direct.multiply(a, b)
     if result is None:
         result = multiply(a, b)
@@ -188,7 +186,7 @@ def mm_out(keys: Keys, a: torch.Tensor, b: torch.Tensor, *, out: torch.Tensor) -
     if has_bits(out):
         return write_through(out, lambda new: mm_out(keys, a, b, out=new))
     result = None
-    if out.layout is torch.strided and not is_tiny(a, b) and (result := direct.multiply(a, b)) is None:
+    if out.layout is torch.strided and (result := direct.multiply(a, b)) is None:
         result = multiply(a, b)
     if result is None or not _takes(out, result):
         aten_fallbacks[_home(a, b) + "mm.out"].call_boxed(keys, resolved(a), resolved(b), out=out)
@@ -214,8 +212,6 @@ def addmm(
     keys: Keys, base: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *, beta: Scalar = 1, alpha: Scalar = 1
 ) -> torch.Tensor:
     """Compute aten::addmm: beta · base + alpha · a b."""
-    if is_tiny(a, b) and b.dim() == 2 and base.dtype is a.dtype and _fits(base, (a.shape[0], b.shape[1]), a.dtype):
-        return fallback.addmm(keys, base, a, b, beta=beta, alpha=alpha)
     result = _addmm(base, a, b, beta, alpha)
     if result is None:
         operands = resolved(base), resolved(a), resolved(b)
@@ -236,8 +232,7 @@ def addmm_out(
     """Compute aten::addmm.out: beta · base + alpha · a b, written to `out`."""
     if has_bits(out):
         return write_through(out, lambda new: addmm_out(keys, base, a, b, beta=beta, alpha=alpha, out=new))
-    ours = out.layout is torch.strided and not (is_tiny(a, b) and out is not b)
-    result = _addmm(base, a, b, beta, alpha) if ours else None
+    result = _addmm(base, a, b, beta, alpha) if out.layout is torch.strided else None
     if result is None or not _takes(out, result):
         operands = resolved(base), resolved(a), resolved(b)
         aten_fallbacks[_home(a, b) + "addmm.out"].call_boxed(keys, *operands, **fallback.scales(beta, alpha), out=out)
@@ -272,8 +267,6 @@ def mv(keys: Keys, a: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
     """Compute aten::mv: a x; PyTorch's own kernel is an addmv.out with beta 0."""
     if (record := extension.known(a)) is not None:
         return record.multiply(a, x)
-    if is_tiny(a, x) and x.dim() == 1:
-        return fallback.mv_outside(keys, resolved(a), resolved(x))
     result = _times_vector(a, x)
     if result is None:
         result = aten_fallbacks["mv"].call_boxed(keys, resolved(a), resolved(x))
@@ -293,8 +286,6 @@ def addmv_out(
     """Compute aten::addmv.out: beta · base + alpha · a x, written to `out`."""
     if has_bits(out):
         return write_through(out, lambda new: addmv_out(keys, base, a, x, beta=beta, alpha=alpha, out=new))
-    if has_few(a) and out is not x:  # PyTorch's kernel would read x after overwriting it
-        return fallback.addmv(keys, base, a, x, beta=beta, alpha=alpha, out=out)
     result = None
     if a.dim() == 2 and _holds(a.dtype, alpha, beta) and _fits(base, a.shape[:1], a.dtype):
         product = _times_vector(a, x)

@@ -11,7 +11,7 @@ from autosparse.scalar.tensors import wide_index
 from autosparse.torch import native, products
 from autosparse.torch.checks import HALF
 from autosparse.torch.dispatcher import extension
-from autosparse.torch.dispatcher.fallback import aten_fallbacks, is_tiny, resolved
+from autosparse.torch.dispatcher.fallback import aten_fallbacks, resolved
 from autosparse.torch.dispatcher.operators import Keys, entries_of, is_plain
 from autosparse.torch.sampled import dots
 from autosparse.torch.structure import VALUE_CODES
@@ -47,9 +47,7 @@ EXTREMES: Final = {"amax": False, "amin": True}
 def _reduces(a: torch.Tensor, b: torch.Tensor, reduce: str) -> bool:
     served = (a.dtype in VALUE_CODES and not a.dtype.is_complex) or a.dtype in HALF
     known = reduce in EXTREMES or reduce in ("sum", "mean")
-    if not (known and served) or is_tiny(a, b):
-        return False
-    return a.dim() == 2 and is_plain(b, a.dtype, 2) and a.shape[1] == b.shape[0]
+    return known and served and a.dim() == 2 and is_plain(b, a.dtype, 2) and a.shape[1] == b.shape[0]
 
 
 def mm_reduce_backward(  # noqa: PLR0917  the dispatcher's arguments

@@ -73,7 +73,7 @@ def planned(
     shares = found.shares()
     if min(shares.get(one, 0.0) for one in (BLOCK, CSR)) < MIN_SHARE:
         return PlannedPartition(None, ratio, sigma, "the plan has one kind of tiles", found)
-    partition = Partition((_rule(pattern, found), REST), ("blocks", "rest"), ratio)
+    partition = Partition((_rule(pattern, found), REST), ratio)
     limit, reason = math.exp(-QUANTILE * sigma), None
     if ratio > limit:
         reason = f"planned time {ratio:.2f} of one layout; {limit:.2f} is trusted"

@@ -50,11 +50,11 @@ class Gpu:
         return first.rows, first.step, max(1, configuration.tile), configuration.vector
 
     def heterogeneous(self, configuration: DeviceSchedule) -> Category:
-        """Return the layouts, warps, stages, registers, summation, precision and limits of the first part."""
+        """Return the layouts, warps, stages, registers, precision and limits of the first part."""
         first = configuration.parts[0]
         return (
             "+".join(_words(part) for part in configuration.parts if part.layout != "fill"), configuration.warps,
-            configuration.stages, configuration.registers, configuration.reduction, configuration.precision,
+            configuration.stages, configuration.registers, configuration.precision,
             first.split, first.at_least,
         )  # fmt: skip
 

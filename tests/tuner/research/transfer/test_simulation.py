@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import scipy.sparse
 from autosparse._native import runtime_api
-from autosparse.tuner.research.targets import simulation
 from autosparse.tuner.research.targets.accelerator import UNBOUNDED, Configuration
 from hypothesis import given, settings
 
 from autosparse import accelerators
 from autosparse.errors import InputError, RecordError
+from tests.tuner.research.transfer import reference
 from tests.tuner.research.transfer.samples import (
     MACHINE,
     configurations,
@@ -36,7 +36,7 @@ def run(A, configuration, machine=MACHINE, operation="spmm", n_columns=N):
 @given(A=patterns, configuration=configurations, machine=machines, operation=operations)
 def test_c_counts_what_the_reference_counts(A, configuration, machine, operation):
     told = {"machine": machine, "operation": operation, "n_columns": N}
-    assert accelerators.simulate(A, configuration, **told) == simulation.simulate(A, configuration, **told)
+    assert accelerators.simulate(A, configuration, **told) == reference.simulate(A, configuration, **told)
 
 
 @pytest.mark.parametrize("n_columns", [1, 5, 64])
@@ -48,7 +48,7 @@ def test_small_shapes(n_rows, n_cols, nnz, n_columns):
         configuration = Configuration(4, 8, 16, barrier, 0, 1)
         told = {"machine": MACHINE, "operation": "sddmm", "n_columns": n_columns}
         found = accelerators.simulate(A, configuration, **told)
-        assert found == simulation.simulate(A, configuration, **told)
+        assert found == reference.simulate(A, configuration, **told)
         assert (found.cycles > 0) == (A.nnz > 0)
 
 
@@ -122,6 +122,12 @@ def test_times_of_equal_programs_are_equal():
     direct = [run(A, target.configurations[n], target.machine, n_columns=target.n_columns).cycles for n in numbers]
     void = [target.configurations[n].barrier * 500 * (64 // min(64, target.configurations[n].split)) for n in numbers]
     assert np.allclose(times[numbers] + void, direct)  # all columns lie in one panel: a barrier has no other effect
+
+
+def test_without_the_runtime_nothing_is_simulated(monkeypatch):
+    monkeypatch.setattr(runtime_api, "available", False)
+    with pytest.raises(InputError, match="C runtime"):
+        run(pattern(4, 4, 3, 0), Configuration(4, 8, 16, 0, 0, 1))
 
 
 def test_unsupported_simulations_raise_with_a_reason():
