@@ -348,7 +348,8 @@ int asp_parallel(asp_task task, void *context, int64_t n_items, int64_t min_item
         asp_note_gap(&pool.waiting, now_ns);
         int64_t end_ns = now_ns + (int64_t)serial_ns;
         const int is_watched = serial_ns < SMALL_JOB_NS && !IS_RECKLESS;
-        asp_call_interval *it = is_watched ? asp_watched((const void *)(uintptr_t)task, n_items, n_threads) : NULL;
+        const void *key = (const void *)(uintptr_t)task;
+        asp_call_interval *it = is_watched ? asp_watched(key, n_items, n_threads, (int64_t)serial_ns) : NULL;
         const int stays = it && asp_stays_alone(it, now_ns);
         const int has_team = asp_has_team();
         if (!stays)
