@@ -73,8 +73,8 @@ static void end_trial(asp_call_interval *it, int is_changed, int64_t lasted_ns)
     forget_trial(it);
 }
 
-/* Return whether calls in the other mode, at the shortest of their intervals, have cost more than a trial may. The first
- * call after the switch alone decides nothing. */
+/* Return whether calls in the other mode, at the shortest of their intervals, have cost more than a trial may. The
+ * first call after the switch alone decides nothing. */
 static int is_costly(const asp_call_interval *it)
 {
     if (it->n_other < 2) return 0;
@@ -179,10 +179,10 @@ static asp_call_interval as_new(uint64_t key) { return (asp_call_interval){.key 
 static _Thread_local int is_unwatched;
 void asp_pool_tune_call_intervals(int on) { is_unwatched = !on; }
 
-asp_call_interval *asp_watched(const void *task, int64_t n_items, int n_threads, int64_t serial_ns)
+asp_call_interval *asp_watched(uintptr_t task, int64_t n_items, int n_threads, int64_t serial_ns)
 {
     static asp_call_interval known[INTERVAL_SLOTS];
-    uint64_t key = (uint64_t)(uintptr_t)task * 0x9e3779b97f4a7c15u ^ (uint64_t)n_items * 0xc2b2ae3d27d4eb4fu;
+    uint64_t key = (uint64_t)task * 0x9e3779b97f4a7c15u ^ (uint64_t)n_items * 0xc2b2ae3d27d4eb4fu;
     key ^= (uint64_t)n_threads << 32;
     key = (key ^ key >> 29) | 1; /* 0 marks a free slot */
     asp_call_interval *it = &known[key / 2 % INTERVAL_SLOTS];

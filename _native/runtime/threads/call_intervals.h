@@ -26,7 +26,7 @@ typedef struct asp_call_interval {
 
 /* Return the state of a job that takes about serial_ns on one thread, or NULL while the calling thread's jobs are not
  * watched. A colliding job is evicted. */
-asp_call_interval *asp_watched(const void *task, int64_t n_items, int n_threads, int64_t serial_ns);
+asp_call_interval *asp_watched(uintptr_t task, int64_t n_items, int n_threads, int64_t serial_ns);
 /* Record that the job begins at now_ns and return whether it stays on the calling thread. */
 int asp_stays_alone(asp_call_interval *it, int64_t now_ns);
 /* Record that the call that began last should have been shared but found no helper. The current trial is dropped,
