@@ -11,7 +11,7 @@
  * programs occasionally do something else between calls. The interval between trials doubles after each trial that
  * changes nothing. A trial begins when two calls on one thread are affordable, and ends when calls in the other mode
  * have cost 1/TRIAL_PART of the time since the trial before. Jobs longer than TRIED_NS are not tried: sharing costs
- * them a wake-up and the lines of one core's own cache at most, which one thread does not save in milliseconds.
+ * them a wake-up and at most the content of one core's own cache, which is little beside their duration.
  *
  * Helpers fall asleep while a trial keeps the job on one thread, and short jobs do not wake them (pool.c). So the
  * first shared call afterwards wakes them, and calls before their expected arrival do not count. A trial is dropped
