@@ -1,22 +1,24 @@
 """Time a product after a pause of Python code, relative to the same product in a tight loop.
 
-    python benchmarks/pauses.py [--processes 20] [--json FILE]
+    python benchmarks/pauses.py [--processes 20] [--between 1000] [--entries 60000] [--json FILE]
 
 Every row is a set of fresh processes. Each process runs one untuned SpMV (float32, `asp.matmul(A, x, out=y)`) in a
 tight loop, then with an activity between two products. The activity is a busy pause of a given number of microseconds,
 or NumPy's `dot`, `axpy`, a norm or a matrix product on vectors of A's size. The table shows the median ratio to the
 tight loop, the slowest process, how many processes had a second window of 100 ms above 1.4 times the tight loop, and
-processor time over wall time.
+processor time over wall time. `--contender` measures a plain OpenMP loop or SciPy's product under the same pauses.
 """
 
 from __future__ import annotations
 
 import argparse
+import ctypes
 import json
 import os
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -24,11 +26,13 @@ from typing import Any, Final
 
 import numpy as np
 import scipy.sparse
+from peerlib.c_peers import address, compile_shared
 from peerlib.environment import child_environment
 
 PAUSES_US: Final = (0, 20, 80, 150, 300, 1_000, 20_000)
 ENTRIES: Final = (60_000, 240_000, 1_200_000)
 BETWEEN: Final = ("dot", "axpy", "norm", "matmul")
+CONTENDERS: Final = ("autosparse", "openmp", "scipy")
 WINDOW_S: Final = 0.1
 COLUMNS: Final = (
     "between two products", "entries", "tight loop, us", "median ratio", "slowest process", "slow windows",
@@ -46,6 +50,9 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--processes", type=int, default=20, help="fresh processes per row")
     parser.add_argument("--seconds", type=float, default=1.0, help="seconds of the loop with pauses, per process")
     parser.add_argument("--wait", default="auto", help="value of the setting `wait`")
+    parser.add_argument("--between", action="append", default=[], help="only this activity or pause (repeatable)")
+    parser.add_argument("--entries", type=int, action="append", default=[], help="only this size (repeatable)")
+    parser.add_argument("--contender", default=CONTENDERS[0], choices=CONTENDERS, help="whose product")
     parser.add_argument("--json", type=Path, help="write the results of each process to this file")
     parser.add_argument("--quick", action="store_true", help="one size, two rows, one short process each")
     parser.add_argument("--child", help=argparse.SUPPRESS)
@@ -78,14 +85,30 @@ def between(what: str, n: int) -> Between | None:
     return spin if pause_s else None
 
 
-def child(what: str, n_entries: int, seconds: float, wait: str) -> dict[str, Any]:
-    """Measure one process: medians of both loops (us), medians of windows, processor time over wall time."""
+def product_of(contender: str, n: int, wait: str) -> Between:
+    """Return the contender's product of a random matrix with n rows and a vector."""
+    m = scipy.sparse.random_array((n, n), density=6 / n, rng=np.random.default_rng(0), format="csr", dtype=np.float32)
+    x, y = np.ones(n, np.float32), np.empty(n, np.float32)
+    if contender == "scipy":
+        return lambda: m @ x
+    if contender == "openmp":
+        source = Path(__file__).with_name("peerlib") / "csr_openmp.c"
+        with tempfile.TemporaryDirectory() as folder:
+            library = compile_shared(source, Path(folder), name="csr_openmp", extra=("-DREAL=float",))
+            call = ctypes.CDLL(str(library))["plain_spmv"]
+        arrays = [address(one) for one in (m.indptr, m.indices, m.data, x, y)]
+        return lambda: call(ctypes.c_int64(n), *arrays, ctypes.c_int(os.cpu_count() or 1)) or (m, x, y)
     import autosparse as asp
 
     asp.set_options(effort="off", wait=wait)
+    A = asp.csr(m)
+    return lambda: asp.matmul(A, x, out=y)
+
+
+def child(what: str, n_entries: int, seconds: float, wait: str, contender: str) -> dict[str, Any]:
+    """Measure one process: medians of both loops (us), medians of windows, processor time over wall time."""
     n = n_entries // 6
-    m = scipy.sparse.random_array((n, n), density=6 / n, rng=np.random.default_rng(0), format="csr", dtype=np.float32)
-    A, x, y = asp.csr(m), np.ones(n, np.float32), np.empty(n, np.float32)
+    product = product_of(contender, n, wait)
 
     def loop(seconds: float, act: Between | None) -> tuple[list[float], list[float]]:
         times, windows, first = [], [], 0
@@ -95,7 +118,7 @@ def child(what: str, n_entries: int, seconds: float, wait: str) -> dict[str, Any
             if act is not None:
                 act()
             start = time.perf_counter()
-            asp.matmul(A, x, out=y)
+            product()
             times.append(time.perf_counter() - start)
             if now > window_end:
                 windows.append(statistics.median(times[first:]) * 1e6)
@@ -120,7 +143,7 @@ def child(what: str, n_entries: int, seconds: float, wait: str) -> dict[str, Any
 
 def measure(what: str, n_entries: int, args: argparse.Namespace) -> dict[str, Any]:
     """Run one fresh process."""
-    given = json.dumps([what, n_entries, args.seconds, args.wait])
+    given = json.dumps([what, n_entries, args.seconds, args.wait, args.contender])
     command = [sys.executable, "-W", "ignore", __file__, "--child", given]
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=child_environment())
     found: dict[str, Any] = json.loads(done.stdout)
@@ -148,10 +171,10 @@ def main(given: Sequence[str] | None = None) -> int:
         return 0
     if args.quick:
         args.processes, args.seconds = 1, 0.3
-    sizes = ENTRIES[:1] if args.quick else ENTRIES
-    whats = ("80", "dot") if args.quick else (*map(str, PAUSES_US), *BETWEEN)
+    sizes = args.entries or (ENTRIES[:1] if args.quick else ENTRIES)
+    whats = args.between or (("80", "dot") if args.quick else (*map(str, PAUSES_US), *BETWEEN))
     kept: list[dict[str, Any]] = []
-    print(f"{os.cpu_count()} processors, wait={args.wait}\n")
+    print(f"{args.contender}, {os.cpu_count()} processors, wait={args.wait}\n")
     print(f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}")
     for n_entries in sizes:
         for what in whats:

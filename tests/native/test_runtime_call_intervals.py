@@ -95,3 +95,22 @@ def test_a_decision_for_one_thread_is_soon_tried_again(between_ns):
     revised = max(40, 100_000_000 // alone[0]) + 60
     n_alone = share_alone(shared, alone, own_ns=own_ns) * N
     assert n_before * 0.8 < n_alone < n_before + revised
+
+
+def test_jobs_of_milliseconds_are_not_tried():
+    """Check a job that both ways make last longer than sharing costs, in a program whose intervals vary."""
+    rng = np.random.default_rng(0)
+    own_ns = 3_500_000
+    shared, alone = (31_000_000 + lasts_ns + 500_000 * rng.standard_normal(N) for lasts_ns in (own_ns, 6_000_000))
+    assert share_alone(shared, alone, own_ns=own_ns) == 0.0
+
+
+@pytest.mark.parametrize("n", [60, 100, 500, N])
+@pytest.mark.parametrize("slower", [0.02, 0.1, 0.25, 0.5, 0.75, 2.0, 10.0])
+@pytest.mark.parametrize("own_ns", [OWN_NS, 1_000_000])
+def test_trials_cost_a_small_part_of_the_time(n, slower, own_ns):
+    """Check that trials prolong a program that is faster with sharing by 1/25 at most, wherever it ends."""
+    between_ns = max(own_ns, slower * own_ns)
+    shared = np.full(n, own_ns + between_ns)
+    alone = shared + slower * own_ns
+    assert share_alone(shared, alone, own_ns=own_ns) * slower * own_ns < shared[0] / 25

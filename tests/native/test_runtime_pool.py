@@ -35,6 +35,22 @@ def test_helpers_take_part_when_allowed_and_only_then():
         assert shared_jobs() > before
 
 
+@pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="needs /proc")
+def test_there_are_no_more_threads_than_processors():
+    """Check that a product that may use many more threads than there are processors starts no useless ones."""
+    script = (
+        "import pathlib, numpy as np, scipy.sparse as sps, autosparse as asp\n"
+        "asp.set_options(threads=64, effort='off')\n"
+        "m = sps.random_array((40_000, 40_000), density=1e-3, format='csr', rng=np.random.default_rng(0))\n"
+        "A, x = asp.csr(m), np.ones(40_000)\n"
+        "for _ in range(40): A @ x\n"
+        "names = [one.read_text().strip() for one in pathlib.Path('/proc/self/task').glob('*/comm')]\n"
+        "print(names.count('autosparse'))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert int(done.stdout) <= len(os.sched_getaffinity(0)) - 1
+
+
 def test_many_threads_may_multiply_at_once():
     A, csr = spoken(patterns()["rows of at most 40"], "float64", "int32")
     failures: list[BaseException] = []

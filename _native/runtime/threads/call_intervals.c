@@ -9,7 +9,9 @@
  *
  * A trial has four blocks of calls: current mode, other mode, other mode, current mode. Medians are compared, because
  * programs occasionally do something else between calls. The interval between trials doubles after each trial that
- * changes nothing.
+ * changes nothing. A trial begins when two calls on one thread are affordable, and ends when calls in the other mode
+ * have cost 1/TRIAL_PART of the time since the trial before. Jobs longer than TRIED_NS are not tried: sharing costs
+ * them a wake-up and at most the content of one core's own cache, which is little beside their duration.
  *
  * Helpers fall asleep while a trial keeps the job on one thread, and short jobs do not wake them (pool.c). So the
  * first shared call afterwards wakes them, and calls before their expected arrival do not count. A trial is dropped
@@ -28,6 +30,8 @@ enum { INTERVAL_SLOTS = 64 };
 enum { TRIAL_FIRST = 48, TRIAL_LOOPS = 512, TRIAL_REST = 512, TRIAL_REST_MAX = 4096 }; /* calls */
 enum { ALONE_CALLS = 40, ALONE_NS = 100000000 }; /* re-try "one thread" after both have passed */
 enum { INTERVAL_MAX = 32 };   /* intervals longer than this many job durations are not tried: the mode hardly matters */
+enum { TRIED_NS = 1500000 };  /* shared jobs that last longer are not tried */
+enum { TRIAL_PART = 64 };     /* a trial may cost 1/64 of the time since the trial before, and one interval */
 enum { INTERVAL_MARGIN = 32 }; /* the other mode must be faster by 1/32 of the interval to be adopted */
 
 /* Return whether call number `step` of a trial belongs to one of the two middle blocks. */
@@ -49,6 +53,13 @@ static int64_t median_ns(const int64_t *given, int n)
     return sorted[n / 2];
 }
 
+/* Drop the trial and the time since the trial before. */
+static void forget_trial(asp_call_interval *it)
+{
+    it->step = it->n[0] = it->n[1] = it->n_other = 0;
+    it->since_ns = 0;
+}
+
 /* End the trial: adopt the other mode if `is_changed`, and schedule the next trial. lasted_ns is the median interval
  * of the mode that remains. */
 static void end_trial(asp_call_interval *it, int is_changed, int64_t lasted_ns)
@@ -59,29 +70,38 @@ static void end_trial(asp_call_interval *it, int is_changed, int64_t lasted_ns)
     if (it->rest_next > TRIAL_REST_MAX) it->rest_next = TRIAL_REST_MAX;
     it->rest = it->rest_next;
     if (it->is_alone) it->rest = (int)asp_min(it->rest, asp_max(ALONE_CALLS, ALONE_NS / asp_max(lasted_ns, 1)));
-    it->step = it->n[0] = it->n[1] = 0;
+    forget_trial(it);
+}
+
+/* Return whether calls in the other mode, at the shortest of their intervals, have cost more than a trial may. The
+ * first call after the switch alone decides nothing. */
+static int is_costly(const asp_call_interval *it)
+{
+    if (it->n_other < 2) return 0;
+    const int64_t now = median_ns(it->lasted_ns[0], it->n[0]);
+    return it->n_other * (it->other_ns - now) > asp_min(it->since_ns / TRIAL_PART, now);
 }
 
 /* Return whether helpers were woken so recently that they may not have arrived. */
 static int is_settling(const asp_call_interval *it) { return it->begin_ns - it->woken_ns < WAKE_NS; }
 
 /* Record the interval of the previous call of the trial and return whether this call uses the other mode. Ends the
- * trial after its last block, or after two blocks if the other mode is clearly slower. */
+ * trial after its last block, or earlier if it is too costly. */
 static int try_other_way(asp_call_interval *it, int64_t lasted_ns)
 {
     if (it->step > 0 && is_settling(it)) return is_other_way(it->step - 1);
-    if (it->step > 0 && (it->step - 1) % BLOCK_CALLS >= BLOCK_SKIPPED) {
+    if (it->step > 0) {
         const int other = is_other_way(it->step - 1);
-        it->lasted_ns[other][it->n[other]++] = lasted_ns;
+        if (other) it->other_ns = it->n_other++ ? asp_min(it->other_ns, lasted_ns) : lasted_ns;
+        if ((it->step - 1) % BLOCK_CALLS >= BLOCK_SKIPPED) it->lasted_ns[other][it->n[other]++] = lasted_ns;
     }
-    if (it->step == 2 * BLOCK_CALLS || it->step == TRIAL_BLOCKS * BLOCK_CALLS) {
-        const int64_t now = median_ns(it->lasted_ns[0], it->n[0]), other = median_ns(it->lasted_ns[1], it->n[1]);
-        const int is_clear = it->step == TRIAL_BLOCKS * BLOCK_CALLS || other > now + now / 8;
-        if (is_clear) {
-            const int is_changed = other < now - now / INTERVAL_MARGIN;
-            end_trial(it, is_changed, is_changed ? other : now);
-            return 0;
-        }
+    const int is_complete = it->step == TRIAL_BLOCKS * BLOCK_CALLS;
+    if (is_complete || is_costly(it)) {
+        const int64_t now = median_ns(it->lasted_ns[0], it->n[0]);
+        const int64_t other = is_complete ? median_ns(it->lasted_ns[1], it->n[1]) : now;
+        const int is_changed = other < now - now / INTERVAL_MARGIN;
+        end_trial(it, is_changed, is_changed ? other : now);
+        return 0;
     }
     return is_other_way(it->step++);
 }
@@ -92,7 +112,9 @@ static void note_interval(asp_call_interval *it, int64_t lasted_ns)
 {
     if (it->step > 0) return;
     if (!it->usual_ns) it->usual_ns = it->judged_ns = lasted_ns;
-    it->usual_ns += (asp_min(lasted_ns, 2 * it->usual_ns) - it->usual_ns) / 16;
+    const int64_t counted_ns = asp_min(lasted_ns, 2 * it->usual_ns);
+    it->since_ns += counted_ns;
+    it->usual_ns += (counted_ns - it->usual_ns) / 16;
     const int is_other = 2 * it->usual_ns > 3 * it->judged_ns || 3 * it->usual_ns < 2 * it->judged_ns;
     if (is_other && it->rest > TRIAL_FIRST) {
         it->judged_ns = it->usual_ns;
@@ -109,10 +131,11 @@ static int is_to_stay(asp_call_interval *it, int64_t now_ns)
     note_interval(it, lasted_ns);
     if (it->rest > 0 && --it->rest > 0) return it->is_alone;
     if (it->step == 0) { /* a trial is due */
-        if (lasted_ns / INTERVAL_MAX > it->own_ns) {
+        if (lasted_ns / INTERVAL_MAX > it->own_ns || (!it->is_alone && it->own_ns > TRIED_NS)) {
             it->rest = TRIAL_REST;
             return it->is_alone;
         }
+        if (!it->is_alone && it->since_ns < 2 * TRIAL_PART * asp_max(it->serial_ns - it->own_ns, 0)) return 0;
         if (it->rest_next == TRIAL_REST / 2 && it->own_ns > lasted_ns - lasted_ns / 4) { /* nearly no time between calls */
             it->rest_next = TRIAL_REST;
             it->rest = TRIAL_LOOPS;
@@ -135,7 +158,7 @@ int asp_stays_alone(asp_call_interval *it, int64_t now_ns)
 void asp_found_no_helper(asp_call_interval *it)
 {
     if (it->step == 0 || is_settling(it)) return;
-    it->step = it->n[0] = it->n[1] = 0;
+    forget_trial(it);
     it->rest = TRIAL_FIRST;
 }
 
@@ -156,15 +179,16 @@ static asp_call_interval as_new(uint64_t key) { return (asp_call_interval){.key 
 static _Thread_local int is_unwatched;
 void asp_pool_tune_call_intervals(int on) { is_unwatched = !on; }
 
-asp_call_interval *asp_watched(const void *task, int64_t n_items, int n_threads)
+asp_call_interval *asp_watched(uintptr_t task, int64_t n_items, int n_threads, int64_t serial_ns)
 {
     static asp_call_interval known[INTERVAL_SLOTS];
-    uint64_t key = (uint64_t)(uintptr_t)task * 0x9e3779b97f4a7c15u ^ (uint64_t)n_items * 0xc2b2ae3d27d4eb4fu;
+    uint64_t key = (uint64_t)task * 0x9e3779b97f4a7c15u ^ (uint64_t)n_items * 0xc2b2ae3d27d4eb4fu;
     key ^= (uint64_t)n_threads << 32;
     key = (key ^ key >> 29) | 1; /* 0 marks a free slot */
     asp_call_interval *it = &known[key / 2 % INTERVAL_SLOTS];
     if (is_unwatched) return NULL;
     if (it->key != key) *it = as_new(key);
+    it->serial_ns = serial_ns;
     return it;
 }
 
@@ -173,6 +197,7 @@ int64_t asp_intervals_alone(const int64_t *shared_ns, const int64_t *alone_ns, i
                          int64_t wake_ns)
 {
     asp_call_interval it = as_new(1);
+    it.serial_ns = 2 * own_ns;
     int64_t now_ns = WAKE_NS, n_alone = 0, asleep = 0, awake_ns = 0;
     for (int64_t i = 0; i < n; i++) {
         const int stays = asp_stays_alone(&it, now_ns);

@@ -10,18 +10,23 @@ enum { BLOCK_SKIPPED = 2, BLOCK_INTERVALS = 6, BLOCK_CALLS = BLOCK_SKIPPED + BLO
 typedef struct asp_call_interval {
     uint64_t key;
     int64_t begin_ns, own_ns; /* begin of the latest call, and duration of the latest shared one */
+    int64_t serial_ns;        /* estimated duration on one thread */
     int64_t usual_ns, judged_ns; /* running mean of the interval, and its value at the latest trial */
     int is_alone;             /* current mode: 1 keeps the job on the calling thread */
     int was_alone, is_waking; /* the previous call stayed on one thread; this call is the first shared one after it */
     int64_t woken_ns;         /* begin of the latest call with is_waking */
     int rest, rest_next;      /* calls until the next trial, and the number used after it */
+    int64_t since_ns;         /* sum of the intervals since the latest trial */
     int step;                 /* calls made in the current trial; 0: no trial */
+    int n_other;              /* calls in the other mode in the current trial, and the shortest of their intervals */
+    int64_t other_ns;
     int n[2]; /* timed calls in the current and the other mode */
     int64_t lasted_ns[2][TRIAL_BLOCKS / 2 * BLOCK_INTERVALS]; /* intervals in the current and the other mode */
 } asp_call_interval;
 
-/* Return the state of a job, or NULL while the calling thread's jobs are not watched. A colliding job is evicted. */
-asp_call_interval *asp_watched(const void *task, int64_t n_items, int n_threads);
+/* Return the state of a job that takes about serial_ns on one thread, or NULL while the calling thread's jobs are not
+ * watched. A colliding job is evicted. */
+asp_call_interval *asp_watched(uintptr_t task, int64_t n_items, int n_threads, int64_t serial_ns);
 /* Record that the job begins at now_ns and return whether it stays on the calling thread. */
 int asp_stays_alone(asp_call_interval *it, int64_t now_ns);
 /* Record that the call that began last should have been shared but found no helper. The current trial is dropped,

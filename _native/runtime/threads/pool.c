@@ -252,8 +252,9 @@ static int helpers_for(int n_threads, double serial_ns, int64_t now_ns, int is_w
         const double worth = serial_ns / SHARE_WORTH_NS - 1;
         if (worth < wanted) wanted = worth < 1 ? 1 : (int)worth;
     }
-    if (pool.n_helpers < wanted) start_workers(wanted);
-    if (!asp_place(&pool.placing, pool.helpers, pool.n_helpers)) return 0;
+    const int n_useful = asp_place(&pool.placing, pool.helpers, pool.n_helpers);
+    if (n_useful < wanted && (n_useful == 0 || !IS_RECKLESS)) wanted = n_useful;
+    if (pool.n_helpers < wanted) start_workers(wanted), asp_place(&pool.placing, pool.helpers, pool.n_helpers);
     return wanted < pool.n_helpers ? wanted : pool.n_helpers;
 }
 
@@ -348,7 +349,7 @@ int asp_parallel(asp_task task, void *context, int64_t n_items, int64_t min_item
         asp_note_gap(&pool.waiting, now_ns);
         int64_t end_ns = now_ns + (int64_t)serial_ns;
         const int is_watched = serial_ns < SMALL_JOB_NS && !IS_RECKLESS;
-        asp_call_interval *it = is_watched ? asp_watched((const void *)(uintptr_t)task, n_items, n_threads) : NULL;
+        asp_call_interval *it = is_watched ? asp_watched((uintptr_t)task, n_items, n_threads, (int64_t)serial_ns) : NULL;
         const int stays = it && asp_stays_alone(it, now_ns);
         const int has_team = asp_has_team();
         if (!stays)
