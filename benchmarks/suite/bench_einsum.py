@@ -56,7 +56,8 @@ class Semiring:
     def setup(self, matrix: str, semiring: str) -> None:
         m = scipy.sparse.csr_array(cases.matrix(matrix))
         n = min(2000, *m.shape)
-        self.A = m[:n, :n].astype(bool) if semiring == "or_and" else m[:n, :n]
+        square = m[:n, :n]
+        self.A = {"min_plus": square, "max_times": abs(square), "or_and": square.astype(bool)}[semiring]
         self.folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)  # threads may still write plans
         set_options(cache_dir=self.folder.name)
         self.time_product(matrix, semiring)

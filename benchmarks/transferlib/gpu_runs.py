@@ -173,8 +173,8 @@ devices" the other GPU is a source beside the CPU: samples of its whole pool, no
 together with the five matrices. The factor (1/2 or 1) and the devices were chosen on eight other draws of the same
 matrices; the draws below were then computed once.
 
-To rank is to order pairs. "Correction + DASH" and "correction + DASH, no transfer" see the same five matrices; the rows of
-their difference tell whether transfer from the CPU ranks held-out matrices better. Products use the correction
+To rank is to order pairs. "Correction + DASH" and "correction + DASH, no transfer" see the same five matrices; the rows
+of their difference tell whether transfer from the CPU ranks held-out matrices better. Products use the correction
 alone, fitted to both devices, which ranks as well (the last rows): the network would need weights for each device and
 statistics of each pattern. With both devices the network ranks best for SpMM."""
 """Text before the tables."""

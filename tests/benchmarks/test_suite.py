@@ -149,7 +149,7 @@ def test_programs_of_new_processes_run(program, by, monkeypatch):
 def test_semirings_run(semiring, monkeypatch):
     from suite import bench_einsum, cases
 
-    monkeypatch.setattr(cases, "matrix", lambda name: scipy.sparse.eye_array(40, dtype=np.float32, format="csr"))
+    monkeypatch.setattr(cases, "matrix", lambda name: -scipy.sparse.eye_array(40, dtype=np.float32, format="csr"))
     benchmark = bench_einsum.Semiring()
     benchmark.setup("poisson", semiring)
     benchmark.time_product("poisson", semiring)
