@@ -1,4 +1,4 @@
-"""`csr` and `csc`: construct a self-tuning matrix from any object that holds a matrix."""
+"""Construction of matrices by `csr` and `csc`, from any object that holds one, once the library is loaded."""
 
 from __future__ import annotations
 
