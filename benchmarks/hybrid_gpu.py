@@ -1,11 +1,11 @@
 """Compare the greedy search's partitions for a GPU (STile, Algorithm 2) with today's rules and with single layouts.
 
-    python benchmarks/hybrid_gpu.py [--quick] [--table PAGE.md]     # planned costs beside committed measurements
-    python benchmarks/hybrid_gpu.py --fit                           # fit costs of tiles to the committed tables
+    python benchmarks/hybrid_gpu.py [--quick] [--only reddit] [--table PAGE.md]   # planned costs, and measurements
+    python benchmarks/hybrid_gpu.py --fit                                         # fit costs to the committed tables
 
 No GPU is needed: times are planned by costs that were fitted to the committed tables of an H100 and an H200. Columns
 `measured` are the best composite's time over the best single layout's in these tables. Graphs are generated with the
-published number of nodes and mean degree and a power law of the degrees; nodes are divided by a factor in the name.
+published numbers of nodes and edges and a power law of the degrees; the largest needs about 8 GB of memory.
 """
 
 from __future__ import annotations
@@ -25,9 +25,12 @@ from peerlib import hybrid_cases as made
 from peerlib.archives import members
 from peerlib.table import markdown
 
-GRAPHS: Final = {"ppi": (44_906, 1_271_274, 1), "arxiv": (169_343, 1_166_243, 1), "proteins": (132_534, 39_561_252, 8),
-                 "reddit": (232_965, 114_615_892, 16)}  # fmt: skip
-"""Name -> published nodes, edges, and the divisor of both in this script."""
+GRAPHS: Final = {"ppi": (44_906, 1_271_274), "arxiv": (169_343, 1_166_243), "proteins": (132_534, 39_561_252),
+                 "reddit": (232_965, 114_615_892)}  # fmt: skip
+"""Name -> published nodes and edges."""
+TOLERANCE: Final = 0.01
+"""Maximum relative difference between a graph's number of entries and the published one."""
+MAX_DRAWS: Final = 6
 QUICK_DIVISOR: Final = {"ppi": 32, "arxiv": 32, "proteins": 512, "reddit": 1024}
 SEARCH_S: Final = {
     "Strided": "2.3", "LogSparse": "1.0", "unstructured": ".1-12.9", "structured": ".03-.4", "ppi": "88.0",
@@ -42,9 +45,19 @@ DEVICES: Final = {"h100": "h100-sxm", "h200": "h200"}
 
 
 def graph(n: int, n_edges: int, divisor: int) -> Any:
-    """Return a graph whose degrees follow a power law, with the published mean degree unless the graph is too small."""
+    """Return a graph whose degrees follow a power law, with `n_edges` / `divisor` edges unless the graph is too small.
+
+    Edges that are drawn twice count once, so that the mean of the drawn degrees is raised until the number is right.
+    """
     nodes = max(64, n // divisor)
-    return made.power_law(n=nodes, mean=min(nodes / 8, n_edges / n), exponent=1.6)
+    wanted = mean = min(nodes / 8, n_edges / n)
+    for _ in range(MAX_DRAWS):
+        A = made.power_law(n=nodes, mean=mean, exponent=1.6)
+        found = A.nnz / nodes
+        if abs(found - wanted) <= TOLERANCE * wanted:
+            break
+        mean *= wanted / found
+    return A
 
 
 def matrices(*, quick: bool) -> Iterator[tuple[str, str, Callable[[], Any]]]:
@@ -57,9 +70,9 @@ def matrices(*, quick: bool) -> Iterator[tuple[str, str, Callable[[], Any]]]:
     yield "blocks", "planted 16x16 + 25 % scatter", partial(made.planted_blocks, n=16_384 // size, side=16, per_row=4)
     yield "blocks", "case study", partial(made.case_study, 64 // size)
     yield "power law", "power law", partial(made.power_law, n=200_000 // size)
-    for name, (n, n_edges, usual) in GRAPHS.items():
-        divisor = QUICK_DIVISOR[name] if quick else usual
-        yield "graph", f"{name} / {divisor}" if divisor > 1 else name, partial(graph, n, n_edges, divisor)
+    for name, (n, n_edges) in GRAPHS.items():
+        divisor = QUICK_DIVISOR[name] if quick else 1
+        yield "graph", f"{name} / {divisor}" if quick else name, partial(graph, n, n_edges, divisor)
     if not quick:
         for name in ("elast_elbow2_r1", "mdual"):
             yield "FEM", name, partial(made.real, name)
@@ -93,7 +106,7 @@ def rows(kind: str, name: str, A: Any, columns: int, *, has_measurements: bool) 
     cells, base = [], name.split(" /", maxsplit=1)[0]
     for device, target in DEVICES.items():
         start_s = time.perf_counter()
-        plan = planned(pattern, asked, targets()[target])
+        plan = planned(pattern, asked, targets()[target], max_nnz=A.nnz)
         search_s = time.perf_counter() - start_s
         ruled = composites.partitions(pattern, asked, targets()[target])[:1]
         line = tables[device].get((name, columns, "float16"), {"seconds": {}})["seconds"]
@@ -103,7 +116,8 @@ def rows(kind: str, name: str, A: Any, columns: int, *, has_measurements: bool) 
             f"{ruled[0].predicted_ratio:.2f}" if ruled else "1.00", ratio,
         ]  # fmt: skip
     variants = (GreedyOptions(withdraw=False), GreedyOptions(r=1.2, local=False), GreedyOptions(levels=1))
-    costs = [planned(pattern, asked, targets()["h100-sxm"], one).plan for one in (GreedyOptions(), *variants)]
+    h100 = targets()["h100-sxm"]
+    costs = [planned(pattern, asked, h100, one, max_nnz=A.nnz).plan for one in (GreedyOptions(), *variants)]
     ablation = " / ".join(f"{one.cost / max(costs[0].cost, 1e-30):.2f}" for one in costs[1:] if one and costs[0])
     torch_s = tables["h100"].get((name, columns, "float16"), {"seconds": {}})["seconds"]
     ours = [torch_s[one] for one in ("single", "composite") if one in torch_s]
@@ -151,6 +165,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--fit", action="store_true", help="fit the costs of tiles to the committed tables")
     parser.add_argument("--quick", action="store_true", help="matrices of an eighth of the size")
+    parser.add_argument("--only", metavar="NAME", help="one matrix; tables of several runs can be joined")
     parser.add_argument("--columns", default="64,512")
     parser.add_argument("--table", type=Path, help="write the table as Markdown")
     args = parser.parse_args()
@@ -164,6 +179,8 @@ def main() -> int:
              "paper (F7)"]  # fmt: skip
     lines = [head]
     for kind, name, make in matrices(quick=args.quick):
+        if args.only and args.only != name.split(" /", maxsplit=1)[0]:
+            continue
         try:
             A = make()
         except ValueError as err:

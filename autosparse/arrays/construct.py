@@ -1,4 +1,4 @@
-"""`csr` and `csc`: construct a self-tuning matrix from any object that holds a matrix."""
+"""Construction of matrices by `csr` and `csc`, from any object that holds one, once the library is loaded."""
 
 from __future__ import annotations
 
@@ -48,8 +48,10 @@ _HINTS: Final[Mapping[str, str]] = {
     "index pointer size": "indptr needs one entry more than there are compressed rows, or pass another shape",
     "index pointer should start with 0": "indptr must start with 0",
     "Last value of index pointer": "indices and data need at least indptr[-1] entries",
-    "'shape' must be": "shape=(n_rows, n_cols)",
-    "invalid 'shape'": "shape=(n_rows, n_cols), both >= 0",
+    **dict.fromkeys(("'shape'", "shape must", "invalid 'shape'", "mismatching"), "shape=(n_rows, n_cols), both >= 0"),
+    "data type": f"a dtype of numbers, for example dtype=np.{DOUBLE.name}",
+    **dict.fromkeys(("axis", "row index", "column index", "negative"), "a larger shape=, or indices counted from 0"),
+    "all index and data arrays": "one row index and one column index for each value",
 }
 _ANY_INPUT: Final = (
     "pass a SciPy sparse array or matrix, a two-dimensional array, (data, indices, indptr), a torch sparse tensor or a "

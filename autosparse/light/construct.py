@@ -1,4 +1,4 @@
-"""`csr` and `csc`: construct a self-tuning matrix from any object that holds a matrix."""
+"""`csr` and `csc`: construct a light matrix where possible, else load the library, whose `arrays.construct` does it."""
 
 from __future__ import annotations
 

@@ -16,11 +16,15 @@ Matrix = Any  # sp.csr_matrix of float32
 
 
 def from_entries(rows: Any, columns: Any, shape: tuple[int, int], seed: int = 0) -> Matrix:
-    """Make a matrix of random values at these places; duplicates are merged."""
-    keys = np.unique(np.asarray(rows, np.int64) * shape[1] + np.asarray(columns, np.int64))
+    """Make a matrix of random values at these places; duplicates are merged. Needs 32 bytes for each place."""
+    keys = np.asarray(rows, np.int64) * shape[1]
+    keys += columns
+    keys.sort()
+    keys = keys[np.diff(keys, prepend=-1) > 0]
     values = np.random.default_rng(seed).standard_normal(keys.size).astype(np.float32)
-    made = sp.csr_matrix((values, (keys // shape[1], keys % shape[1])), shape=shape)
-    return typed(made)
+    indptr = np.searchsorted(keys, np.arange(shape[0] + 1) * shape[1]).astype(np.int32)
+    keys %= shape[1]
+    return sp.csr_matrix((values, keys.astype(np.int32), indptr), shape=shape)
 
 
 def typed(made: Matrix) -> Matrix:
@@ -61,8 +65,11 @@ def power_law(n: int = 40_000, mean: float = 8.0, exponent: float = 1.6, seed: i
     rng = np.random.default_rng(seed)
     degrees = np.minimum(n // 4, (rng.pareto(exponent, n) + 0.5) * mean * (exponent - 1.0) / exponent).astype(np.int64)
     rows = np.repeat(np.arange(n), degrees)
-    popular = (n * rng.random(rows.size) ** 2.0).astype(np.int64)
-    return from_entries(rows, rng.permutation(n)[popular], (n, n), seed)
+    popular = rng.random(rows.size)  # in place from here on: graphs have up to 10^8 edges
+    popular **= 2.0
+    popular *= n
+    columns = popular.astype(np.int32)
+    return from_entries(rows, rng.permutation(n)[columns], (n, n), seed)
 
 
 def log_sparse(n: int = 4096) -> Matrix:

@@ -1,24 +1,37 @@
-"""asv benchmarks of one product: steady, as the first call of a new object, and as the first call of a new process."""
+"""asv benchmarks of one product: steady, as the first call of a new object, and the first uses of a new process."""
 
 from __future__ import annotations
 
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
 
+import scipy.sparse
+
 import autosparse
 from autosparse.config import reload_options, set_options
 from suite import cases
 
-FIRST_CALL = """
-import time, numpy as np, scipy.sparse, autosparse
-m = scipy.sparse.load_npz({path!r})
+FIRST_USE = """
+import sys, time
+import numpy as np, scipy.sparse
+by, name, path = sys.argv[1:]
+m = scipy.sparse.csr_array(scipy.sparse.load_npz(path))
 x = np.ones(m.shape[1], dtype=m.dtype)
+if by == "ours":
+    import autosparse
+csr = scipy.sparse.csr_array if by == "scipy" else autosparse.csr
 start = time.perf_counter()
-A = autosparse.csr(m)
-A @ x
+A = csr(m)
+if name == "slices":
+    for row in range(20):
+        A[row : row + 1000].sum()
+else:
+    for _ in range(1 if name == "first product" else 20):
+        A @ x
 print(time.perf_counter() - start)
 """
 
@@ -64,27 +77,29 @@ class NewObject:
 
 
 class NewProcess:
-    """First product of a process with an empty cache, including imports of autosparse's own parts."""
+    """First use of a process with an empty cache, including imports of autosparse's own parts."""
 
+    params = (("first product", "twenty products", "slices"), ("scipy", "ours"))
+    param_names = ("program", "by")
     unit = "s"
     timeout = 120.0
 
-    def setup(self) -> None:
-        import scipy.sparse
-
+    def setup(self, program: str, by: str) -> None:
         self.folder = tempfile.TemporaryDirectory()
         self.path = f"{self.folder.name}/m.npz"
         scipy.sparse.save_npz(self.path, cases.matrix("poisson"))
 
-    def teardown(self) -> None:
+    def teardown(self, program: str, by: str) -> None:
         self.folder.cleanup()
 
-    def track_first_product(self) -> float:
-        environment = {**os.environ, "AUTOSPARSE_CACHE_DIR": f"{self.folder.name}/cache{time.monotonic_ns()}"}
-        code = FIRST_CALL.format(path=self.path)
+    def track_first_use(self, program: str, by: str) -> float:
+        """Return the median of five processes."""
+        return statistics.median(self._seconds(program, by) for _ in range(5))
+
+    def _seconds(self, program: str, by: str) -> float:
         done = subprocess.run(
-            [sys.executable, "-c", code],
-            env=environment,
+            [sys.executable, "-c", FIRST_USE, by, program, self.path],
+            env={**os.environ, "AUTOSPARSE_CACHE_DIR": f"{self.folder.name}/cache{time.monotonic_ns()}"},
             cwd=self.folder.name,
             capture_output=True,
             text=True,

@@ -45,3 +45,26 @@ class Einsum:
 
     def time_steady(self, matrix: str, expression: str) -> None:
         autosparse.einsum(expression, *self.operands)
+
+
+class Semiring:
+    """Steady call of a product of two sparse matrices over a semiring."""
+
+    params = (cases.names(), ("min_plus", "max_times", "or_and"))
+    param_names = ("matrix", "semiring")
+
+    def setup(self, matrix: str, semiring: str) -> None:
+        m = scipy.sparse.csr_array(cases.matrix(matrix))
+        n = min(2000, *m.shape)
+        square = m[:n, :n]
+        self.A = {"min_plus": square, "max_times": abs(square), "or_and": square.astype(bool)}[semiring]
+        self.folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)  # threads may still write plans
+        set_options(cache_dir=self.folder.name)
+        self.time_product(matrix, semiring)
+
+    def teardown(self, matrix: str, semiring: str) -> None:
+        reload_options()
+        self.folder.cleanup()
+
+    def time_product(self, matrix: str, semiring: str) -> None:
+        autosparse.einsum("ij,jk->ik", self.A, self.A, semiring=semiring)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable
 from typing import Any
 
 import autosparse
@@ -47,9 +48,13 @@ class Torch:
 
 
 class Dask:
-    """Product of a Dask array of four sparse blocks and a vector, by blocks of SciPy and of this library."""
+    """Product of a Dask array of four sparse blocks and a vector, by blocks of SciPy and of this library.
 
-    params = (cases.names(), ("scipy", "ours"))
+    Dask cannot multiply an array of SciPy's blocks. "scipy array" is the usual way to the same result: an array of
+    delayed products. "scipy pieces" are the delayed products alone, which no array holds and nothing joins.
+    """
+
+    params = (cases.names(), ("scipy pieces", "scipy array", "ours"))
     param_names = ("matrix", "by")
     timeout = 120.0
 
@@ -64,14 +69,27 @@ class Dask:
             A = autosparse.dask.from_csr(m, chunks=rows)
             self.run = lambda: (A @ self.x).compute(scheduler="threads")
         else:
-            self.run = self._by_scipy(m, rows)
+            blocks = [m[start : start + rows] for start in range(0, m.shape[0], rows)]
+            self.run = self._pieces(blocks) if by == "scipy pieces" else self._array(blocks)
         self.run()
 
-    def _by_scipy(self, m: Any, rows: int) -> Any:
+    def _pieces(self, blocks: list[Any]) -> Callable[[], Any]:
         import dask
 
-        blocks = [dask.delayed(m[start : start + rows]) for start in range(0, m.shape[0], rows)]
-        return lambda: dask.compute(*[block @ self.x for block in blocks], scheduler="threads")
+        held = [dask.delayed(block) for block in blocks]
+        return lambda: dask.compute(*[block @ self.x for block in held], scheduler="threads")
+
+    def _array(self, blocks: list[Any]) -> Callable[[], Any]:
+        import dask
+        import dask.array
+
+        held = [(dask.delayed(block), block.shape[:1]) for block in blocks]
+
+        def product() -> Any:
+            parts = [dask.array.from_delayed(block @ self.x, shape, self.x.dtype) for block, shape in held]
+            return dask.array.concatenate(parts).compute(scheduler="threads")
+
+        return product
 
     def teardown(self, matrix: str, by: str) -> None:
         if hasattr(self, "folder"):

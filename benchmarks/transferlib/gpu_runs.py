@@ -31,8 +31,11 @@ SHIPPED_FROM: Final = (
     "python benchmarks/transfer.py --gpu --ship: all samples of the archive gpu, H100 and H200, 2026-11-27"
 )
 """Source of the shipped weights, in their file."""
-OURS: Final = ("analytic model + DASH", "correction + DASH, both devices")
-"""Methods that are compared with the others draw by draw: both attempts at a network that beats no transfer."""
+OURS: Final = ("analytic model + DASH", "correction + DASH", "correction + DASH, both devices")
+"""Methods that are compared with the others draw by draw: both attempts at a network that beats no transfer.
+
+The second is compared without and with samples of the other device.
+"""
 RIVALS: Final = (
     "analytic model", "static", "DASH, zero-shot", "DASH, no transfer", "DASH, no transfer, whole pool", "WACO+FA",
     "WACO+FM", "DASH", "analytic model + DASH, no transfer", "correction + DASH, no transfer",
@@ -168,6 +171,10 @@ it (`autosparse/targets/gpu_correction.json`), fitted to all samples of both dev
 the second: the network is added, with a factor of 1/2, to the correction that the same samples give. With "both
 devices" the other GPU is a source beside the CPU: samples of its whole pool, none of a held-out group, are fitted
 together with the five matrices. The factor (1/2 or 1) and the devices were chosen on eight other draws of the same
-matrices; the draws below were then computed once. Products use the correction alone: the network would need weights for
-each device and statistics of each pattern, and its first choice is better for SpMM only."""
+matrices; the draws below were then computed once.
+
+To rank is to order pairs. "Correction + DASH" and "correction + DASH, no transfer" see the same five matrices; the rows
+of their difference tell whether transfer from the CPU ranks held-out matrices better. Products use the correction
+alone, fitted to both devices, which ranks as well (the last rows): the network would need weights for each device and
+statistics of each pattern. With both devices the network ranks best for SpMM."""
 """Text before the tables."""

@@ -285,6 +285,9 @@ REFUSED: dict[str, tuple[Any, dict[str, Any], str]] = {
     "shape of one number too many": (np.ones((2, 2)), {"shape": (2, 2, 2)}, r".*\n.*shape=\(2, 2, 2\).*\n"),
     "tuple of nothing known": ((1, 2, 3, 4, 5), {}, r".*\n.*tuple.*\n"),
     "set": ({1, 2}, {}, r".*\n.*set.*\n"),
+    "entries out of bounds": ((np.ones(1), ([9], [0])), {"shape": (2, 2)}, r".*\n.*\[9\].*\n.*from 0"),
+    "entries before the first": ((np.ones(1), ([-1], [0])), {"shape": (2, 2)}, r".*\n.*\[-1\].*\n.*from 0"),
+    "entries without a column": ((np.ones(2), ([0, 1], [0])), {}, r".*\n.*\[0, 1\].*\n.*one row index"),
 }
 
 
@@ -302,6 +305,8 @@ def test_refused_input_has_scipys_type_and_line_the_facts_and_the_hint(case: str
     assert str(theirs.value).startswith(first.removesuffix("..."))
     assert given.startswith("  Given: ")
     assert hint.startswith("  Hint: ")
+    if arguments or case.startswith("entries"):
+        assert "a torch sparse tensor" not in hint, "the kind of object is not the fault"
 
 
 @pytest.mark.parametrize(

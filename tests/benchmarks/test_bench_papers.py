@@ -14,7 +14,8 @@ import scipy.sparse
 SCRIPTS: Final = Path(__file__).parents[2] / "benchmarks"
 QUICK: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
     "ablation.py": (("--report", "--json", "{out}/none.jsonl"),),
-    "einsum.py": (("figure7", "--only", "SpMV"),),
+    "dense_rows.py": (("--quick", "--table", "{out}/page.md"),),
+    "einsum.py": (("figure6", "--only", "SpMV"), ("figure7", "--only", "SpMV")),
     "gpu.py": (("--help",),),
     "hybrid.py": (("--report", "--json", "{results}/hybrid.jsonl"),),
     "hybrid_figures.py": (("--quick", "--table", "{out}/page.md"),),

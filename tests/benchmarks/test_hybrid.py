@@ -101,3 +101,24 @@ def test_looking_for_composites_is_timed_whole(monkeypatch: pytest.MonkeyPatch) 
     assert n_entries == small().nnz
     assert n_found > 0
     assert len(seconds) == 3
+
+
+@pytest.mark.parametrize("name", ["ppi", "arxiv", "proteins"])
+def test_generated_graphs_have_the_published_number_of_edges(name: str) -> None:
+    from hybrid_gpu import GRAPHS, TOLERANCE, graph
+
+    nodes, edges = GRAPHS[name]
+    A = graph(nodes, edges, divisor=32)
+    assert A.shape == (nodes // 32, nodes // 32)
+    wanted = min(A.shape[0] / 8, edges / nodes) * A.shape[0]
+    assert abs(A.nnz - wanted) <= TOLERANCE * wanted
+    assert A.has_canonical_format
+
+
+def test_duplicates_are_merged_and_columns_sorted() -> None:
+    from peerlib.hybrid_cases import from_entries
+
+    A = from_entries([2, 0, 2, 0, 2], np.array([3, 1, 0, 1, 3]), (4, 5))
+    assert A.has_canonical_format
+    np.testing.assert_array_equal(A.indptr, [0, 1, 1, 3, 3])
+    np.testing.assert_array_equal(A.indices, [1, 0, 3])

@@ -11,6 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.sparse
+import scipy.sparse.linalg
+
+import autosparse
 
 FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
 CONFIGURATION = json.loads((FOLDER / "asv.conf.json").read_text(encoding="utf-8"))
@@ -82,13 +85,72 @@ def test_operations_agree_with_the_usual_way(operation):
 def test_surfaces_run(monkeypatch):
     from suite import bench_surfaces, cases
 
-    pytest.importorskip("torch", reason="torch is not installed")
     monkeypatch.setattr(cases, "matrix", lambda name: scipy.sparse.eye_array(40, dtype=np.float32, format="csr"))
-    for benchmark, by in itertools.product((bench_surfaces.Torch(), bench_surfaces.Dask()), ("torch", "override")):
-        if isinstance(benchmark, bench_surfaces.Dask):
-            pytest.importorskip("dask", reason="dask is not installed")
-            by = {"torch": "scipy", "override": "ours"}[by]
+    for surface, package in ((bench_surfaces.Torch, "torch"), (bench_surfaces.Dask, "dask")):
+        pytest.importorskip(package, reason=f"{package} is not installed")
+        for by in surface.params[1]:
+            benchmark = surface()
+            benchmark.setup("poisson", by)
+            for name in measured(surface):
+                getattr(benchmark, name)("poisson", by)
+            benchmark.teardown("poisson", by)
+
+
+def test_blocks_of_dask_give_the_same_product_by_every_way(monkeypatch):
+    from suite import bench_surfaces, cases
+
+    pytest.importorskip("dask", reason="dask is not installed")
+    m = scipy.sparse.random_array((40, 30), density=0.3, format="csr", dtype=np.float32, rng=np.random.default_rng(0))
+    monkeypatch.setattr(cases, "matrix", lambda name: m)
+    for by in bench_surfaces.Dask.params[1]:
+        benchmark = bench_surfaces.Dask()
         benchmark.setup("poisson", by)
-        for name in measured(type(benchmark)):
-            getattr(benchmark, name)("poisson", by)
+        found = np.concatenate(benchmark.run()) if by == "scipy pieces" else benchmark.run()
+        np.testing.assert_allclose(found, m @ benchmark.x, rtol=1e-5, atol=1e-6)
         benchmark.teardown("poisson", by)
+
+
+def test_every_solver_that_scipy_has_is_measured():
+    from suite.bench_linalg import SOLVERS
+    from suite.bench_operations import OPERATIONS
+
+    ours = {name for name in autosparse.linalg.OURS if hasattr(scipy.sparse.linalg, name)}
+    assert "triangular" in OPERATIONS
+    assert ours - {"spsolve_triangular"} == set(SOLVERS)
+
+
+@pytest.mark.parametrize("by", ["scipy", "ours"])
+def test_solvers_run(by, monkeypatch):
+    from suite import bench_linalg
+
+    line = scipy.sparse.diags_array([-1.0, 3.0, -1.0], offsets=[-1, 0, 1], shape=(30, 30), format="csr")
+    monkeypatch.setattr(bench_linalg, "system", lambda: line)
+    for solver in bench_linalg.SOLVERS:
+        benchmark = bench_linalg.Solver()
+        benchmark.setup(solver, by)
+        benchmark.time_solve(solver, by)
+        benchmark.teardown(solver, by)
+
+
+@pytest.mark.parametrize("by", ["scipy", "ours"])
+@pytest.mark.parametrize("program", ["first product", "twenty products", "slices"])
+def test_programs_of_new_processes_run(program, by, monkeypatch):
+    from suite import bench_call, cases
+
+    m = scipy.sparse.eye_array(1100, dtype=np.float32, format="csr")
+    monkeypatch.setattr(cases, "matrix", lambda name: m)
+    benchmark = bench_call.NewProcess()
+    benchmark.setup(program, by)
+    assert benchmark._seconds(program, by) > 0.0
+    benchmark.teardown(program, by)
+
+
+@pytest.mark.parametrize("semiring", ["min_plus", "max_times", "or_and"])
+def test_semirings_run(semiring, monkeypatch):
+    from suite import bench_einsum, cases
+
+    monkeypatch.setattr(cases, "matrix", lambda name: -scipy.sparse.eye_array(40, dtype=np.float32, format="csr"))
+    benchmark = bench_einsum.Semiring()
+    benchmark.setup("poisson", semiring)
+    benchmark.time_product("poisson", semiring)
+    benchmark.teardown("poisson", semiring)

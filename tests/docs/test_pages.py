@@ -11,7 +11,9 @@ import pytest
 from tests.conftest import REPOSITORY
 
 DOCS = REPOSITORY / "docs"
-PAGES = sorted(path for path in DOCS.rglob("*.md") if "archive" not in path.parts and "_generated" not in path.parts)
+MADE = {"archive", "_generated"}
+"""Folders of pages that are kept unchanged, or written by the build of the site."""
+PAGES = [REPOSITORY / "README.md", *sorted(path for path in DOCS.rglob("*.md") if MADE.isdisjoint(path.parts))]
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 ON_A_GPU = re.compile(r"^```py\n(.*?)^```", re.MULTILINE | re.DOTALL)
 NEEDS = {"torch": "torch", "gpu": "torch", "dask": "dask", "scikit-learn": "sklearn"}

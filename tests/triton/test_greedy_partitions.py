@@ -103,3 +103,10 @@ def test_a_trusted_partition_replaces_the_rules() -> None:
     with asp.options(hybrid=True):
         few = list(offers.offered(structure_of(crow, col, 1024), False, asked(32), TARGET))
     assert not any(one.is_planned for one in few)
+
+
+def test_a_caller_sets_the_number_of_entries_that_are_searched() -> None:
+    pattern = pattern_of(n=512, scatter=3_000)
+    refused = gpu_plan.planned(pattern, asked(), TARGET, max_nnz=pattern.nnz - 1)
+    assert f"takes 1 to {pattern.nnz - 1:,} entries" in str(refused.reason)
+    assert gpu_plan.planned(pattern, asked(), TARGET, max_nnz=pattern.nnz).plan is not None

@@ -60,14 +60,19 @@ def _unplanned(reason: str) -> PlannedPartition:
 
 
 def planned(
-    pattern: Pattern, asked: GpuSetting, target: DeviceTarget, options: GreedyOptions | None = None
+    pattern: Pattern,
+    asked: GpuSetting,
+    target: DeviceTarget,
+    options: GreedyOptions | None = None,
+    *,
+    max_nnz: int = MAX_NNZ,
 ) -> PlannedPartition:
     """Return the greedy search's partition of op(A), and whether its planned cost is trusted."""
     fitted = FITTED.get((target.name, asked.dtype), {})
     if asked.kind != "columns" or not asked.has_dots or not {"csr", "block"} <= set(fitted):
         return _unplanned(f"no costs of tiles were fitted for {asked.dtype} on {target.name}")
-    if not 0 < pattern.nnz <= MAX_NNZ:
-        return _unplanned(f"the search takes 1 to {MAX_NNZ:,} entries")
+    if not 0 < pattern.nnz <= max_nnz:
+        return _unplanned(f"the search takes 1 to {max_nnz:,} entries")
     found = plan_tiles(pattern, (BLOCK, CSR), costs_of(fitted, asked, target), _native.choose_tiles, options)
     ratio, sigma = compared(pattern, found, fitted, asked, target)
     shares = found.shares()
@@ -99,15 +104,15 @@ def compared(
     Both times have the error of the best single family in common. The ratio is uncertain by the fraction of the planned
     time that the other family takes.
     """
+    owned = np.array([one == BLOCK for one in found.operators])[found.owner]
+    if owned.all() or not owned.any():
+        return 1.0, 0.0
     columns, rows, tiles = asked.n_dense_cols, pattern.n_rows, blocks(pattern, BLOCK)
     entry, block = fitted["csr"], fitted["block"]
     single_s = {
         "csr": entry.seconds(pattern.nnz, rows, columns), "block": block.seconds(tiles.n_tiles, rows, columns)
     }  # fmt: skip
     best = min(single_s, key=single_s.__getitem__)
-    owned = np.array([one == BLOCK for one in found.operators])[found.owner]
-    if owned.all() or not owned.any():
-        return 1.0, 0.0
     parts_s = {
         "csr": columns * entry.tile * float((~owned).sum()),
         "block": columns * block.tile * float(np.unique(tiles.tile_of[owned]).size),
