@@ -24,20 +24,20 @@ from numpy.typing import NDArray
 
 from autosparse import configured, forking
 
-LOADING_NS: Final = 16_000_000
-"""Time in ns of products and other methods of light matrices after which the library is loaded.
+LOADING_NS: Final = 8_000_000
+"""Time in ns of products and slices of light matrices after which the library is loaded, which takes 7 to 10 ms.
 
-Loading takes 7 to 10 ms, and the library saves about half of the time that these methods take.
+Larger values serve remembered plans later: products of 100,000 entries take 22 us here, and 5 us by a tuned kernel.
 """
 RUNTIME_NS: Final = 1_500_000
 """Time in ns of products with dense operands by SciPy's loops after which the C runtime is loaded, which takes as long.
 
 Its kernels take a fifth to a half of the time of SciPy's loops.
 """
-PART_TIMES: Final = 2
-"""Factor of the time of slices and conversions, of which the library saves nearly all."""
-FETCH_NS: Final = 200
-"""Time in ns by which fetching an array takes longer from light matrices than from complete ones, times two."""
+SPARSE_SHARE: Final = 2
+"""Divisor of the time of products of two sparse matrices, of which the library saves about half."""
+FETCH_NS: Final = 80
+"""Time in ns by which fetching an array takes longer from a light matrix than from a complete one."""
 MIN_TERMS: Final = 1 << 12
 """Minimum number of multiplications for which a kernel called through cffi (3 us) is faster than SciPy's loop."""
 MAX_TERMS: Final = 1 << 20
@@ -119,15 +119,15 @@ def may_be_light() -> bool:
     return spent_ns < LOADING_NS and not _is_set and _modules.keys().isdisjoint(_LOADS)
 
 
-def count(start_ns: int, rows: Rows | None, *, times: int = 1, is_product: bool = False) -> None:
-    """Add the time since `start_ns`, multiplied by `times`, to that of light matrices, after a method on `rows`.
+def count(start_ns: int, rows: Rows | None, *, is_product: bool = False, is_sparse: bool = False) -> None:
+    """Add the time since `start_ns` to that of light matrices, after a method on `rows`.
 
-    `is_product` says whether a kernel of the C runtime could have computed it. SciPy's methods do not keep the arrays
-    that they fetch, so sound rows stay sound.
+    `is_product` says whether a kernel of the C runtime could have computed it, `is_sparse` whether it was a product of
+    two sparse matrices. SciPy's methods do not keep the arrays that they fetch, so sound rows stay sound.
     """
     global spent_ns, _products_ns
     took_ns = perf_counter_ns() - start_ns
-    spent_ns += took_ns * times
+    spent_ns += took_ns // SPARSE_SHARE if is_sparse else took_ns
     if is_product:
         _products_ns += took_ns
     if rows is not None:

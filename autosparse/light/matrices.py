@@ -174,7 +174,7 @@ def _by_scipy(name: str) -> Any:
             return getattr(self, name)(*args, **how)
         start_ns = perf_counter_ns()
         made = getattr(self._plain_class, name)(self, *args, **how)
-        light.count(start_ns, rows, times=light.PART_TIMES)
+        light.count(start_ns, rows)
         return made
 
     return method
@@ -275,9 +275,9 @@ class Light(ConvertedBack, Slots):
         rows = self._light
         n_terms = None if rows is None else light.n_terms(self, rows, other)
         is_own = n_terms is not None and type(other) is np.ndarray and other.dtype == self.dtype
-        start_ns, made = perf_counter_ns(), None
-        if is_own and light.is_runtime_due(n_terms) and (multiply := light.native_product()) is not None:
-            made = multiply(rows, other, transposed=self._transposed)
+        multiply = light.native_product() if is_own and light.is_runtime_due(n_terms) else None
+        start_ns = perf_counter_ns()
+        made = None if multiply is None else multiply(rows, other, transposed=self._transposed)
         if made is None:
             if (n_terms is None or n_terms > light.MAX_TERMS) and _is_loaded():
                 return self._matmul_dispatch(other, *args)
@@ -285,7 +285,7 @@ class Light(ConvertedBack, Slots):
                 made = _product(self, rows, other)
             else:
                 made = self._plain_class._matmul_dispatch(self, other, *args)
-        light.count(start_ns, rows, is_product=is_own)
+        light.count(start_ns, rows, is_product=is_own, is_sparse=type(other) is not np.ndarray)
         return made
 
     def _rmatmul_dispatch(self, other: Any, *args: Any) -> Any:
