@@ -2,8 +2,9 @@
 
 Loading the library takes as long as hundreds of small products. Until products and slices of the process have taken
 `LOADING_NS` together, matrices are light: methods are SciPy's. After the first products the C runtime is loaded, whose
-kernels multiply from then on (`native`); no other module is imported. `complete` loads the library. The module `arrays.family` then calls `finish`, which gives every light matrix an operand and replaces the base
-`Light` of the four classes by `AutoSparseMatrix`. The classes and the objects stay the same.
+kernels multiply from then on (`native`); no other module is imported. `complete` loads the library. The module
+`arrays.family` then calls `finish`, which gives every light matrix an operand and replaces the base `Light` of the
+four classes by `AutoSparseMatrix`. The classes and the objects stay the same.
 
 Light and complete matrices have the same results. Where SciPy's methods differ (errors with hints, tuning, pickling,
 matrices on the left), the library is loaded first. It is also loaded where the program has used an option.
@@ -25,17 +26,17 @@ from numpy.typing import NDArray
 from autosparse import configured, forking
 
 LOADING_NS: Final = 8_000_000
-"""Time in ns of products and slices of light matrices after which the library is loaded, which takes 7 to 10 ms.
-
-Larger values serve remembered plans later: products of 100,000 entries take 22 us here, and 5 us by a tuned kernel.
-"""
+"""Time in ns of products and slices of light matrices after which the library is loaded, which takes as long."""
 RUNTIME_NS: Final = 1_500_000
 """Time in ns of products with dense operands by SciPy's loops after which the C runtime is loaded, which takes as long.
 
 Its kernels take a fifth to a half of the time of SciPy's loops.
 """
-SPARSE_SHARE: Final = 2
-"""Divisor of the time of products of two sparse matrices, of which the library saves about half."""
+KERNEL_SHARE: Final = 2
+"""Divisor of the time of products by the runtime's kernels, of which the library saves at most half.
+
+A larger value serves remembered plans later, a smaller one loads the library in programs that end soon afterwards.
+"""
 FETCH_NS: Final = 80
 """Time in ns by which fetching an array takes longer from a light matrix than from a complete one."""
 MIN_TERMS: Final = 1 << 12
@@ -119,15 +120,15 @@ def may_be_light() -> bool:
     return spent_ns < LOADING_NS and not _is_set and _modules.keys().isdisjoint(_LOADS)
 
 
-def count(start_ns: int, rows: Rows | None, *, is_product: bool = False, is_sparse: bool = False) -> None:
+def count(start_ns: int, rows: Rows | None, *, is_product: bool = False, is_native: bool = False) -> None:
     """Add the time since `start_ns` to that of light matrices, after a method on `rows`.
 
-    `is_product` says whether a kernel of the C runtime could have computed it, `is_sparse` whether it was a product of
-    two sparse matrices. SciPy's methods do not keep the arrays that they fetch, so sound rows stay sound.
+    `is_product` says whether a kernel of the C runtime could have computed it, `is_native` whether one did.
+    SciPy's methods do not keep the arrays that they fetch, so sound rows stay sound.
     """
     global spent_ns, _products_ns
     took_ns = perf_counter_ns() - start_ns
-    spent_ns += took_ns // SPARSE_SHARE if is_sparse else took_ns
+    spent_ns += took_ns // KERNEL_SHARE if is_native else took_ns
     if is_product:
         _products_ns += took_ns
     if rows is not None:
@@ -256,7 +257,9 @@ def _of_shape(made: Any, shape: tuple[int, int], dtype: Any) -> Arrays:
     """Return new arrays without entries for a matrix of that shape."""
     if dtype is None or (isinstance(dtype, type) and issubclass(dtype, np.generic)):
         dtype = np.dtype(dtype)
-    if not isinstance(dtype, np.dtype) or dtype.char not in VALUE_TYPES or not dtype.isnative or max(shape) > _INT32_MAX:
+    if not isinstance(dtype, np.dtype) or dtype.char not in VALUE_TYPES or not dtype.isnative:
+        return NOTHING
+    if max(shape) > _INT32_MAX:
         return NOTHING
     return shape, np.zeros(made._swap(shape)[0] + 1, _INT32), np.zeros(0, _INT32), np.zeros(0, dtype)
 

@@ -285,7 +285,7 @@ class Light(ConvertedBack, Slots):
                 made = _product(self, rows, other)
             else:
                 made = self._plain_class._matmul_dispatch(self, other, *args)
-        light.count(start_ns, rows, is_product=is_own, is_sparse=type(other) is not np.ndarray)
+        light.count(start_ns, rows, is_product=is_own, is_native=multiply is not None)
         return made
 
     def _rmatmul_dispatch(self, other: Any, *args: Any) -> Any:
