@@ -51,7 +51,8 @@ _modules: Final = sys.modules
 
 is_complete = False
 spent_ns = _products_ns = 0
-_product: Callable[..., Any] | None = None
+_product: Callable[..., Any] | None = None  # `native.product`, once the C runtime is loaded
+_is_unavailable = False  # whether loading it failed
 _is_failed = False  # whether the library could not be loaded, for example for lack of file descriptors
 _greet: Callable[[], None] | None = None  # `neighbours.greet`, once one of these libraries is imported
 _is_set: bool | None = None  # whether the environment sets options; None until the first matrix
@@ -137,13 +138,13 @@ def count(start_ns: int, rows: Rows | None, *, is_product: bool = False, is_nati
 
 def native_product() -> Callable[..., Any] | None:
     """Return `native.product`, for which the C runtime is loaded; None where it cannot be."""
-    global _product
-    if _product is None and not sys.is_finalizing():
+    global _product, _is_unavailable
+    if _product is None and not _is_unavailable and not sys.is_finalizing():
         try:
             with forking.loading():
                 _product = importlib.import_module("autosparse.light.native").product
         except (ImportError, OSError):  # no file descriptor left, or another root directory
-            pass
+            _is_unavailable = True
     return _product
 
 
@@ -199,16 +200,16 @@ def n_terms(made: Any, rows: Rows, other: Any) -> int | None:
         if not 0 < other.ndim <= 2 or other.shape[0] != n_inner or other.dtype.char not in VALUE_TYPES:
             return None
         n = values.size * (1 if other.ndim == 1 else other.shape[1])
-    elif not sps.issparse(other) or other.ndim != 2 or other.shape[0] != n_inner:
-        return None
-    elif not rows.is_sound() or not is_sound_matrix(other):
-        return None
-    elif other.format != made.format:
-        n = values.size * (1 + other.nnz // max(1, n_inner))
     else:
-        is_csr = made.format == "csr"
-        left, right = (np.diff(other.indptr), indices) if is_csr else (np.diff(indptr), other.indices)
-        n = int(left[right].sum())
+        is_matrix = sps.issparse(other) and other.ndim == 2 and other.shape[0] == n_inner
+        if not (is_matrix and rows.is_sound() and is_sound_matrix(other)):
+            return None
+        if other.format != made.format:
+            n = values.size * (1 + other.nnz // max(1, n_inner))
+        else:
+            is_csr = made.format == "csr"
+            left, right = (np.diff(other.indptr), indices) if is_csr else (np.diff(indptr), other.indices)
+            n = int(left[right].sum())
     return n if may_be_light() and rows.is_sound() else None
 
 

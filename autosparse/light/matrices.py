@@ -272,19 +272,16 @@ class Light(ConvertedBack, Slots):
         return self._plain_class.__matmul__(self, other)
 
     def _matmul_dispatch(self, other: Any, *args: Any) -> Any:
-        rows = self._light
+        rows: Any = self._light  # Any: None once the matrix is complete
         n_terms = None if rows is None else light.n_terms(self, rows, other)
         is_own = n_terms is not None and type(other) is np.ndarray and other.dtype == self.dtype
-        multiply = light.native_product() if is_own and light.is_runtime_due(n_terms) else None
+        multiply = light.native_product() if is_own and light.is_runtime_due(n_terms or 0) else None
         start_ns = perf_counter_ns()
         made = None if multiply is None else multiply(rows, other, transposed=self._transposed)
         if made is None:
             if (n_terms is None or n_terms > light.MAX_TERMS) and _is_loaded():
                 return self._matmul_dispatch(other, *args)
-            if is_own:
-                made = _product(self, rows, other)
-            else:
-                made = self._plain_class._matmul_dispatch(self, other, *args)
+            made = _product(self, rows, other) if is_own else self._plain_class._matmul_dispatch(self, other, *args)
         light.count(start_ns, rows, is_product=is_own, is_native=multiply is not None)
         return made
 
