@@ -125,22 +125,21 @@ def child(name: str, seconds: float, n: int, *, tunes: bool) -> Run:
     if tunes:
         A.tune()
     times, run_s = run(A, seconds, n)
-    served = _served_from(A)
+    served = _served_from(A, len(times))
     return Run(
         n=len(times), run_s=run_s, median_s=statistics.median(times), served_after=served,
         served_after_ms=None if served is None else 1e3 * sum(times[:served]),
     )  # fmt: skip
 
 
-def _served_from(A: Any) -> int | None:
-    """Return the number of products before the first one by a tuned kernel, from dispatch's counters after the run."""
-
+def _served_from(A: Any, n: int) -> int | None:
+    """Return the number of products before the first one by a tuned kernel, of `n` in all."""
     dispatcher = A._cell.dispatcher
     found = []
     for state in dispatcher.states.values() if dispatcher is not None else ():
         state.commit()
         if state.n_tuned:
-            found.append(state.n_calls - state.n_tuned)
+            found.append(n - state.n_tuned)
     return min(found, default=None)
 
 

@@ -31,27 +31,19 @@ _UNSIGNED: Final = {dtype: np.dtype(f"u{dtype.itemsize}") for dtype in (_INT32, 
 def arrays_of(made: Any, arg1: Any, shape: Any, dtype: Any) -> Arrays:
     """Return (shape, indptr, indices, data) from a constructor's arguments; four None if SciPy must interpret them.
 
-    Accepted are what `light.arrays_of` accepts, pairs (n_rows, n_cols) and (data, (rows, columns)), and dense arrays.
+    Accepted are what `light.arrays_of` accepts, pairs (data, (rows, columns)), and dense arrays.
     """
     kind = type(arg1)
-    if kind is tuple and len(arg1) == 2:
-        return _of_pair(made, arg1, shape, dtype)
+    if kind is tuple and len(arg1) == 2 and shape is not None:
+        return _of_entries(made, arg1, shape, dtype)
     if kind is np.ndarray and shape is None:
         return _of_dense(made, arg1, dtype)
     return light.arrays_of(made, arg1, shape, dtype)
 
 
-def _of_pair(made: Any, pair: tuple[Any, Any], shape: Any, dtype: Any) -> Arrays:
-    """Return new arrays from (n_rows, n_cols) without dtype, or from (data, (rows, columns)) with a shape.
-
-    The latter are in canonical format: sorted, and without duplicates.
-    """
+def _of_entries(made: Any, pair: tuple[Any, Any], shape: Any, dtype: Any) -> Arrays:
+    """Return new arrays in canonical format (sorted, without duplicates) from (data, (rows, columns)) with a shape."""
     first, second = pair
-    if type(first) is int:
-        if shape is not None or dtype is not None or not is_shape((first, second)) or max(first, second) > _INT32_MAX:
-            return NOTHING
-        starts = np.zeros((second if made._transposed else first) + 1, _INT32)
-        return (first, second), starts, np.zeros(0, _INT32), np.zeros(0)
     if type(second) not in (tuple, list) or len(second) != 2 or not is_shape(shape) or max(shape) > _INT32_MAX:
         return NOTHING
     coords = [part for part, extent in zip(second, shape, strict=True) if _are_within(part, extent)]

@@ -94,8 +94,13 @@ class ProblemAccount:
         return RUN_SHARE * self.spent.mean_life_s
 
     def expected_saved_s(self) -> float:
-        """Return the mean seconds that the plan of earlier processes saved each of them; 0 if it does not serve."""
-        return self.spent.mean_saved_s if self.is_served else 0.0
+        """Return the mean seconds that the plan of earlier processes saved each of them, and may be spent on a search.
+
+        It is 0 if the plan does not serve, and if an early race found it: it served the earlier processes, too, and a
+        process that spends what it saves takes longer than they did.
+        """
+        is_early = self.plan is not None and self.plan.is_early
+        return self.spent.mean_saved_s if self.is_served and not is_early else 0.0
 
     def earned_s(self, overhead: float) -> float:
         """Return the seconds of tuning that products of earlier processes have paid for and that are not spent yet.

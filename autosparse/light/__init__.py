@@ -1,9 +1,10 @@
 """Classes csr and csc for programs that end early: SciPy's methods over the matrix's arrays, without the library.
 
-Loading the library takes as long as a hundred small products. Until products and slices of the process have taken
-`LOADING_NS` together, matrices are light: products are SciPy's, and no other module is imported. `complete` loads the
-library. The module `arrays.family` then calls `finish`, which gives every light matrix an operand and replaces the base
-`Light` of the four classes by `AutoSparseMatrix`. The classes and the objects stay the same.
+Loading the library takes as long as hundreds of small products. Until products and slices of the process have taken
+`LOADING_NS` together, matrices are light: methods are SciPy's. After the first products the C runtime is loaded, whose
+kernels multiply from then on (`native`); no other module is imported. `complete` loads the library. The module
+`arrays.family` then calls `finish`, which gives every light matrix an operand and replaces the base `Light` of the
+four classes by `AutoSparseMatrix`. The classes and the objects stay the same.
 
 Light and complete matrices have the same results. Where SciPy's methods differ (errors with hints, tuning, pickling,
 matrices on the left), the library is loaded first. It is also loaded where the program has used an option.
@@ -25,22 +26,33 @@ from numpy.typing import NDArray
 from autosparse import configured, forking
 
 LOADING_NS: Final = 8_000_000
-"""Time in ns of products and slices of light matrices after which the library is loaded.
+"""Time in ns of products and slices of light matrices after which the library is loaded, which takes as long."""
+RUNTIME_NS: Final = 1_500_000
+"""Time in ns of products with dense operands by SciPy's loops after which the C runtime is loaded, which takes as long.
 
-Loading takes 7 to 10 ms. With about the same time before it, a program that ends just afterwards takes at most twice as
-long as with SciPy. Larger values lose more of what the library's kernels gain in programs of 20 to 100 ms.
+Its kernels take a fifth to a half of the time of SciPy's loops.
 """
+KERNEL_SHARE: Final = 2
+"""Divisor of the time of products by the runtime's kernels, of which the library saves at most half.
+
+A larger value serves remembered plans later, a smaller one loads the library in programs that end soon afterwards.
+"""
+FETCH_NS: Final = 80
+"""Time in ns by which fetching an array takes longer from a light matrix than from a complete one."""
+MIN_TERMS: Final = 1 << 12
+"""Minimum number of multiplications for which a kernel called through cffi (3 us) is faster than SciPy's loop."""
 MAX_TERMS: Final = 1 << 20
-"""Maximum number of multiplications of a product that SciPy computes, and of entries of a light matrix: 1 to 5 ms."""
-SPARSE_TERM: Final = 8
-"""Multiplications of a product with a dense operand that take as long as one of two sparse matrices."""
+"""Maximum number of multiplications of a product that SciPy computes, and of entries of a light matrix: 1 to 10 ms."""
 _OPTIONS: Final = "autosparse.config"
 NEIGHBOURS: Final = ("anndata", "dask.array", "threadpoolctl")
 """Libraries with which the complete classes are registered (`interop.neighbours`)."""
+_LOADS: Final = frozenset({_OPTIONS, *NEIGHBOURS})
 _modules: Final = sys.modules
 
 is_complete = False
-_spent_ns = 0
+spent_ns = _products_ns = 0
+_product: Callable[..., Any] | None = None  # `native.product`, once the C runtime is loaded
+_is_unavailable = False  # whether loading it failed
 _is_failed = False  # whether the library could not be loaded, for example for lack of file descriptors
 _greet: Callable[[], None] | None = None  # `neighbours.greet`, once one of these libraries is imported
 _is_set: bool | None = None  # whether the environment sets options; None until the first matrix
@@ -106,19 +118,39 @@ def may_be_light() -> bool:
         return True
     if _is_set is None:
         _is_set = configured.by_environment()
-    is_touched = _is_set or _OPTIONS in _modules or any(name in _modules for name in NEIGHBOURS)
-    return _spent_ns < LOADING_NS and not is_touched
+    return spent_ns < LOADING_NS and not _is_set and _modules.keys().isdisjoint(_LOADS)
 
 
-def count(start_ns: int, rows: Rows | None) -> None:
-    """Add the time since `start_ns` to that of light matrices, after a method of SciPy's on `rows`.
+def count(start_ns: int, rows: Rows | None, *, is_product: bool = False, is_native: bool = False) -> None:
+    """Add the time since `start_ns` to that of light matrices, after a method on `rows`.
 
+    `is_product` says whether a kernel of the C runtime could have computed it, `is_native` whether one did.
     SciPy's methods do not keep the arrays that they fetch, so sound rows stay sound.
     """
-    global _spent_ns
-    _spent_ns += perf_counter_ns() - start_ns
+    global spent_ns, _products_ns
+    took_ns = perf_counter_ns() - start_ns
+    spent_ns += took_ns // KERNEL_SHARE if is_native else took_ns
+    if is_product:
+        _products_ns += took_ns
     if rows is not None:
         rows.is_checked = True
+
+
+def native_product() -> Callable[..., Any] | None:
+    """Return `native.product`, for which the C runtime is loaded; None where it cannot be."""
+    global _product, _is_unavailable
+    if _product is None and not _is_unavailable and not sys.is_finalizing():
+        try:
+            with forking.loading():
+                _product = importlib.import_module("autosparse.light.native").product
+        except (ImportError, OSError):  # no file descriptor left, or another root directory
+            _is_unavailable = True
+    return _product
+
+
+def is_runtime_due(n_terms: int) -> bool:
+    """Return whether a kernel of the C runtime should compute a product of so many multiplications."""
+    return n_terms > MAX_TERMS or (_products_ns >= RUNTIME_NS and n_terms >= MIN_TERMS)
 
 
 class Rows:
@@ -158,16 +190,27 @@ def is_sound_matrix(other: Any) -> bool:
     return is_sound(other.indptr, other.indices, other.data, other._swap(other.shape)[1])
 
 
-def n_terms(rows: Rows, fmt: str, other: Any) -> int:
-    """Return the number of multiplications of a product of a matrix in format `fmt` and another sparse matrix.
+def n_terms(made: Any, rows: Rows, other: Any) -> int | None:
+    """Return the number of multiplications of a light matrix and `other`; None where the library must be loaded.
 
-    It is an estimate where the formats differ.
+    Where the formats of two sparse matrices differ, it is an estimate.
     """
-    indptr, indices, values = rows.arrays
-    if other.format != fmt:
-        return int(values.size * (1 + other.nnz // max(1, other.shape[0])))
-    left, right = (np.diff(other.indptr), indices) if fmt == "csr" else (np.diff(indptr), other.indices)
-    return int(left[right].sum())
+    n_inner, indptr, indices, values = made._shape[1], *rows.arrays
+    if type(other) is np.ndarray:
+        if not 0 < other.ndim <= 2 or other.shape[0] != n_inner or other.dtype.char not in VALUE_TYPES:
+            return None
+        n = values.size * (1 if other.ndim == 1 else other.shape[1])
+    else:
+        is_matrix = sps.issparse(other) and other.ndim == 2 and other.shape[0] == n_inner
+        if not (is_matrix and rows.is_sound() and is_sound_matrix(other)):
+            return None
+        if other.format != made.format:
+            n = values.size * (1 + other.nnz // max(1, n_inner))
+        else:
+            is_csr = made.format == "csr"
+            left, right = (np.diff(other.indptr), indices) if is_csr else (np.diff(indptr), other.indices)
+            n = int(left[right].sum())
+    return n if may_be_light() and rows.is_sound() else None
 
 
 # -- recognition of constructor arguments that SciPy would accept unchanged. SciPy's methods construct each of their
@@ -188,10 +231,12 @@ Prepared = tuple[int, int, list[Any]]
 def arrays_of(made: Any, arg1: Any, shape: Any, dtype: Any) -> Arrays:
     """Return (shape, indptr, indices, data) from a constructor's arguments; four None if SciPy must interpret them.
 
-    Accepted are an `arg1` that is a matrix of the format of `made`, and a tuple (data, indices, indptr) with a
-    shape and a known dtype.
+    Accepted are an `arg1` that is a matrix of the format of `made`, a tuple (data, indices, indptr) with a shape and a
+    known dtype, and a shape.
     """
     kind = type(arg1)
+    if kind is tuple and shape is None and is_shape(arg1):
+        return _of_shape(made, arg1, dtype)
     if kind is tuple:
         if len(arg1) != 3 or not is_shape(shape):
             return NOTHING
@@ -207,6 +252,17 @@ def arrays_of(made: Any, arg1: Any, shape: Any, dtype: Any) -> Arrays:
         return NOTHING
     is_own = dtype is None or dtype is data.dtype or (isinstance(dtype, np.dtype) and dtype == data.dtype)
     return (shape, indptr, indices, data) if is_own else NOTHING
+
+
+def _of_shape(made: Any, shape: tuple[int, int], dtype: Any) -> Arrays:
+    """Return new arrays without entries for a matrix of that shape."""
+    if dtype is None or (isinstance(dtype, type) and issubclass(dtype, np.generic)):
+        dtype = np.dtype(dtype)
+    if not isinstance(dtype, np.dtype) or dtype.char not in VALUE_TYPES or not dtype.isnative:
+        return NOTHING
+    if max(shape) > _INT32_MAX:
+        return NOTHING
+    return shape, np.zeros(made._swap(shape)[0] + 1, _INT32), np.zeros(0, _INT32), np.zeros(0, dtype)
 
 
 def is_shape(shape: Any) -> bool:

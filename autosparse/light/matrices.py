@@ -118,6 +118,7 @@ def _array(field: int) -> Any:  # Any: a property, which mypy would refuse in th
         rows = self._light
         if rows is None:
             return _completed(self, name)
+        light.spent_ns += light.FETCH_NS
         if field != DATA:
             rows.is_checked, rows.is_exported = False, True
         return rows.arrays[field]
@@ -246,6 +247,16 @@ class Light(ConvertedBack, Slots):
             return _completed(self, "sum")(axis=axis, dtype=dtype, out=out)
         return self._plain_class.sum(self, axis=axis, dtype=dtype, out=out)
 
+    def _argminmax(self, *args: Any) -> Any:
+        """Return places of extreme entries. SciPy's loop over the rows fetches the arrays for each of them."""
+        rows = self._light
+        if rows is None or not self.has_canonical_format:  # SciPy adds up duplicates in place
+            return self._plain_class._argminmax(self, *args)
+        plain = object.__new__(self._plain_class)
+        set_state(plain, self._shape)
+        plain.indptr, plain.indices, plain.data = rows.arrays
+        return plain._argminmax(*args)
+
     def transpose(self, axes: tuple[int, int] | None = None, copy: bool = False) -> Any:
         """Return Aᵀ, which shares arrays with A unless `copy`."""
         rows = self._light
@@ -255,17 +266,23 @@ class Light(ConvertedBack, Slots):
         rows.is_shared = True
         return twin
 
+    def __matmul__(self, other: Any) -> Any:
+        if type(other) is np.ndarray and other.ndim:  # SciPy's method asks first whether it is a number
+            return self._matmul_dispatch(other)
+        return self._plain_class.__matmul__(self, other)
+
     def _matmul_dispatch(self, other: Any, *args: Any) -> Any:
-        rows = self._light
-        if (rows is None or not _is_short(self, rows, other)) and _is_loaded():
-            return self._matmul_dispatch(other, *args)
+        rows: Any = self._light  # Any: None once the matrix is complete
+        n_terms = None if rows is None else light.n_terms(self, rows, other)
+        is_own = n_terms is not None and type(other) is np.ndarray and other.dtype == self.dtype
+        multiply = light.native_product() if is_own and light.is_runtime_due(n_terms or 0) else None
         start_ns = perf_counter_ns()
-        is_own = type(other) is np.ndarray and other.dtype == self.dtype and other.shape[:1] == self._shape[1:]
-        if rows is not None and is_own:
-            made = _product(self, rows, other)
-        else:
-            made = self._plain_class._matmul_dispatch(self, other, *args)
-        light.count(start_ns, rows)
+        made = None if multiply is None else multiply(rows, other, transposed=self._transposed)
+        if made is None:
+            if (n_terms is None or n_terms > light.MAX_TERMS) and _is_loaded():
+                return self._matmul_dispatch(other, *args)
+            made = _product(self, rows, other) if is_own else self._plain_class._matmul_dispatch(self, other, *args)
+        light.count(start_ns, rows, is_product=is_own, is_native=multiply is not None)
         return made
 
     def _rmatmul_dispatch(self, other: Any, *args: Any) -> Any:
@@ -279,22 +296,6 @@ class Light(ConvertedBack, Slots):
     __copy__, __deepcopy__ = map(_by_complete, ("__copy__", "__deepcopy__"))
     __getstate__, __setstate__ = map(_by_complete, ("__getstate__", "__setstate__"))
     resize = _by_complete("resize")
-
-
-def _is_short(made: Any, rows: Rows, other: Any) -> bool:
-    """Return whether SciPy should compute the product of a light matrix and `other`: it is short and valid."""
-    n_inner, values = made._shape[1], rows.arrays[DATA]
-    if type(other) is np.ndarray:
-        if not 0 < other.ndim <= 2 or other.shape[0] != n_inner or other.dtype.char not in light.VALUE_TYPES:
-            return False
-        n_terms = values.size * (1 if other.ndim == 1 else other.shape[1])
-    elif sps.issparse(other) and other.ndim == 2 and other.shape[0] == n_inner:
-        if not rows.is_sound() or not light.is_sound_matrix(other):
-            return False
-        n_terms = light.SPARSE_TERM * light.n_terms(rows, made.format, other)
-    else:
-        return False
-    return n_terms <= light.MAX_TERMS and light.may_be_light() and rows.is_sound()
 
 
 def _product(made: Any, rows: Rows, B: Any) -> Any:

@@ -14,7 +14,7 @@ import pytest
 import scipy.sparse as sps
 from autosparse.cache import late, trust
 from autosparse.cache.accounts import ledger
-from autosparse.cache.accounts.rows import ACCOUNTS, NOTHING_FASTER, PlanNote, Spent
+from autosparse.cache.accounts.rows import ACCOUNTS, EARLY, NOTHING_FASTER, PlanNote, Spent
 from autosparse.cache.store import Store
 
 import autosparse as asp
@@ -356,6 +356,17 @@ def test_an_unfinished_search_continues_when_its_next_step_is_affordable(next_st
     found = opened(asp.csr(matrix(), copy=True), n_processes=10, product_s=3.0, saved_s=1.5, life_s=5.0)
     assert found.account is not None
     found.account.next_step_s, found.account.is_served = next_step_s, is_served
+    assert first_look._tuning_look_ns(found) == (0.0 if is_paid else 1e9)
+
+
+@pytest.mark.parametrize(("flags", "is_paid"), [(0, True), (EARLY, False)])
+def test_savings_of_an_early_race_pay_for_no_search_of_a_later_process(flags, is_paid, monkeypatch):
+    """Check that a process does not take longer than the one before, which the same kernel served."""
+    monkeypatch.setattr(state, "tuning_look_ns", lambda *_: 1e9)
+    found = opened(asp.csr(matrix(), copy=True), n_processes=2, product_s=0.4, saved_s=0.4, life_s=0.6)
+    assert found.account is not None
+    found.account.plan = PlanNote(plan=b"p" * 16, stamp=b"s" * 16, flags=flags)
+    found.account.is_served = True
     assert first_look._tuning_look_ns(found) == (0.0 if is_paid else 1e9)
 
 

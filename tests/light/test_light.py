@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 import pytest
 import scipy.sparse as sps
+from autosparse._native import runtime_api
 
 import autosparse as asp
 from autosparse import light
@@ -147,13 +148,55 @@ light.perf_counter_ns = matrices.perf_counter_ns = tick
 
 @pytest.mark.parametrize("product", ["A @ x", "A.T @ y", "A @ X", "A @ B", "A[2:4]", "A.tocsc()"])
 def test_the_library_is_loaded_once_methods_have_taken_as_long(product):
-    lines = f"light.LOADING_NS = 3000\nn = 0\nwhile not light.is_complete:\n    {product}\n    n += 1\nprint(n)"
-    assert run(CLOCK + lines) == "4"  # three of 1,000 ns, and one that finds them spent
+    limits = "light.LOADING_NS, light.FETCH_NS = 3000, 0\n"
+    lines = f"n = 0\nwhile not light.is_complete:\n    {product}\n    n += 1\nprint(n)"
+    assert run(CLOCK + limits + lines) == "4"  # three of 1,000 ns, and one that finds them spent
 
 
-def test_a_long_product_loads_the_library_first():
-    lines = "light.MAX_TERMS = 500\nA @ x\none = light.is_complete\nA @ X\nprint(json.dumps([one, light.is_complete]))"
-    assert printed(lines) == [False, True]
+@pytest.mark.parametrize(("n_fetches", "is_loaded"), [(40, "False"), (50, "True")])
+def test_the_library_is_loaded_once_arrays_were_fetched_often(n_fetches, is_loaded):
+    lines = f"light.LOADING_NS = 50 * light.FETCH_NS\nfor _ in range({n_fetches}):\n    A.indptr"
+    assert run(f"{lines}\nA @ x\nprint(light.is_complete)") == is_loaded
+
+
+@pytest.mark.parametrize(
+    ("product", "has_kernel"),
+    [("A @ X", True), ("A @ (X + 1j)", False), ("asp.csr(m.astype(int)) @ X.astype(int)", False)],
+)
+def test_a_long_product_needs_the_runtime_or_the_library(product, has_kernel):
+    lines = f"light.MAX_TERMS = 500\nA @ x\none = light.is_complete\n{product}\n"
+    lines += "print(json.dumps([one, light.is_complete]))"
+    assert printed(lines) == [False, not (has_kernel and runtime_api.available)]
+
+
+KERNEL_PRODUCTS: Final = (
+    "A @ x", "A.T @ y", "A @ X", "y @ A", "A.T @ np.ones((40, 2))", "A @ np.asfortranarray(X)", "A @ x[::-1]",
+    "A @ X[:, 1:2]", "X.T @ A.T", "A[:0] @ x", "A[:, :0] @ x[:0]", "A @ np.ones((30, 0))", "A[2:30] @ x", "A.dot(X)",
+    "asp.csr(m.astype(np.float32)) @ x.astype(np.float32)", "asp.csr(m.astype(complex)) @ (x + 1j)",
+    "asp.csr(m.astype(np.complex64)).T @ y.astype(np.complex64)", "asp.csc(sps.csc_matrix(m)) * X",
+    "asp.csr(m.astype(int)) @ np.arange(30)",
+    "asp.csr((m.data, m.indices.astype(np.int64), m.indptr.astype(np.int64)), shape=m.shape) @ X",
+)  # fmt: skip
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_kernels_of_the_runtime_answer_as_complete_matrices():
+    lines = f"light.RUNTIME_NS = light.MIN_TERMS = 0\nexpressions = {list(KERNEL_PRODUCTS)!r}{COMPARE}"
+    stayed, differing = json.loads(run(lines))
+    assert (stayed, differing) == (list(KERNEL_PRODUCTS), [])
+
+
+def test_the_runtime_is_loaded_once_products_have_taken_as_long():
+    lines = """
+light.RUNTIME_NS, light.MIN_TERMS = 3000, 0
+n = 0
+while "autosparse.light.native" not in sys.modules:
+    A[2:4], A @ B
+    A @ x
+    n += 1
+print(json.dumps([n, light.is_complete]))
+"""
+    assert printed(CLOCK + lines) == [4, False]
 
 
 @pytest.mark.parametrize("lines", ["light.MAX_TERMS = 100", "import threadpoolctl", "asp.set_options(threads=1)"])

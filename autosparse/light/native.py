@@ -1,0 +1,52 @@
+"""Products of light matrices by the C runtime, which is loaded without the rest of the library.
+
+Loading the runtime takes 1.5 ms, a fifth of the time that the library takes.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any, Final
+
+import numpy as np
+
+from autosparse import scalar
+from autosparse.light import Rows
+
+_VALUE_CODES: Final = {np.dtype(name): code for name, code in scalar.VALUE_CODES.items()}
+_INDEX_CODES: Final = {np.dtype(name): code for name, code in scalar.INDEX_CODES.items()}
+_CONTIGUOUS_ALIGNED: Final = 0x101  # NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED
+
+
+def _load() -> tuple[Any, Any]:
+    """Return the runtime's functions and cffi's object; None where it was not built or cannot be loaded."""
+    try:
+        runtime = importlib.import_module("autosparse._native._runtime")
+    except (ImportError, OSError):
+        return None, None
+    return runtime.lib, runtime.ffi
+
+
+_lib, _ffi = _load()
+
+
+def product(rows: Rows, B: Any, *, transposed: bool) -> Any:  # Any: arrays of the user, and None
+    """Return M @ B, or Mᵀ @ B if `transposed`, for sound rows of M and an array B of its dtype.
+
+    Return None where no kernel takes the operands.
+    """
+    indptr, indices, data = tuple(rows.arrays)  # kept alive: another thread may replace them
+    dtype_code, index_code = _VALUE_CODES.get(data.dtype), _INDEX_CODES.get(indices.dtype)
+    if _lib is None or dtype_code is None or index_code is None or indptr.dtype != indices.dtype or not B.size:
+        return None
+    if indptr.flags.num & indices.flags.num & data.flags.num & _CONTIGUOUS_ALIGNED != _CONTIGUOUS_ALIGNED:
+        return None
+    if B.flags.num & _CONTIGUOUS_ALIGNED != _CONTIGUOUS_ALIGNED:
+        B = np.array(B, order="C")
+    C = np.empty((rows.n_minor if transposed else rows.n_major, *B.shape[1:]), B.dtype)
+    n_vecs, at = B.size // B.shape[0], _ffi.from_buffer
+    status = (_lib.asp_csr_t_mm if transposed else _lib.asp_csr_mm)(
+        dtype_code, index_code, rows.n_major, rows.n_minor, at(indptr), at(indices), at(data), at(B), n_vecs, at(C),
+        n_vecs, n_vecs, _lib.asp_max_threads(), 0,
+    )  # fmt: skip
+    return None if status else C
