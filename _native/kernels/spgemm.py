@@ -15,9 +15,9 @@ from autosparse._native import memory, runtime_api
 from numpy.typing import NDArray
 
 from autosparse.core.dtypes import NarrowIndex, WideIndex
-from autosparse.scalar import WIDE_INDEX
+from autosparse.scalar import PRODUCT_CODES, WIDE_INDEX
 
-_DTYPE_CODES: Final = {np.dtype(name): code for name, code in runtime_api.DTYPE_CODES.items()}
+_DTYPE_CODES: Final = {np.dtype(name): code for name, code in PRODUCT_CODES.items()}
 _INDEX_CODES: Final = {np.dtype(name): code for name, code in runtime_api.INDEX_CODES.items()}
 
 

@@ -14,7 +14,7 @@ from autosparse._native.kernels.spgemm import FEW_COLS, MAX_EMPTY_COLS, SOLVERS,
 
 from autosparse.core.problem import Problem
 from autosparse.core.solver import Bound, Cost, SparseOperand, SparsePair, SparseProductArguments
-from autosparse.scalar import DOUBLE, WIDE_INDEX
+from autosparse.scalar import DOUBLE, PRODUCT_CODES, WIDE_INDEX
 
 
 class SolverCost(NamedTuple):
@@ -56,7 +56,7 @@ class RowSolver:
 
     def applicable(self, problem: Problem) -> str | None:
         """Return why the runtime has no kernel for `problem`, or None."""
-        is_known = problem.dtype in runtime_api.DTYPE_CODES and problem.other is not None
+        is_known = problem.dtype in PRODUCT_CODES and problem.other is not None
         return None if is_known else f"no kernel multiplies sparse matrices of {problem.dtype}"
 
     def knobs(self, problem: Problem) -> Iterable[Hashable]:

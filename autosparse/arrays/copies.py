@@ -334,7 +334,7 @@ def transposed_rows(cell: Operand) -> Compressed | None:
     Raises MemoryError where memory is short, StructureError for indices out of bounds.
     """
     rows = cell.rows or cell.validate()
-    if rows.dtype is None:
+    if rows.dtype_code < 0:
         return None
     indptr, indices, data = (cell.peek(field) for field in (INDPTR, INDICES, DATA))
     threads, shape = get_options().threads or runtime_api.max_threads(), (rows.n_major, rows.n_minor)

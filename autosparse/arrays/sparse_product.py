@@ -18,6 +18,7 @@ from autosparse.dispatch import number
 from autosparse.operands.csr import DATA, INDICES, INDPTR, Operand
 from autosparse.operands.native_rows import check_bounds, plain_codes
 from autosparse.ops import names
+from autosparse.scalar import PRODUCT_CODES
 
 if TYPE_CHECKING:
     from autosparse.core.problem import Problem
@@ -103,7 +104,8 @@ def _product(A: CompressedRows, B: CompressedRows, *, n_cols: int) -> Compressed
     """Return the rows of A @ B, by the default solver unless registered solvers compete."""
     options, has_solvers = get_options(), getattr(sys.modules.get("autosparse.ops.registry"), "has_solvers", None)
     may_tune = options.effort is not Effort.OFF and not options.deterministic
-    if may_tune and has_solvers is not None and has_solvers(names.SPGEMM):
+    is_floating = A.data.dtype.name in runtime_api.DTYPE_CODES  # solvers of other packages get no integers
+    if may_tune and is_floating and has_solvers is not None and has_solvers(names.SPGEMM):
         from autosparse.arrays.planning.sparse_products import multiply as by_plan
 
         return by_plan(A, B, n_cols=n_cols, options=options)
@@ -121,7 +123,7 @@ def _product(A: CompressedRows, B: CompressedRows, *, n_cols: int) -> Compressed
 def _is_ours(left: np.dtype[Any], right: np.dtype[Any]) -> bool:
     """Return whether the dtype of a product of these dtypes has a kernel."""
     dtype = np.dtype(upcast(left, right))
-    return dtype.name in runtime_api.DTYPE_CODES and dtype.isnative
+    return dtype.name in PRODUCT_CODES and dtype.isnative
 
 
 def _converted(right: Any, left: Any) -> Any:
@@ -138,11 +140,11 @@ def _converted(right: Any, left: Any) -> Any:
 def _common_rows(*cells: Operand) -> tuple[CompressedRows, CompressedRows] | None:
     """Return both operands as rows of one value and one index dtype; None if a dtype has no kernel."""
     first, second = (cell.rows or cell.validate() for cell in cells)
-    if first.dtype is None or second.dtype is None:
+    if min(first.dtype_code, second.dtype_code) < 0:
         return None
     left, right = (CompressedRows(cell.peek(INDPTR), cell.peek(INDICES), cell.peek(DATA)) for cell in cells)
     if (first.dtype_code, first.index_code) == (second.dtype_code, second.index_code):
         return left, right
-    dtype = np.dtype(upcast(first.dtype, second.dtype))
+    dtype = np.dtype(upcast(left.data.dtype, right.data.dtype))
     index_dtype = np.result_type(left.indices, right.indices)
     return left.astype(dtype, index_dtype), right.astype(dtype, index_dtype)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from autosparse._native import python_objects, runtime_api
 from autosparse.core.dtypes import WideIndex
 from autosparse.errors import StructureError
-from autosparse.scalar import SCALARS
+from autosparse.scalar import PRODUCT_CODES, SCALARS
 
 AnyArray = NDArray[Any]  # Any: value arrays may have any dtype
 
@@ -21,9 +21,7 @@ NATIVE: Final = frozenset("fdFD")
 _STORED_CODES: Final = {row.dtype.str: row.stored_code for row in SCALARS.values() if row.stored_code >= 0}
 """Codes of the types that kernels of dtype pairs read (`pairs_api.h`), by `dtype.str`; others have a byte order of
 another machine."""
-_SIGNED_FROM: Final = 9
-_WORDS: Final = 4
-"""Difference of the codes of signed and unsigned integers of one size, which have the same sums and products."""
+_PRODUCT_CODES: Final = {np.dtype(name).str: code for name, code in PRODUCT_CODES.items()}
 BUILTIN: Final = {char: np.dtype(char) for char in NATIVE}
 """NumPy's own dtype objects: unpickled arrays have equal ones, but products compare dtypes by identity."""
 _CONTIGUOUS_ALIGNED: Final = 0x101  # NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED
@@ -119,8 +117,7 @@ def stored_code(dtype: np.dtype[Any]) -> int | None:
 
 def product_code(dtype: np.dtype[Any]) -> int | None:
     """Return the code of products of this dtype: signed and unsigned integers have the same one."""
-    code = stored_code(dtype)
-    return code if code is None or code < _SIGNED_FROM else code - _WORDS
+    return _PRODUCT_CODES.get(dtype.str)
 
 
 def stored_codes(indptr: Any, indices: Any, data: Any) -> tuple[int, int] | None:

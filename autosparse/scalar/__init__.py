@@ -164,6 +164,10 @@ def scalar_of(name: str) -> ScalarType:
 
 VALUE_CODES: Final = {row.name: row.code for row in SCALARS.values() if row.code >= 0}
 """Numbers of value types in the C runtime, by name: the types that kernels of one dtype support."""
+PRODUCT_CODES: Final = {
+    row.name: SCALARS.get(f"u{row.name}", row).stored_code for row in SCALARS.values() if row.stored_code >= 0
+}
+"""Numbers of types of products in the C runtime, by name: an integer type has the number of the unsigned one."""
 INDEX_CODES: Final = {row.name: row.index_code for row in SCALARS.values() if row.index_code >= 0}
 """Numbers of index types in the C runtime, by name."""
 GENERATED: Final = tuple(name for name in VALUE_CODES if SCALARS[name].short)

@@ -13,7 +13,7 @@ from hypothesis import given
 
 import autosparse
 from tests.covering import covering
-from tests.ops.test_spgemm import on_several_threads, raw_csr
+from tests.ops.test_spgemm import INTEGERS, on_several_threads, raw_csr
 
 needs_runtime = pytest.mark.skipif(not runtime_api.available, reason="the C runtime was not built")
 CLASSES = ("csr_array", "csc_array", "csr_matrix", "csc_matrix")
@@ -34,7 +34,7 @@ def assert_same(ours: Any, theirs: Any) -> None:
 @given(
     seed=st.integers(0, 2**31),
     shape=st.tuples(st.integers(0, 20), st.integers(0, 20)),
-    dtype=st.sampled_from(("float32", "float64", "complex64", "complex128", "int8", "bool", "longdouble")),
+    dtype=st.sampled_from(("float32", "float64", "complex64", "complex128", *INTEGERS, "bool", "longdouble")),
     index=st.sampled_from(("int32", "int64")),
     name=st.sampled_from(CLASSES),
 )

@@ -16,12 +16,14 @@ from autosparse._native.kernels.spgemm_solvers import costs
 from hypothesis import given, settings
 
 import autosparse
+from autosparse import light
 from autosparse.explain import explain_einsum
 from tests.native.hooks import hook, on_several_threads
 
 pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the C runtime was not built")
 
-DTYPES = ("float32", "float64", "complex64", "complex128")
+INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
+DTYPES = ("float32", "float64", "complex64", "complex128", "bool", *INTEGERS)
 
 
 def raw_csr(rng: np.random.Generator, shape: tuple[int, int], density: float, dtype: str, index: str) -> Any:
@@ -31,6 +33,8 @@ def raw_csr(rng: np.random.Generator, shape: tuple[int, int], density: float, dt
     indptr = np.concatenate(([0], np.cumsum(lengths))).astype(index)
     indices = rng.integers(0, max(n_cols, 1), indptr[-1]).astype(index)
     data = rng.integers(-2, 3, indptr[-1]).astype(dtype)
+    if data.dtype.kind in "iu":
+        data *= rng.choice(np.array([1, 3, np.iinfo(dtype).max], dtype), data.size)  # sums overflow
     if data.dtype.kind == "c":
         data = data * np.array(1 - 2j, dtype)
     return sps.csr_array((data, indices, indptr), shape=shape)
@@ -137,6 +141,17 @@ def test_threads_do_not_change_a_bit(threads: int) -> None:
     with on_several_threads(), autosparse.options(threads=threads):
         ours = autosparse.csr_array(A) @ B
     assert_identical(ours, A @ B)
+
+
+@pytest.mark.parametrize("dtype", ["bool", *INTEGERS])
+def test_kernels_multiply_integers_and_booleans(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    A, B = (raw_csr(np.random.default_rng(seed), (40, 40), 0.2, dtype, "int32") for seed in (7, 8))
+    B = B.tocsc()
+    wanted, ours = A @ B, (autosparse.csr_array(A), autosparse.csc_array(B))
+    light.complete()
+    monkeypatch.setattr(sps.csr_array, "_matmul_sparse", None)
+    monkeypatch.setattr(sps.csc_array, "_matmul_sparse", None)
+    assert_identical(ours[0] @ ours[1], wanted)
 
 
 def test_sums_that_cancel_are_no_entries_and_nan_is_one() -> None:
@@ -307,7 +322,9 @@ def test_explanations_of_sparse_products_list_the_solvers() -> None:
     for text in map(str, (ours.explain(A), autosparse.csc_array(A).explain(ours), explain_einsum("ij,jk->ik", A, A))):
         for solver in SOLVERS:
             assert any(line.strip().startswith(solver) for line in text.splitlines())
-    assert "SciPy" in str(ours.astype("int8").explain(A.astype("int8")))
+    counts = A.astype("int8")
+    assert SOLVERS[1] in str(autosparse.csr_array(counts).explain(counts))
+    assert "SciPy" in str(ours.astype("longdouble").explain(A.astype("longdouble")))
     assert "<table" in ours.explain(A)._repr_html_()
     with pytest.raises(ValueError, match="dimension mismatch"):
         ours.explain(A[:7])

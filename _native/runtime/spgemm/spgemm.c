@@ -203,7 +203,7 @@ void asp_spgemm_drop(void *handle)
 void *asp_spgemm_begin(int dtype, int itype, const int64_t *shape, const void *Ap, const void *Aj, const void *Ax,
                        const void *Bp, const void *Bj, const void *Bx, int n_threads, int solver, int64_t *nnz)
 {
-    if (dtype < 0 || dtype > 3 || itype < 0 || itype > 1 || solver < 0 || solver >= SG_N_SOLVERS) return NULL;
+    if (dtype < 0 || dtype >= SG_N_DTYPES || itype < 0 || itype > 1 || solver < 0 || solver >= SG_N_SOLVERS) return NULL;
     sg_job *job = calloc(1, sizeof *job);
     if (!job) return NULL;
     job->solver = solver;

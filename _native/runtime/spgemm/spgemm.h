@@ -55,6 +55,7 @@ typedef struct {
     size_t slot_bytes; /* of a hashed accumulator */
 } sg_kind;
 
+enum { SG_N_DTYPES = 9 }; /* as dtype in `pairs_api.h`: signed integers have the code of unsigned ones */
 enum { SG_LANES = 4 }; /* maximum number of rows of A that are computed together */
 
 /* A product; begin and finish are called by one thread, the functions of rows and ranges concurrently. */
@@ -90,7 +91,7 @@ struct sg_job {
     void *Cp, *Cj, *Cx;
 };
 
-extern const sg_kind sg_kinds[4][2]; /* [dtype][itype] */
+extern const sg_kind sg_kinds[SG_N_DTYPES][2]; /* [dtype][itype] */
 
 /* Values of `b_same` and `b_order`: unknown, yes, no. */
 enum { SG_UNKNOWN = 0, SG_SAME = 1, SG_OTHER = 2 };

@@ -100,7 +100,7 @@ static int is_ascending(const sg_job *job, int64_t k)
 int asp_spgemm_costs(int dtype, int itype, const int64_t *shape, const void *Ap, const void *Aj, const void *Bp,
                      const void *Bj, int64_t *counts, double *ns)
 {
-    if (dtype < 0 || dtype > 3 || itype < 0 || itype > 1) return ASP_BAD_CODE;
+    if (dtype < 0 || dtype >= SG_N_DTYPES || itype < 0 || itype > 1) return ASP_BAD_CODE;
     sg_job job = {.itype = itype, .kind = &sg_kinds[dtype][itype], .index_bytes = itype == ASP_I32 ? 4 : 8,
                   .n_rows = shape[0], .n_inner = shape[1], .n_cols = shape[2], .Ap = Ap, .Aj = Aj, .Bp = Bp, .Bj = Bj};
     job.a_nnz = asp_index_at(itype, Ap, job.n_rows), job.b_nnz = asp_index_at(itype, Bp, job.n_inner);

@@ -10,6 +10,9 @@ typedef struct {
 } sg_c128;
 
 #define SG_REAL(s, a, b) ((s) + (a) * (b))
+#define SG_LOGICAL(s, a, b) ((s) | (((a) != 0) & ((b) != 0)))
+/* Sums and products of unsigned integers have the bits of signed ones; 1u keeps narrow types from promotion to int. */
+#define SG_INTEGER(s, a, b) ((SG_T)((s) + 1u * (a) * (b)))
 #define SG_NONZERO_REAL(s) ((s) != 0)
 #define SG_NONZERO_COMPLEX(s) (((s).re != 0) | ((s).im != 0))
 
@@ -31,6 +34,25 @@ ASP_INLINE sg_c128 sg_muladd_c128(sg_c128 s, sg_c128 a, sg_c128 b)
 #define SG_T double
 #define SG_D f64
 #include "spgemm_each.h"
+#undef SG_MULADD
+#define SG_MULADD SG_LOGICAL
+#define SG_T uint8_t
+#define SG_D bool
+#include "spgemm_each.h"
+#undef SG_MULADD
+#define SG_MULADD SG_INTEGER
+#define SG_T uint8_t
+#define SG_D u8
+#include "spgemm_each.h"
+#define SG_T uint16_t
+#define SG_D u16
+#include "spgemm_each.h"
+#define SG_T uint32_t
+#define SG_D u32
+#include "spgemm_each.h"
+#define SG_T uint64_t
+#define SG_D u64
+#include "spgemm_each.h"
 #undef SG_ZERO
 #undef SG_MULADD
 #undef SG_NONZERO
@@ -49,4 +71,6 @@ ASP_INLINE sg_c128 sg_muladd_c128(sg_c128 s, sg_c128 a, sg_c128 b)
 
 #define SG_KIND(N, T) {sg_rows_##N, sizeof(T), sizeof(sg_cell_##N), sizeof(sg_slot_##N)}
 #define SG_KINDS(D, T) {SG_KIND(D##_i32, T), SG_KIND(D##_i64, T)}
-const sg_kind sg_kinds[4][2] = {SG_KINDS(f32, float), SG_KINDS(f64, double), SG_KINDS(c64, sg_c64), SG_KINDS(c128, sg_c128)};
+const sg_kind sg_kinds[SG_N_DTYPES][2] = {SG_KINDS(f32, float),     SG_KINDS(f64, double),    SG_KINDS(c64, sg_c64),
+                                          SG_KINDS(c128, sg_c128),  SG_KINDS(bool, uint8_t),  SG_KINDS(u8, uint8_t),
+                                          SG_KINDS(u16, uint16_t),  SG_KINDS(u32, uint32_t),  SG_KINDS(u64, uint64_t)};

@@ -180,6 +180,8 @@ static int64_t part_begin(const transposition *job, int itype, int64_t part)
             const int64_t first = part_begin(job, ITYPE, part), last = part_begin(job, ITYPE, part + 1); \
             if (job->element_bytes == 4) MOVE(int32_t)                                            \
             else if (job->element_bytes == 8) MOVE(int64_t)                                       \
+            else if (job->element_bytes == 1) MOVE(int8_t)                                        \
+            else if (job->element_bytes == 2) MOVE(int16_t)                                       \
             else MOVE(asp_sixteen)                                                                \
         }                                                                                         \
     }
@@ -195,7 +197,7 @@ int asp_csr_transpose(int element_bytes, int itype, int64_t n_rows, int64_t n_co
                       const void *indices, const void *data, void *t_indptr, void *t_indices, void *t_data, void *perm,
                       int n_threads)
 {
-    if (element_bytes != 4 && element_bytes != 8 && element_bytes != 16) return ASP_BAD_CODE;
+    if (element_bytes < 1 || element_bytes > 16 || (element_bytes & (element_bytes - 1))) return ASP_BAD_CODE;
     const int wide = itype != ASP_I32;
     transposition job = {.n_rows = n_rows, .n_cols = n_cols, .nnz = asp_index_at(itype, indptr, n_rows),
                          .element_bytes = element_bytes, .indptr = indptr, .indices = indices, .data = data,

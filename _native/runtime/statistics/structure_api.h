@@ -6,8 +6,8 @@ int asp_csr_check(int itype, int64_t n_rows, int64_t n_cols, const void *indptr,
  * n_threads threads (0: asp_max_threads()); return the fault of the copy as asp_csr_check does, of all copied indices. */
 int asp_csr_copy(int itype, int64_t n_rows, int64_t n_cols, const uintptr_t *from, const uintptr_t *to,
                  const int64_t *bytes, int n_threads);
-/* Compute the CSR form of A^T (the CSC form of A), with rows in order inside each column. Values have element_bytes 4,
- * 8 or 16. `data` and t_data may be NULL, as may perm (index type), which receives t_data[k] = data[perm[k]]. */
+/* Compute the CSR form of A^T (the CSC form of A), with rows in order inside each column. Values have element_bytes
+ * 1, 2, 4, 8 or 16. `data` and t_data may be NULL, as may perm (index type), which receives t_data[k] = data[perm[k]]. */
 int asp_csr_transpose(int element_bytes, int itype, int64_t n_rows, int64_t n_cols, const void *indptr,
                       const void *indices, const void *data, void *t_indptr, void *t_indices, void *t_data, void *perm,
                       int n_threads);

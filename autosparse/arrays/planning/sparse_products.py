@@ -100,7 +100,8 @@ def multiply(A: CompressedRows, B: CompressedRows, *, n_cols: int, options: Opti
 def plan_for(problem: Problem, options: Options) -> Plan | None:
     """Return the plan of the next product `problem`, for explanations; None if no registered solver competes."""
     load_solvers()
-    if not has_solvers(names.SPGEMM) or options.deterministic or options.effort is Effort.OFF:
+    may_compete = problem.dtype in runtime_api.DTYPE_CODES and has_solvers(names.SPGEMM)
+    if not may_compete or options.deterministic or options.effort is Effort.OFF:
         return None
     found = _product_of(key_of(problem, options), problem, options).plan
     if found is not None:
