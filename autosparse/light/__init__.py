@@ -110,6 +110,12 @@ def may_be_light() -> bool:
     return _spent_ns < LOADING_NS and not is_touched
 
 
+def postpone() -> None:
+    """Load the library only after methods have taken `LOADING_NS` again: it failed."""
+    global _spent_ns
+    _spent_ns = 0
+
+
 def count(start_ns: int, rows: Rows | None) -> None:
     """Add the time since `start_ns` to that of light matrices, after a method of SciPy's on `rows`.
 
@@ -134,7 +140,7 @@ class Rows:
         """Return whether SciPy's loops stay within the arrays, which is checked again where these may have changed."""
         if not self.is_checked or (self.is_exported and self._is_held()):
             indptr, indices, data = self.arrays
-            self.is_checked = is_sound(indptr, indices, data, self.n_minor)
+            self.is_checked = is_sound(indptr, indices, data, self.n_major, self.n_minor)
         return self.is_checked
 
     def _is_held(self) -> bool:
@@ -144,9 +150,11 @@ class Rows:
         return is_view or max(sys.getrefcount(arrays[0]), sys.getrefcount(arrays[1])) > _UNHELD
 
 
-def is_sound(indptr: Any, indices: Any, data: Any, n_minor: int) -> bool:
+def is_sound(indptr: Any, indices: Any, data: Any, n_major: int, n_minor: int) -> bool:
     """Return whether row starts rise from 0 to the number of entries, and indices are in bounds."""
-    if indptr[0] != 0 or not indptr[-1] == indices.size == data.size or (indptr[1:] < indptr[:-1]).any():
+    if indptr.size != n_major + 1 or indptr[0] != 0 or not indptr[-1] == indices.size == data.size:
+        return False
+    if (indptr[1:] < indptr[:-1]).any():
         return False
     return not indices.size or bool(indices.min() >= 0 and indices.max() < n_minor)
 
@@ -155,7 +163,7 @@ def is_sound_matrix(other: Any) -> bool:
     """Return whether the index arrays of another sparse matrix are within bounds, where it has row starts."""
     if other.format not in ("csr", "csc"):
         return True
-    return is_sound(other.indptr, other.indices, other.data, other._swap(other.shape)[1])
+    return is_sound(other.indptr, other.indices, other.data, *other._swap(other.shape))
 
 
 def n_terms(rows: Rows, fmt: str, other: Any) -> int:
@@ -168,6 +176,22 @@ def n_terms(rows: Rows, fmt: str, other: Any) -> int:
         return int(values.size * (1 + other.nnz // max(1, other.shape[0])))
     left, right = (np.diff(other.indptr), indices) if fmt == "csr" else (np.diff(indptr), other.indices)
     return int(left[right].sum())
+
+
+def is_short(made: Any, rows: Rows, other: Any) -> bool:
+    """Return whether SciPy should compute the product of a light matrix and `other`: it is short and valid."""
+    n_inner, values = made._shape[1], rows.arrays[-1]
+    if type(other) is np.ndarray:
+        if not 0 < other.ndim <= 2 or other.shape[0] != n_inner or other.dtype.char not in VALUE_TYPES:
+            return False
+        terms = values.size * (1 if other.ndim == 1 else other.shape[1])
+    elif sps.issparse(other) and other.ndim == 2 and other.shape[0] == n_inner:
+        if not rows.is_sound() or not is_sound_matrix(other):
+            return False
+        terms = SPARSE_TERM * n_terms(rows, made.format, other)
+    else:
+        return False
+    return terms <= MAX_TERMS and may_be_light() and rows.is_sound()
 
 
 # -- recognition of constructor arguments that SciPy would accept unchanged. SciPy's methods construct each of their

@@ -23,8 +23,6 @@ _PRODUCTS: Final = {
     for fmt in ("csr", "csc")
     for is_vector in (False, True)
 }
-_COMPLETE_ONLY: Final = frozenset({"_cell", "_repr_html_", "base", "explain", "owns_arrays", "to_scipy", "tune"})
-"""Attributes of complete matrices that SciPy's classes do not have."""
 
 
 class ModuleName(str):
@@ -115,44 +113,60 @@ def _array(field: int) -> Any:  # Any: a property, which mypy would refuse in th
     name = _FIELDS[field]
 
     def fetch(self: Any) -> Any:
-        rows = self._light
-        if rows is None:
-            return _completed(self, name)
-        if field != DATA:
-            rows.is_checked, rows.is_exported = False, True
-        return rows.arrays[field]
+        with light.FINISHING:  # the operand sees that the array was exported
+            rows = self._light
+            if rows is not None:
+                if field != DATA:
+                    rows.is_checked, rows.is_exported = False, True
+                return rows.arrays[field]
+        return _completed(self, name)
 
     def put(self: Any, value: Any) -> None:
-        rows = getattr(self, "_light", None)
-        if rows is not None and value is rows.arrays[field]:
-            return
-        if rows is None or rows.is_shared or type(value) is not np.ndarray or value.ndim != 1:
-            _complete()
-            setattr(self, name, value)
-            return
-        rows.arrays[field] = value
-        rows.is_checked, rows.is_exported, rows.copied_bytes = False, True, None
+        with light.FINISHING:
+            rows = getattr(self, "_light", None)
+            if rows is not None and value is rows.arrays[field]:
+                return
+            is_plain = type(value) is np.ndarray and value.ndim == 1 and value.dtype.isnative
+            if rows is not None and is_plain and not rows.is_shared:
+                rows.arrays[field] = value
+                rows.is_checked, rows.is_exported, rows.copied_bytes = False, True, None
+                return
+        _complete()
+        _of_family(self, name).__set__(self, value)
 
     return property(fetch, put)
 
 
-def _is_loaded() -> bool:
-    """Load the library, or wait until another thread has finished the classes; return whether it is loaded."""
+def _complete() -> None:
+    """Load the library, or wait until another thread has finished the classes; raise ImportError where that fails."""
     with light.FINISHING:
         is_complete = light.is_complete
-    return is_complete or light.complete()
-
-
-def _complete() -> None:
-    """Load the library; raise ImportError where that fails."""
-    if not _is_loaded():
+    if not (is_complete or light.complete()):
         raise ImportError("autosparse cannot be loaded: its files cannot be read now, or the interpreter is ending")
 
 
+def _is_loaded() -> bool:
+    """Load the library, as `_complete` does; return whether it is loaded."""
+    try:
+        _complete()
+    except (ImportError, MemoryError, RecursionError):  # loading needs more frames than a product of SciPy's
+        light.postpone()
+        return False
+    return True
+
+
+def _of_family(made: Any, name: str) -> Any:
+    """Return the attribute `name` of the one of the four classes that the matrix's class is or extends."""
+    return getattr(made._twin._twin, name)
+
+
 def _completed(made: Any, name: str) -> Any:
-    """Return the attribute `name` of the matrix, which is complete then."""
+    """Return the attribute `name` of the matrix, which is complete then.
+
+    Overrides in subclasses are passed over, because they may have called the light attribute by `super`.
+    """
     _complete()
-    return getattr(made, name)
+    return _of_family(made, name).__get__(made, type(made))
 
 
 def _by_complete(name: str) -> Any:
@@ -164,13 +178,18 @@ def _by_complete(name: str) -> Any:
     return method
 
 
+def _complete_only(name: str) -> Any:
+    """Return the property for an attribute of complete matrices that SciPy's classes do not have."""
+    return property(lambda self: _completed(self, name))
+
+
 def _by_scipy(name: str) -> Any:
     """Return a method that calls SciPy's method `name` and counts its time."""
 
     def method(self: Any, *args: Any, **how: Any) -> Any:
         rows = self._light
         if (rows is None or not light.may_be_light() or not rows.is_sound()) and _is_loaded():
-            return getattr(self, name)(*args, **how)
+            return _completed(self, name)(*args, **how)
         start_ns = perf_counter_ns()
         made = getattr(self._plain_class, name)(self, *args, **how)
         light.count(start_ns, rows)
@@ -207,13 +226,7 @@ class Light(ConvertedBack, Slots):
         if is_plain and shape is None and dtype is None and sps.issparse(arg1) and arg1.format != self.format:
             arg1 = arg1.asformat(self.format)
         if not (is_plain and adopt(self, light.arrays_of(self, arg1, shape, dtype), copy=False)):
-            _complete()
-            type(self).__init__(self, arg1, shape=shape, dtype=dtype, copy=copy, **kwargs)
-
-    def __getattr__(self, name: str) -> Any:
-        if name in _COMPLETE_ONLY:
-            return _completed(self, name)
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            _completed(self, "__init__")(arg1, shape=shape, dtype=dtype, copy=copy, **kwargs)
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -224,7 +237,7 @@ class Light(ConvertedBack, Slots):
     @dtype.setter
     def dtype(self, newtype: Any) -> None:
         _complete()
-        self.dtype = newtype
+        _of_family(self, "dtype").__set__(self, newtype)
 
     def _getnnz(self, axis: int | None = None) -> Any:
         rows = self._light
@@ -257,8 +270,8 @@ class Light(ConvertedBack, Slots):
 
     def _matmul_dispatch(self, other: Any, *args: Any) -> Any:
         rows = self._light
-        if (rows is None or not _is_short(self, rows, other)) and _is_loaded():
-            return self._matmul_dispatch(other, *args)
+        if (rows is None or not light.is_short(self, rows, other)) and _is_loaded():
+            return _completed(self, "_matmul_dispatch")(other, *args)
         start_ns = perf_counter_ns()
         is_own = type(other) is np.ndarray and other.dtype == self.dtype and other.shape[:1] == self._shape[1:]
         if rows is not None and is_own:
@@ -279,22 +292,8 @@ class Light(ConvertedBack, Slots):
     __copy__, __deepcopy__ = map(_by_complete, ("__copy__", "__deepcopy__"))
     __getstate__, __setstate__ = map(_by_complete, ("__getstate__", "__setstate__"))
     resize = _by_complete("resize")
-
-
-def _is_short(made: Any, rows: Rows, other: Any) -> bool:
-    """Return whether SciPy should compute the product of a light matrix and `other`: it is short and valid."""
-    n_inner, values = made._shape[1], rows.arrays[DATA]
-    if type(other) is np.ndarray:
-        if not 0 < other.ndim <= 2 or other.shape[0] != n_inner or other.dtype.char not in light.VALUE_TYPES:
-            return False
-        n_terms = values.size * (1 if other.ndim == 1 else other.shape[1])
-    elif sps.issparse(other) and other.ndim == 2 and other.shape[0] == n_inner:
-        if not rows.is_sound() or not light.is_sound_matrix(other):
-            return False
-        n_terms = light.SPARSE_TERM * light.n_terms(rows, made.format, other)
-    else:
-        return False
-    return n_terms <= light.MAX_TERMS and light.may_be_light() and rows.is_sound()
+    base, explain, owns_arrays = map(_complete_only, ("base", "explain", "owns_arrays"))
+    to_scipy, tune, _repr_html_ = map(_complete_only, ("to_scipy", "tune", "_repr_html_"))
 
 
 def _product(made: Any, rows: Rows, B: Any) -> Any:
@@ -306,25 +305,26 @@ def _product(made: Any, rows: Rows, B: Any) -> Any:
     return C
 
 
-def adopt(made: Any, found: light.Arrays, *, copy: bool | None) -> bool:
-    """Make `made` a light matrix of these arrays, which are copied unless `copy` is False; return whether it is one.
+def adopt(made: Any, found: light.Arrays, *, copy: bool | None) -> Rows | None:
+    """Make `made` a light matrix of these arrays, which are copied unless `copy` is False; return its rows.
 
     Where SciPy should check the arrays, the library is finished, or the matrix is large, nothing changes.
     """
     shape, *parts = found
     prepared = None if shape is None else light.prepared(type(made), shape, (parts[0], parts[1], parts[2]), copy)
     if prepared is None or prepared[2][DATA].size > light.MAX_TERMS:
-        return False
+        return None
     n_major, n_minor, arrays = prepared
     if not arrays[DATA].dtype.isnative:
-        return False
+        return None
     n_bytes = None
     if copy is not False:
         if not all(array.flags.writeable for array in arrays):
-            return False
+            return None
         arrays = [array.copy() for array in arrays]
         n_bytes = sum(array.nbytes for array in arrays)
-    return _register(made, Rows(n_major, n_minor, arrays, n_bytes), shape)
+    rows = Rows(n_major, n_minor, arrays, n_bytes)
+    return rows if _register(made, rows, shape) else None
 
 
 def _register(made: Any, rows: Rows, shape: tuple[int, ...]) -> bool:
