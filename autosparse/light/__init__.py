@@ -35,6 +35,8 @@ MAX_TERMS: Final = 1 << 20
 SPARSE_TERM: Final = 8
 """Multiplications of a product with a dense operand that take as long as one of two sparse matrices."""
 _OPTIONS: Final = "autosparse.config"
+_LIBRARY: Final = ("autosparse.arrays.construct", "autosparse.arrays.family")
+"""Modules whose import makes the classes complete."""
 NEIGHBOURS: Final = ("anndata", "dask.array", "threadpoolctl")
 """Libraries with which the complete classes are registered (`interop.neighbours`)."""
 _modules: Final = sys.modules
@@ -64,9 +66,14 @@ def complete() -> bool:
         with forking.loading():
             importlib.import_module("autosparse.arrays.construct")
     except (ImportError, OSError):  # no file descriptor left, or another root directory
-        _is_failed = True
+        _is_failed = not _is_loading()
         return False
     return is_complete
+
+
+def _is_loading() -> bool:
+    """Return whether the library is being loaded, perhaps by code that a signal handler has interrupted."""
+    return any(name in _modules for name in _LIBRARY)
 
 
 def finish(bases: Mapping[type, tuple[type, ...]], give_operand: Callable[[Any, Rows], None]) -> None:
@@ -102,7 +109,7 @@ def may_be_light() -> bool:
     global _is_set
     if is_complete:
         return False
-    if _is_failed:
+    if _is_failed or _is_loading():
         return True
     if _is_set is None:
         _is_set = configured.by_environment()

@@ -134,3 +134,19 @@ B = asp.csr(m)
 print(json.dumps([light.is_complete, bool(np.allclose(B @ x, m @ x))]))
 """
     assert printed(lines) == [True, True]
+
+
+def test_signal_handlers_and_threads_use_matrices_while_the_library_is_loaded():
+    lines = """
+seen = []
+class Handler:
+    def find_spec(self, name, path=None, target=None):
+        if name == "autosparse.arrays.adoption":
+            made = asp.csr(m)
+            seen.extend([made @ x, A @ x, made.T.T @ x, made[:, :] @ x])
+sys.meta_path.insert(0, Handler())
+light.LOADING_NS = 0
+y = A @ x
+print(json.dumps([len(seen), all(np.allclose(one, m @ x) for one in seen), light.is_complete]))
+"""
+    assert printed(lines) == [4, True, True]
