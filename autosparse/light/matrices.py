@@ -113,11 +113,13 @@ def _array(field: int) -> Any:  # Any: a property, which mypy would refuse in th
     name = _FIELDS[field]
 
     def fetch(self: Any) -> Any:
+        if field == DATA:
+            rows = self._light
+            return _completed(self, name) if rows is None else rows.arrays[DATA]
         with light.FINISHING:  # the operand sees that the array was exported
             rows = self._light
             if rows is not None:
-                if field != DATA:
-                    rows.is_checked, rows.is_exported = False, True
+                rows.is_checked, rows.is_exported = False, True
                 return rows.arrays[field]
         return _completed(self, name)
 
