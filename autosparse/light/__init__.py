@@ -276,6 +276,11 @@ def are_whole(arrays: tuple[Any, Any, Any], n_major: int, n_minor: int) -> bool:
     return False
 
 
+def is_kept(dtype: np.dtype[Any], is_values: bool) -> bool:
+    """Return whether SciPy's methods keep assigned values, or indices, of this dtype in their results."""
+    return dtype.isnative if is_values else dtype in (_INT32, _INT64)
+
+
 def fills(array: NDArray[Any]) -> bool:
     """Return whether the array takes at least half of the array that it is a view of; SciPy's `prune` copies others."""
     return type(array.base) is not np.ndarray or array.size >= array.base.size // 2

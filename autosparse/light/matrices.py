@@ -128,7 +128,7 @@ def _array(field: int) -> Any:  # Any: a property, which mypy would refuse in th
             rows = getattr(self, "_light", None)
             if rows is not None and value is rows.arrays[field]:
                 return
-            is_plain = type(value) is np.ndarray and value.ndim == 1 and value.dtype.isnative
+            is_plain = type(value) is np.ndarray and value.ndim == 1 and light.is_kept(value.dtype, field == DATA)
             if rows is not None and is_plain and not rows.is_shared:
                 rows.arrays[field] = value
                 rows.is_checked, rows.is_exported, rows.copied_bytes = False, True, None
@@ -265,7 +265,8 @@ class Light(ConvertedBack, Slots):
         """Return Aᵀ, which shares arrays with A unless `copy`."""
         rows = self._light
         twin = object.__new__(self._twin)
-        if rows is None or copy or axes not in (None, (1, 0)) or not _register(twin, rows, self._shape[::-1]):
+        is_plain = rows is not None and not copy and axes in (None, (1, 0)) and rows.is_sound()
+        if rows is None or not (is_plain and _register(twin, rows, self._shape[::-1])):
             return _completed(self, "transpose")(axes=axes, copy=copy)
         rows.is_shared = True
         return twin

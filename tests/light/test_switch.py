@@ -101,6 +101,29 @@ print(y.dtype.isnative, bool(np.allclose(y, m @ x)))
     assert run(lines) == "True True"
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        "A.indices = A.indices.astype(float)",
+        "A.indptr = A.indptr.astype(float)",
+        "A.indptr = A.indptr[::-1]",
+        "A.indices = np.append(A.indices, 0)",
+        "A.data = np.append(A.data, 0)",
+    ],
+)
+def test_the_transpose_after_an_assignment_is_that_of_scipy(change):
+    lines = f"""
+def outcome(A):
+    {change}
+    try:
+        return np.allclose(A.T @ y, m.T @ y)
+    except ValueError:
+        return "ValueError"
+print(json.dumps([bool(outcome(m.copy()) == outcome(A))]))
+"""
+    assert printed(lines) == [True]
+
+
 def test_a_product_deep_in_a_recursion_does_not_need_the_frames_of_loading():
     lines = """
 def deep(n, matrix):
