@@ -133,7 +133,6 @@ def _array(field: int) -> Any:  # Any: a property, which mypy would refuse in th
                 rows.arrays[field] = value
                 rows.is_checked, rows.is_exported, rows.copied_bytes = False, True, None
                 return
-        _complete()
         _of_family(self, name).__set__(self, value)
 
     return property(fetch, put)
@@ -158,7 +157,8 @@ def _is_loaded() -> bool:
 
 
 def _of_family(made: Any, name: str) -> Any:
-    """Return the attribute `name` of the one of the four classes that the matrix's class is or extends."""
+    """Return the complete attribute `name` of the one of the four classes that the matrix's class is or extends."""
+    _complete()
     return getattr(made._twin._twin, name)
 
 
@@ -167,7 +167,6 @@ def _completed(made: Any, name: str) -> Any:
 
     Overrides in subclasses are passed over, because they may have called the light attribute by `super`.
     """
-    _complete()
     return _of_family(made, name).__get__(made, type(made))
 
 
@@ -218,6 +217,9 @@ class Light(ConvertedBack, Slots):
 
     _transposed: ClassVar[bool]
     _twin: ClassVar[Any]
+    format: str  # here and below: SciPy's
+    has_canonical_format: bool
+    _shape: tuple[int, ...]
 
     indptr, indices, data = map(_array, (INDPTR, INDICES, DATA))
 
@@ -238,7 +240,6 @@ class Light(ConvertedBack, Slots):
 
     @dtype.setter
     def dtype(self, newtype: Any) -> None:
-        _complete()
         _of_family(self, "dtype").__set__(self, newtype)
 
     def _getnnz(self, axis: int | None = None) -> Any:

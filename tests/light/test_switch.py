@@ -74,22 +74,21 @@ def test_methods_of_subclasses_run_once(lines):
     assert printed(f"calls = []{lines}") == [True, True]
 
 
-@pytest.mark.parametrize("statement", ["A @ x", "A @ A.T", "A[3:5]", "A.T @ y"])
+@pytest.mark.parametrize("statement", ["A @ x", "A @ A.T", "A.T @ y"])
 def test_row_starts_of_another_number_are_not_read_by_the_loops_of_scipy(statement):
     lines = f"""
 A.indptr = np.array([0, A.nnz], dtype=A.indptr.dtype)
 def outcome():
     try:
         {statement}
-    except (ValueError, IndexError) as error:
+    except ValueError as error:
         return type(error).__name__
 first = outcome()
 light.complete()
 print(json.dumps([first, outcome()]))
 """
     first, later = printed(lines)
-    assert first == later
-    assert "A[" in statement or first == "StructureError"
+    assert first == later == "StructureError"
 
 
 def test_values_of_other_byte_order_give_results_of_the_usual_one():
