@@ -11,7 +11,8 @@ from typing import Any, Final
 import scipy.sparse as sps
 
 from autosparse.arrays import family
-from autosparse.light.matrices import ConvertedBack, ModuleName, coo_array, coo_matrix
+from autosparse.light import ModuleName
+from autosparse.light.matrices import ConvertedBack, coo_array, coo_matrix
 
 
 class bsr_array(ConvertedBack, sps.bsr_array):  # type: ignore[misc]  # noqa: D101, N801

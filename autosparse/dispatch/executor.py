@@ -178,6 +178,8 @@ def open_fast_path(operand: Operand, B: AnyArray, *, transposed: bool) -> None:
             from autosparse.dispatch import fast_path
 
             fast_path.arm(operand, state, n_dims=B.ndim, n_vecs=n_vecs)
+        except RecursionError:  # opening needs more frames than a product
+            state.fast_path_due = 2 * state.n_calls
         except contained() as err:
             state.give_up(err)
 
@@ -339,6 +341,8 @@ def _look(state: DispatchState, operand: AnyOperand, n_vecs: int, trial: Serving
             operand.dispatcher = None
     except StructureError:
         raise  # as the next product would
+    except RecursionError:  # tuning needs more frames than a product
+        state.next_look_ns = 2 * state.product_ns
     except contained() as err:
         state.give_up(err)
 

@@ -44,6 +44,8 @@ MIN_TERMS: Final = 1 << 12
 MAX_TERMS: Final = 1 << 20
 """Maximum number of multiplications of a product that SciPy computes, and of entries of a light matrix: 1 to 10 ms."""
 _OPTIONS: Final = "autosparse.config"
+_LIBRARY: Final = ("autosparse.arrays.construct", "autosparse.arrays.family")
+"""Modules whose import makes the classes complete."""
 NEIGHBOURS: Final = ("anndata", "dask.array", "threadpoolctl")
 """Libraries with which the complete classes are registered (`interop.neighbours`)."""
 _LOADS: Final = frozenset({_OPTIONS, *NEIGHBOURS})
@@ -65,6 +67,22 @@ alive: Final[dict[int, weakref.ref[Any]]] = {}
 """References to all light matrices, by their ids."""
 
 
+class ModuleName(str):
+    """Value of ``__module__`` in autosparse's classes: "autosparse" on a class, SciPy's module on an instance.
+
+    Libraries that test an object's module for SciPy's (pydata/sparse) thereby accept instances as SciPy objects. Users
+    and pickles find the class itself in its public module.
+    """
+
+    __slots__ = ()
+
+    def __get__(self, made: Any, owner: type | None = None) -> str:
+        return self if made is None else type(made)._plain_class.__module__
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return str, (str(self),)
+
+
 def complete() -> bool:
     """Load the library, which makes every matrix complete; return whether it is loaded."""
     global _is_failed
@@ -76,20 +94,32 @@ def complete() -> bool:
         with forking.loading():
             importlib.import_module("autosparse.arrays.construct")
     except (ImportError, OSError):  # no file descriptor left, or another root directory
-        _is_failed = True
+        _is_failed = not _is_loading()
         return False
     return is_complete
+
+
+def _is_loading() -> bool:
+    """Return whether the library is being loaded, perhaps by code that a signal handler has interrupted."""
+    return any(name in _modules for name in _LIBRARY)
 
 
 def finish(bases: Mapping[type, tuple[type, ...]], give_operand: Callable[[Any, Rows], None]) -> None:
     """Make all light matrices and the four classes complete: `give_operand` sets a matrix's `_cell` from its rows."""
     global is_complete
     with FINISHING:
-        for reference in list(alive.values()):
-            made = reference()
-            if made is not None and made._light is not None:
-                give_operand(made, made._light)
-                made._light = None
+        found = [made for reference in list(alive.values()) if (made := reference()) is not None]
+        rows_of = {id(made): made._light for made in found if made._light is not None}
+        try:
+            for made in found:
+                made._light = None  # before an operand reads `is_exported`, which other threads set when they fetch
+            for made in found:
+                if id(made) in rows_of:
+                    give_operand(made, rows_of[id(made)])
+        except BaseException:
+            for made in found:
+                made._light = rows_of.get(id(made))
+            raise
         alive.clear()
         for kind, wanted in bases.items():
             kind.__bases__ = wanted
@@ -114,11 +144,17 @@ def may_be_light() -> bool:
     global _is_set
     if is_complete:
         return False
-    if _is_failed:
+    if _is_failed or _is_loading():
         return True
     if _is_set is None:
         _is_set = configured.by_environment()
     return spent_ns < LOADING_NS and not _is_set and _modules.keys().isdisjoint(_LOADS)
+
+
+def postpone() -> None:
+    """Load the library only after methods have taken `LOADING_NS` again: it failed."""
+    global spent_ns
+    spent_ns = 0
 
 
 def count(start_ns: int, rows: Rows | None, *, is_product: bool = False, is_native: bool = False) -> None:
@@ -166,7 +202,7 @@ class Rows:
         """Return whether SciPy's loops stay within the arrays, which is checked again where these may have changed."""
         if not self.is_checked or (self.is_exported and self._is_held()):
             indptr, indices, data = self.arrays
-            self.is_checked = is_sound(indptr, indices, data, self.n_minor)
+            self.is_checked = is_sound(indptr, indices, data, self.n_major, self.n_minor)
         return self.is_checked
 
     def _is_held(self) -> bool:
@@ -176,9 +212,11 @@ class Rows:
         return is_view or max(sys.getrefcount(arrays[0]), sys.getrefcount(arrays[1])) > _UNHELD
 
 
-def is_sound(indptr: Any, indices: Any, data: Any, n_minor: int) -> bool:
+def is_sound(indptr: Any, indices: Any, data: Any, n_major: int, n_minor: int) -> bool:
     """Return whether row starts rise from 0 to the number of entries, and indices are in bounds."""
-    if indptr[0] != 0 or not indptr[-1] == indices.size == data.size or (indptr[1:] < indptr[:-1]).any():
+    if indptr.size != n_major + 1 or indptr[0] != 0 or not indptr[-1] == indices.size == data.size:
+        return False
+    if (indptr[1:] < indptr[:-1]).any():
         return False
     return not indices.size or bool(indices.min() >= 0 and indices.max() < n_minor)
 
@@ -187,7 +225,7 @@ def is_sound_matrix(other: Any) -> bool:
     """Return whether the index arrays of another sparse matrix are within bounds, where it has row starts."""
     if other.format not in ("csr", "csc"):
         return True
-    return is_sound(other.indptr, other.indices, other.data, other._swap(other.shape)[1])
+    return is_sound(other.indptr, other.indices, other.data, *other._swap(other.shape))
 
 
 def n_terms(made: Any, rows: Rows, other: Any) -> int | None:
@@ -299,6 +337,11 @@ def are_whole(arrays: tuple[Any, Any, Any], n_major: int, n_minor: int) -> bool:
 
         check_bounds(indptr, indices, data, (n_major, n_minor), checked=False)
     return False
+
+
+def is_kept(dtype: np.dtype[Any], is_values: bool) -> bool:
+    """Return whether SciPy's methods keep assigned values, or indices, of this dtype in their results."""
+    return dtype.isnative if is_values else dtype in (_INT32, _INT64)
 
 
 def fills(array: NDArray[Any]) -> bool:

@@ -123,7 +123,8 @@ def _first(fmt: str, obj: Any, shape: Any, dtype: Any, *, copy: Any, frozen: boo
     is_plain = copy is not False and not frozen and gradients is None
     if kind is not None and is_plain and light.may_be_light():
         made: Any = object.__new__(kind)
-        if adopt(made, light.arrays_of(made, obj, shape, dtype), copy=copy) and made._light.is_sound():
+        rows = adopt(made, light.arrays_of(made, obj, shape, dtype), copy=copy)
+        if rows is not None and rows.is_sound():
             return made
     with forking.loading():
         importlib.import_module("autosparse.arrays.construct")  # calls `use`

@@ -12,7 +12,7 @@ import scipy.sparse as sps
 from scipy.sparse import _sparsetools
 
 from autosparse import light
-from autosparse.light import Rows
+from autosparse.light import ModuleName, Rows
 
 INDPTR: Final = 0
 INDICES: Final = 1
@@ -23,24 +23,6 @@ _PRODUCTS: Final = {
     for fmt in ("csr", "csc")
     for is_vector in (False, True)
 }
-_COMPLETE_ONLY: Final = frozenset({"_cell", "_repr_html_", "base", "explain", "owns_arrays", "to_scipy", "tune"})
-"""Attributes of complete matrices that SciPy's classes do not have."""
-
-
-class ModuleName(str):
-    """Value of ``__module__`` in autosparse's classes: "autosparse" on a class, SciPy's module on an instance.
-
-    Libraries that test an object's module for SciPy's (pydata/sparse) thereby accept instances as SciPy objects. Users
-    and pickles find the class itself in its public module.
-    """
-
-    __slots__ = ()
-
-    def __get__(self, made: Any, owner: type | None = None) -> str:
-        return self if made is None else type(made)._plain_class.__module__
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return str, (str(self),)
 
 
 def _find_state() -> tuple[tuple[str, Any], ...]:
@@ -116,44 +98,57 @@ def _array(field: int) -> Any:  # Any: a property, which mypy would refuse in th
 
     def fetch(self: Any) -> Any:
         rows = self._light
-        if rows is None:
-            return _completed(self, name)
         light.spent_ns += light.FETCH_NS
-        if field != DATA:
+        if rows is not None and field != DATA:
             rows.is_checked, rows.is_exported = False, True
-        return rows.arrays[field]
+            rows = self._light  # None if `finish` may have read `is_exported` before
+        return _completed(self, name) if rows is None else rows.arrays[field]
 
     def put(self: Any, value: Any) -> None:
-        rows = getattr(self, "_light", None)
-        if rows is not None and value is rows.arrays[field]:
-            return
-        if rows is None or rows.is_shared or type(value) is not np.ndarray or value.ndim != 1:
-            _complete()
-            setattr(self, name, value)
-            return
-        rows.arrays[field] = value
-        rows.is_checked, rows.is_exported, rows.copied_bytes = False, True, None
+        with light.FINISHING:
+            rows = getattr(self, "_light", None)
+            if rows is not None and value is rows.arrays[field]:
+                return
+            is_plain = type(value) is np.ndarray and value.ndim == 1 and light.is_kept(value.dtype, field == DATA)
+            if rows is not None and is_plain and not rows.is_shared:
+                rows.arrays[field] = value
+                rows.is_checked, rows.is_exported, rows.copied_bytes = False, True, None
+                return
+        _of_family(self, name).__set__(self, value)
 
     return property(fetch, put)
 
 
-def _is_loaded() -> bool:
-    """Load the library, or wait until another thread has finished the classes; return whether it is loaded."""
+def _complete() -> None:
+    """Load the library, or wait until another thread has finished the classes; raise ImportError where that fails."""
     with light.FINISHING:
         is_complete = light.is_complete
-    return is_complete or light.complete()
-
-
-def _complete() -> None:
-    """Load the library; raise ImportError where that fails."""
-    if not _is_loaded():
+    if not (is_complete or light.complete()):
         raise ImportError("autosparse cannot be loaded: its files cannot be read now, or the interpreter is ending")
 
 
-def _completed(made: Any, name: str) -> Any:
-    """Return the attribute `name` of the matrix, which is complete then."""
+def _is_loaded() -> bool:
+    """Load the library, as `_complete` does; return whether it is loaded."""
+    try:
+        _complete()
+    except (ImportError, MemoryError, RecursionError):  # loading needs more frames than a product of SciPy's
+        light.postpone()
+        return False
+    return True
+
+
+def _of_family(made: Any, name: str) -> Any:
+    """Return the complete attribute `name` of the one of the four classes that the matrix's class is or extends."""
     _complete()
-    return getattr(made, name)
+    return getattr(made._twin._twin, name)
+
+
+def _completed(made: Any, name: str) -> Any:
+    """Return the attribute `name` of the matrix, which is complete then.
+
+    Overrides in subclasses are passed over, because they may have called the light attribute by `super`.
+    """
+    return _of_family(made, name).__get__(made, type(made))
 
 
 def _by_complete(name: str) -> Any:
@@ -165,13 +160,18 @@ def _by_complete(name: str) -> Any:
     return method
 
 
+def _complete_only(name: str) -> Any:
+    """Return the property for an attribute of complete matrices that SciPy's classes do not have."""
+    return property(lambda self: _completed(self, name))
+
+
 def _by_scipy(name: str) -> Any:
     """Return a method that calls SciPy's method `name` and counts its time."""
 
     def method(self: Any, *args: Any, **how: Any) -> Any:
         rows = self._light
         if (rows is None or not light.may_be_light() or not rows.is_sound()) and _is_loaded():
-            return getattr(self, name)(*args, **how)
+            return _completed(self, name)(*args, **how)
         start_ns = perf_counter_ns()
         made = getattr(self._plain_class, name)(self, *args, **how)
         light.count(start_ns, rows)
@@ -198,6 +198,9 @@ class Light(ConvertedBack, Slots):
 
     _transposed: ClassVar[bool]
     _twin: ClassVar[Any]
+    format: str  # here and below: SciPy's
+    has_canonical_format: bool
+    _shape: tuple[int, ...]
 
     indptr, indices, data = map(_array, (INDPTR, INDICES, DATA))
 
@@ -208,13 +211,7 @@ class Light(ConvertedBack, Slots):
         if is_plain and shape is None and dtype is None and sps.issparse(arg1) and arg1.format != self.format:
             arg1 = arg1.asformat(self.format)
         if not (is_plain and adopt(self, light.arrays_of(self, arg1, shape, dtype), copy=False)):
-            _complete()
-            type(self).__init__(self, arg1, shape=shape, dtype=dtype, copy=copy, **kwargs)
-
-    def __getattr__(self, name: str) -> Any:
-        if name in _COMPLETE_ONLY:
-            return _completed(self, name)
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            _completed(self, "__init__")(arg1, shape=shape, dtype=dtype, copy=copy, **kwargs)
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -224,8 +221,7 @@ class Light(ConvertedBack, Slots):
 
     @dtype.setter
     def dtype(self, newtype: Any) -> None:
-        _complete()
-        self.dtype = newtype
+        _of_family(self, "dtype").__set__(self, newtype)
 
     def _getnnz(self, axis: int | None = None) -> Any:
         rows = self._light
@@ -261,7 +257,8 @@ class Light(ConvertedBack, Slots):
         """Return Aᵀ, which shares arrays with A unless `copy`."""
         rows = self._light
         twin = object.__new__(self._twin)
-        if rows is None or copy or axes not in (None, (1, 0)) or not _register(twin, rows, self._shape[::-1]):
+        is_plain = rows is not None and not copy and axes in (None, (1, 0)) and rows.is_sound()
+        if rows is None or not (is_plain and _register(twin, rows, self._shape[::-1])):
             return _completed(self, "transpose")(axes=axes, copy=copy)
         rows.is_shared = True
         return twin
@@ -280,7 +277,7 @@ class Light(ConvertedBack, Slots):
         made = None if multiply is None else multiply(rows, other, transposed=self._transposed)
         if made is None:
             if (n_terms is None or n_terms > light.MAX_TERMS) and _is_loaded():
-                return self._matmul_dispatch(other, *args)
+                return _completed(self, "_matmul_dispatch")(other, *args)
             made = _product(self, rows, other) if is_own else self._plain_class._matmul_dispatch(self, other, *args)
         light.count(start_ns, rows, is_product=is_own, is_native=multiply is not None)
         return made
@@ -296,6 +293,8 @@ class Light(ConvertedBack, Slots):
     __copy__, __deepcopy__ = map(_by_complete, ("__copy__", "__deepcopy__"))
     __getstate__, __setstate__ = map(_by_complete, ("__getstate__", "__setstate__"))
     resize = _by_complete("resize")
+    base, explain, owns_arrays = map(_complete_only, ("base", "explain", "owns_arrays"))
+    to_scipy, tune, _repr_html_ = map(_complete_only, ("to_scipy", "tune", "_repr_html_"))
 
 
 def _product(made: Any, rows: Rows, B: Any) -> Any:
@@ -307,25 +306,26 @@ def _product(made: Any, rows: Rows, B: Any) -> Any:
     return C
 
 
-def adopt(made: Any, found: light.Arrays, *, copy: bool | None) -> bool:
-    """Make `made` a light matrix of these arrays, which are copied unless `copy` is False; return whether it is one.
+def adopt(made: Any, found: light.Arrays, *, copy: bool | None) -> Rows | None:
+    """Make `made` a light matrix of these arrays, which are copied unless `copy` is False; return its rows.
 
     Where SciPy should check the arrays, the library is finished, or the matrix is large, nothing changes.
     """
     shape, *parts = found
     prepared = None if shape is None else light.prepared(type(made), shape, (parts[0], parts[1], parts[2]), copy)
     if prepared is None or prepared[2][DATA].size > light.MAX_TERMS:
-        return False
+        return None
     n_major, n_minor, arrays = prepared
     if not arrays[DATA].dtype.isnative:
-        return False
+        return None
     n_bytes = None
     if copy is not False:
         if not all(array.flags.writeable for array in arrays):
-            return False
+            return None
         arrays = [array.copy() for array in arrays]
         n_bytes = sum(array.nbytes for array in arrays)
-    return _register(made, Rows(n_major, n_minor, arrays, n_bytes), shape)
+    rows = Rows(n_major, n_minor, arrays, n_bytes)
+    return rows if _register(made, rows, shape) else None
 
 
 def _register(made: Any, rows: Rows, shape: tuple[int, ...]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pathlib
 import subprocess
 import sys
 import threading
@@ -35,7 +36,7 @@ def test_helpers_take_part_when_allowed_and_only_then():
         assert shared_jobs() > before
 
 
-@pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="needs /proc")
+@pytest.mark.skipif(not pathlib.Path("/proc/self/task").is_dir(), reason="needs /proc")
 def test_there_are_no_more_threads_than_processors():
     """Check that a product that may use many more threads than there are processors starts no useless ones."""
     script = (

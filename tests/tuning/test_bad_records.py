@@ -173,7 +173,8 @@ def test_errors_of_the_tuner_do_not_affect_products(
     state.next_look_ns = 0 if place == "look" else 1 << 62
     multiply(A)
     assert state.serving is None
-    assert state.next_look_ns == 1 << 62
+    is_later = place == "look" and type(error) is RecursionError  # tuning needs more frames than a product
+    assert (state.next_look_ns < 1 << 62) == is_later
 
 
 def _with(trial: Any, m: Any) -> Any:

@@ -16,7 +16,10 @@ from autosparse._native import runtime_api
 
 import autosparse as asp
 from autosparse import cache
+from autosparse.dispatch import executor, fast_path
+from autosparse.dispatch.state import FOREVER_NS, DispatchState
 from autosparse.notices import FallbackWarning
+from autosparse.operands.csr import Operand
 from tests.tuning.forcing import ENOUGH_S, close, dense, make, state_of, until
 
 pytestmark = pytest.mark.skipif(not runtime_api.available, reason="needs the C runtime")
@@ -91,6 +94,45 @@ def _children() -> list[str]:
         if int(fields[1].split()[1]) == me and fields[1].split()[0] != "Z":
             found.append(fields[0])
     return [name for name in found if "cc" in name]
+
+
+def test_products_deep_in_a_recursion_are_tuned_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[float] = []
+
+    def too_deep(state: DispatchState, operand: Operand) -> bool:
+        looks.append(state.product_ns)
+        raise RecursionError
+
+    monkeypatch.setattr(executor, "is_unpaid", too_deep)
+    plain = make(400, 400)
+    A, B = asp.csr(plain, copy=True), dense(plain, 16)
+    state = state_of(A, 16)
+    state.next_look_ns = 0.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in until(lambda: len(looks) == 3):
+            close(A @ B, plain @ B)
+    assert 2 * looks[0] <= looks[1] <= looks[2] / 2 < FOREVER_NS
+
+
+def test_products_deep_in_a_recursion_get_a_fast_path_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[int] = []
+
+    def too_deep(operand: Operand, state: DispatchState, **how: int) -> None:
+        calls.append(state.n_calls)
+        raise RecursionError
+
+    monkeypatch.setattr(fast_path, "arm", too_deep)
+    plain = make(60, 60)
+    A, B = asp.csr(plain, copy=True), dense(plain, 16)
+    state = state_of(A, 16)
+    state.fast_path_due = 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(40):
+            close(A @ B, plain @ B)
+    assert len(calls) >= 3
+    assert all(2 * before <= after for before, after in itertools.pairwise(calls))
 
 
 def test_eight_threads_at_once_get_the_right_answer() -> None:
