@@ -78,7 +78,8 @@ def test_as_many_iterations_as_scipy(name: str, solver: str, is_preconditioned: 
     if (name, solver, "M" if is_preconditioned else "") in BY_CHANCE:
         assert mine.info in {-10, *(one.info for one in theirs)}
         return
-    assert agrees(mine, theirs, system, is_sensitive=is_sensitive), "\n".join(["", mine.line, *(one.line for one in theirs)])
+    lines = "\n".join(["", mine.line, *(one.line for one in theirs)])
+    assert agrees(mine, theirs, system, is_sensitive=is_sensitive), lines
     assert mine.x.dtype == theirs[0].x.dtype
 
 
