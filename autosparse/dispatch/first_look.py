@@ -198,8 +198,9 @@ def _shape(state: DispatchState, operand: AnyOperand) -> tuple[int, int] | None:
 
 def _rows_of_transpose(state: DispatchState, operand: AnyOperand) -> tuple[Any, ...] | None:
     """Return the arrays of the rows of Mᵀ from which the default kernel computes products with a vector, if any."""
-    is_one = state.turning is not None and state.n_dense_cols == 1 and isinstance(operand, Operand)
-    return state.turning.arrays(operand) if is_one else None
+    if state.turning is None or state.n_dense_cols > 1 or not isinstance(operand, Operand):
+        return None
+    return state.turning.arrays(operand)
 
 
 def _shared(state: DispatchState, operand: AnyOperand) -> tuple[int, int] | None:

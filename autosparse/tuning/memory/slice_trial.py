@@ -101,7 +101,11 @@ class SliceTrial:
         n_bytes = packed.filled_bytes(operand.dtype)
         try:
             self.packed_copy = self._copies.take(
-                self.slices, VIEW + ".T" * self.is_transposed, needed_bytes=n_bytes, limit_bytes=self._limit_bytes, pack=fill
+                self.slices,
+                VIEW + ".T" * self.is_transposed,
+                needed_bytes=n_bytes,
+                limit_bytes=self._limit_bytes,
+                pack=fill,
             )
         except PackError as err:
             self.failed = str(err)
@@ -209,7 +213,9 @@ def expanded(light: SliceTrial, state: DispatchState, operand: Operand, gain_s: 
             shipped_kernel(spec, state.options.compiler) if light.library is None
             else CompiledKernel.load(spec, light.library, needs_sorted=False)
         )  # fmt: skip
-        whole = PackedOperand(schedule.format, light.is_transposed, bench.problem.matrix, packed.pos, packed.crd, packed.values)
+        whole = PackedOperand(
+            schedule.format, light.is_transposed, bench.problem.matrix, packed.pos, packed.crd, packed.values
+        )
         copy = light.released()
         assert copy is not None
         copy.packed = whole
