@@ -133,6 +133,8 @@ class EarlyRace:
         if shape is None or is_large or not slice_kernel.may_serve(state.options.compiler):
             return None
         trial = SliceTrial(candidate(shape, operand.data[: operand.nnz], isa.name), state, operand, turned=turned)
+        if turned is not None and (state.turning is None or state.turning.arrays(operand) is not turned):
+            return None  # another thread has written since the rows were made
         address = slice_kernel.address_of(trial.slices, dtype, operand.indptr.dtype.name, isa.name)
         if not address:
             return None
