@@ -7,6 +7,7 @@ and does not start where few are.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Final, Protocol
 
 from autosparse.core.values import dataclass
@@ -30,19 +31,21 @@ class Expected:
     n_calls: float  # likely number, by this solve and later ones: decides whether a tuning step pays
     n_certain: float  # minimum number, by this solve: decides how much may be spent
     other_s: float = 0.0  # seconds that the solve takes beside each product: vectors, preconditioner
+    product_s: float = math.inf  # seconds of one of its latest products; inf: not known
 
     def certain_s(self, product_s: float) -> float:
-        """Return the estimated seconds of the solve for all certain products of `product_s` each."""
-        return self.n_certain * (product_s + self.other_s)
+        """Return the estimated seconds of the solve for all certain products, which take at most `product_s` each."""
+        return self.n_certain * (min(product_s, self.product_s) + self.other_s)
 
     def certain_ns(self, n_calls: int, product_ns: int) -> float:
         """Return the estimated time in ns of all certain products and of the solve beside them.
 
-        `product_ns` is the time that `n_calls` of them took.
+        `product_ns` is the time that `n_calls` of them took. Further ones take no longer than the latest.
         """
         if not n_calls:
             return 0.0
-        return max(1.0, self.n_certain / n_calls) * product_ns + self.n_certain * self.other_s * 1e9
+        later_ns = min(product_ns / n_calls, self.product_s * 1e9)
+        return product_ns + max(0.0, self.n_certain - n_calls) * later_ns + self.n_certain * self.other_s * 1e9
 
 
 class Expecting(Protocol):

@@ -12,7 +12,7 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from autosparse import forking
 from autosparse._native import runtime_api
@@ -123,7 +123,7 @@ def early_look_ns(state: DispatchState, operand: AnyOperand) -> float:
     is_planned = account is not None and ((plan is not None and not plan.is_early) or account.is_finished)
     if is_served or is_planned or options.overhead <= 0 or options.runs is not None or options.vendor:
         return states.FOREVER_NS
-    is_product = state.operation == names.MATMUL and not state.transposed
+    is_product = state.operation == names.MATMUL and (not state.transposed or _rows_of_transpose(state, operand))
     if not is_product or not EARLY_ENTRIES[0] <= operand.nnz < EARLY_ENTRIES[1] or expected_look_s(operand) > 0.0:
         return states.FOREVER_NS
     share = options.overhead * (1.0 + (0.0 if is_of_solver(state) else MAX_ADVANCE))
@@ -150,7 +150,7 @@ def early_price_s(state: DispatchState, operand: AnyOperand) -> float:
     is_loaded = _EARLY[several] in sys.modules
     if several > 1:
         return (LATER_EARLY_S if is_loaded else COLUMNS_EARLY_S) + COLUMNS_ENTRY_S * operand.nnz
-    rows_s = EARLY_ROW_S * getattr(operand, "n_major", 0)
+    rows_s = EARLY_ROW_S * getattr(operand, "n_minor" if state.transposed else "n_major", 0)
     return (LATER_EARLY_S if is_loaded else EARLY_S) + EARLY_ENTRY_S * operand.nnz + rows_s
 
 
@@ -192,7 +192,15 @@ def _shape(state: DispatchState, operand: AnyOperand) -> tuple[int, int] | None:
     isa = ISAS[state.options.isa or runtime_api.best_isa()]
     if not isinstance(operand, Operand) or not isa.is_shipped:
         return None
-    return slices(operand.indptr, isa.vector_bytes // state.dtype.itemsize)
+    arrays = _rows_of_transpose(state, operand) if state.transposed else (operand.indptr,)
+    return None if arrays is None else slices(arrays[0], isa.vector_bytes // state.dtype.itemsize)
+
+
+def _rows_of_transpose(state: DispatchState, operand: AnyOperand) -> tuple[Any, ...] | None:
+    """Return the arrays of the rows of Mᵀ from which the default kernel computes products with a vector, if any."""
+    if state.turning is None or state.n_dense_cols > 1 or not isinstance(operand, Operand):
+        return None
+    return state.turning.arrays(operand)
 
 
 def _shared(state: DispatchState, operand: AnyOperand) -> tuple[int, int] | None:

@@ -43,7 +43,7 @@ _lib, _ffi = runtime_api.lib, runtime_api.ffi
 class TurnedRows:
     """Rows of Mᵀ of one operand at one moment, in arrays of their own."""
 
-    __slots__ = ("_arrays", "_n_invalidated", "_pointers", "_rows", "_table", "fast_paths", "n_bytes", "values_version")
+    __slots__ = ("_n_invalidated", "_pointers", "_rows", "_table", "arrays", "fast_paths", "n_bytes", "values_version")
 
     values_version: int
     """Version of the operand's values when a fast path was opened; the fast path compares it."""
@@ -53,11 +53,11 @@ class TurnedRows:
         self._rows, self._n_invalidated = rows, operand.n_invalidated  # before the arrays are read: later writes count
         arrays = operand.peek(INDPTR), operand.peek(INDICES), operand.peek(DATA)
         made = runtime_api.transpose(arrays, (rows.n_major, rows.n_minor), threads=threads, room=memory.empty_output)
-        self._arrays = tuple(array for array in made if array is not None)
-        self._pointers = tuple(map(_ffi.from_buffer, self._arrays))
+        self.arrays = tuple(array for array in made if array is not None)
+        self._pointers = tuple(map(_ffi.from_buffer, self.arrays))
         self._table = _ffi.new("void *[]", self._pointers)
         self.fast_paths: Any = weakref.WeakSet()  # fast paths that read the rows
-        self.n_bytes = sum(array.nbytes for array in self._arrays)
+        self.n_bytes = sum(array.nbytes for array in self.arrays)
 
     def are_of(self, operand: Operand) -> bool:
         """Return whether the rows are current: no array was exported since, and no other object can reach one."""
@@ -104,13 +104,14 @@ class TurnedRows:
 class Turning:
     """Account of the time of products Mᵀ @ B of one operand, and the rows of Mᵀ once that time exceeds their price."""
 
-    __slots__ = ("_n_drops", "_spent_ns", "_times", "is_serving", "made")
+    __slots__ = ("_before", "_n_drops", "_spent_ns", "_times", "is_serving", "made")
 
     def __init__(self) -> None:
         self.made: TurnedRows | None = None
         self.is_serving = False  # whether the rows computed the last product
         self._n_drops = self._spent_ns = 0
         self._times: dict[int, list[int]] = {}  # columns -> least ns without and with rows of Mᵀ, products with them
+        self._before: dict[int, tuple[int, int]] = {}  # columns -> number and ns of the products without them
 
     @property
     def n_bytes(self) -> int:
@@ -140,6 +141,11 @@ class Turning:
         times = self._times.get(n_vecs, _UNTRIED)
         return self.made if times[2] >= TRIALS and _is_chosen(*times) else None
 
+    def arrays(self, operand: Operand) -> tuple[Any, ...] | None:
+        """Return indptr, indices and data of the rows that compute products with a vector; None if none do."""
+        made = self.settled(1)
+        return made.arrays if made is not None and made.are_of(operand) else None
+
     def is_trying(self, n_vecs: int) -> bool:
         """Return whether the rows were made and must compute products of this width before they are compared."""
         return self.made is not None and self._times.get(n_vecs, _UNTRIED)[2] < TRIALS
@@ -162,10 +168,13 @@ class Turning:
             self._times.clear()
             return
         self._spent_ns += least_ns  # the least time: first products of a process take longer
+        n_before, before_ns = self._before.get(n_vecs, (0, 0))
+        self._before[n_vecs] = n_before, before_ns = n_before + (not by_rows), before_ns + took_ns * (not by_rows)
         rows = operand.rows
         is_paid = self.made is None and self._spent_ns >= (PRICE_NS << self._n_drops) * operand.nnz
         if is_paid and self._n_drops < MAX_DROPS and rows is not None and operand.is_alone:
-            if least_ns <= _by_rows_of_matrix_ns(operand, n_vecs):
+            # Means of both: a least time would be compared with the first products of a process.
+            if before_ns / max(1, n_before) <= _by_rows_of_matrix_ns(operand, n_vecs):
                 self._n_drops = MAX_DROPS  # as fast as products by rows already are
                 return
             try:

@@ -194,6 +194,9 @@ class Basis:
     @timed_method
     def scale(self, k: int, factor: float) -> None:
         """Multiply v_k by `factor`."""
+        if not math.isfinite(factor):
+            np.multiply(self.rows[k], factor, out=self.rows[k])  # warns, as SciPy does
+            return
         self._combine(0, self._rows[k], self._rows[k], factor)
 
     @timed_method

@@ -297,3 +297,15 @@ def test_without_the_runtime_scipy_solves(monkeypatch: pytest.MonkeyPatch) -> No
     y, wanted = scipys.gmres(grid(5), right_side(25), rtol=1e-9)
     assert info == wanted
     np.testing.assert_array_equal(x, y)
+
+
+@pytest.mark.parametrize("code", ["f", "d", "F", "D"])
+def test_a_preconditioned_residual_of_zero_warns_as_scipys_does(code: str) -> None:
+    found, M = [], sps.csr_array((3, 3), dtype=code)
+    for solver, make in ((scipys.gmres, lambda m: m), (asp.linalg.gmres, asp.csr)):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            x, info = solver(make(sps.csr_array(2.0 * np.eye(3)).astype(code)), np.ones(3, code), M=M, maxiter=3)
+        found.append((x.tolist(), info, {str(one.message) for one in caught}))
+    np.testing.assert_equal(found[1], found[0])
+    assert "invalid value encountered in multiply" in found[0][2]

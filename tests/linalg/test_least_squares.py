@@ -292,3 +292,20 @@ def test_types_where_no_iteration_runs(name: str, x0: Any, b: Any) -> None:
         (type(one), np.asarray(one).dtype) for one in wanted
     ]
     np.testing.assert_array_equal(found[0], wanted[0])
+
+
+def warned(solver: Any, A: Any, b: Any, **how: Any) -> set[tuple[type[Warning], str]]:
+    """Return class and text of the warnings of a solve."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        solver(A, b, **how)
+    return {(one.category, str(one.message)) for one in caught}
+
+
+@pytest.mark.parametrize("code", ["f", "d", "F", "D"])
+@pytest.mark.parametrize("maxiter", [0, 1, 2, 50])
+def test_lsmr_warns_as_scipys_does(code: str, maxiter: int) -> None:
+    m = sps.random_array((30, 20), density=0.3, rng=np.random.default_rng(8), format="csr").astype(code)
+    b = np.random.default_rng(9).standard_normal(30).astype(code)
+    expected = warned(scipys.lsmr, m, b, maxiter=maxiter)
+    assert warned(asp.linalg.lsmr, asp.csr(m, copy=True), b, maxiter=maxiter) == expected

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from autosparse._native.storage.packing import pack
 
 import autosparse as asp
 from autosparse.core.target import Target
-from autosparse.dispatch import first_look
+from autosparse.dispatch import first_look, turned
 from autosparse.dispatch.state import DispatchState
 from autosparse.isa import ISAS
 from autosparse.tuning.memory import agreement, early, slice_trial
@@ -115,6 +114,69 @@ def test_slices_hold_what_a_packed_operand_of_their_format_holds(kind, dtype, in
     assert A._cell.dispatcher.packed_copies.n_bytes == 0
 
 
+def turned_state(A: Any, monkeypatch: pytest.MonkeyPatch) -> DispatchState:
+    """Return the state of products with A's transpose, which rows of the transpose compute from now on."""
+    monkeypatch.setattr(turned, "PRICE_NS", 0)
+    monkeypatch.setattr(turned, "TRIALS", 1)
+    monkeypatch.setattr(turned, "_is_chosen", lambda *_: True)
+    monkeypatch.setattr(turned, "_by_rows_of_matrix_ns", lambda *_: 0.0)
+    y = np.ones(A.shape[0], A.dtype)
+    for _ in range(3):
+        A.T @ y
+    found: DispatchState = A._cell.dispatcher.hot[1, True]
+    assert found.turning is not None
+    assert found.turning.arrays(A._cell) is not None
+    return found
+
+
+@pytest.mark.parametrize("sigma", [1, 512])
+def test_slices_of_a_transpose_hold_what_a_packed_transpose_holds(sigma: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng, isa = np.random.default_rng(4), slice_kernel.isa_of(Target.host().isa)
+    lanes = isa.vector_bytes // 8
+    m = sps.random_array((9000, 700), density=0.01, format="csr", rng=rng)
+    A, y = asp.csr(m, copy=True), rng.standard_normal(9000)
+    with asp.options(extra_memory=20.0):
+        found = found_with(turned_state(A, monkeypatch), extra_memory=20.0)
+    operand = A._cell
+    arrays = found.turning.arrays(operand)
+    trial = slice_trial.SliceTrial(Slices(lanes * (1 + (sigma > 1)), sigma), found, operand, turned=arrays)
+    address = slice_kernel.address_of(trial.slices, "float64", str(operand.indptr.dtype), isa.name)
+    trial.pack(operand, slice_kernel.SliceKernel.shipped(trial.slices, address))
+    assert trial.failed is None
+    light = trial.bound.packed
+    packed = pack(operand.pattern, operand.data, slice_trial.schedule_of(trial.slices, found).format, transposed=True)
+    for mine, theirs in ((light.pos, packed.pos), (light.crd, packed.crd), ({"": light.values}, {"": packed.values})):
+        for name, array in theirs.items():
+            np.testing.assert_array_equal(mine[name], array, err_msg=name)
+    found.serving = trial
+    np.testing.assert_allclose(A.T @ y, m.T @ y)
+    full = slice_trial.expanded(trial, found, operand, 1e-6)
+    found.serving = found.recalled = full
+    np.testing.assert_allclose(A.T @ y, m.T @ y)
+    assert found.n_tuned == 2
+    A.data[:], m.data[:] = A.data[::-1].copy(), m.data[::-1].copy()
+    np.testing.assert_allclose(A.T @ y, m.T @ y)
+
+
+@pytest.mark.parametrize("form", ["csr", "csc"])
+def test_products_with_a_transpose_race_by_its_rows(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    m = sps.diags_array(np.arange(60_000.0).reshape(3, -1), offsets=(-1, 0, 1), shape=(20_000, 20_000), format="csr")
+    made = asp.csr(m, copy=True) if form == "csr" else asp.csc(m.T.tocsc())
+    assert made._cell.nnz == m.nnz  # completes a light matrix, whose views would have operands of their own
+    A = made.T if form == "csr" else made
+    y, found = np.random.default_rng(3).standard_normal(20_000), turned_state(A.T, monkeypatch)
+    with monkeypatch.context() as race:
+        race_at_once(race)
+        race.setattr(early, "verdict", lambda pairs: True if pairs else None)
+        for _ in range(12):
+            first_look._is_racing(found, A._cell, found.serving, 1e-4)
+    assert found.early is not None
+    assert found.early.is_won
+    assert isinstance(found.serving, slice_trial.SliceTrial)
+    A.data[:] = m.data[:] = 1.0
+    np.testing.assert_allclose(A @ y, m.T @ y)
+
+
 @pytest.mark.parametrize("fault", ["wrong values", "no memory", "nan"])
 def test_a_candidate_that_cannot_serve_holds_no_memory(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     m = sps.random_array((2000, 2000), density=0.01, format="csr", rng=np.random.default_rng(5))
@@ -165,20 +227,18 @@ def test_the_runtime_accepts_no_result_that_numpy_rejects(dtype: str, index_dtyp
     values = rng.standard_normal(indptr[-1]).astype(dtype)
     values = values * values.dtype.type(1 - 2j) if np.iscomplexobj(values) else values
     wanted = np.zeros(len(lengths), dtype)
-    operand = SimpleNamespace(indptr=indptr, data=values, dtype=values.dtype)
     sums = agreement.row_magnitudes(indptr, values) * np.finfo(dtype).dtype.type(LARGEST)
-    assert slice_trial._agrees(operand, wanted.copy(), wanted, LARGEST)
+    assert slice_trial._agrees((indptr, values), wanted.copy(), wanted, LARGEST)
     n_accepted = n_rejected = 0
     for row, factor in itertools.product(range(len(lengths)), (0.4, 0.9, 1.1, 3.0, 1e3, np.nan)):
         found, n_terms = wanted.copy(), lengths[row] * (2.0**1.5 if np.iscomplexobj(values) else 1.0) + 4.0
         found[row] = factor * n_terms * np.finfo(dtype).eps * sums[row]
         text = agreement.first_difference(found[:, None], wanted[:, None], sums, lengths)
-        accepted = slice_trial._agrees(operand, found, wanted, LARGEST)
+        accepted = slice_trial._agrees((indptr, values), found, wanted, LARGEST)
         assert not (accepted and text), (row, factor)
         n_accepted, n_rejected = n_accepted + accepted, n_rejected + (not accepted)
         assert accepted == (factor < 1.0) or factor in (0.9, 1.1) or not lengths[row]
     assert n_accepted > len(lengths) // 2 < n_rejected
-    operand.data = np.full_like(values, np.inf)
-    assert not slice_trial._agrees(operand, wanted.copy(), wanted, LARGEST), (
+    assert not slice_trial._agrees((indptr, np.full_like(values, np.inf)), wanted.copy(), wanted, LARGEST), (
         "the bounds of infinite values accept nothing"
     )

@@ -88,6 +88,8 @@ class _Residual:
         self.norm = math.sqrt(self.d + (self.beta_d - tau) ** 2 + self.beta_dd * self.beta_dd)
 
 
+_FIRST_MIN_RHO: Final = 1e100
+"""Bound on the least rho before the first iteration, as in SciPy's lsmr."""
 _OWN: Final = (
     "_alpha_bar", "_zeta_bar", "_zeta", "_rho", "_rho_bar", "_c_bar", "_s_bar", "_max_rho", "_min_rho", "_norm2",
     "norma", "conda", "normx",
@@ -140,7 +142,7 @@ class _Lsmr:
         self._alpha_bar, self._zeta_bar, self._zeta = space.alpha, space.alpha * space.beta, 0.0
         self._rho = self._rho_bar = self._c_bar = 1.0
         self._s_bar = self._max_rho = 0.0
-        self._norm2, self._min_rho = space.alpha * space.alpha, 1e100
+        self._norm2, self._min_rho = space.alpha * space.alpha, _FIRST_MIN_RHO
         self.norma, self.conda, self.normx, self.itn = math.sqrt(self._norm2), 1.0, 0.0, 0
 
     def _updating(self, solve: Solve) -> Callable[[float, float, float], float]:
@@ -191,6 +193,8 @@ class _Lsmr:
                     continue
             is_half = native is not None and native.is_half
             istop, row = self._iterate(limit, (atol, btol, ctol), table, row, is_half=is_half)
+        if self.itn:
+            min(_FIRST_MIN_RHO, self._real(self.conda))  # NumPy warns in single precision, as in SciPy's iteration
         results = self._residual.norm, self._real(abs(self._zeta_bar)), self.norma, self._real(self.conda)
         if log.shows:
             log.say(" ", "LSMR finished", REASONS[istop - 1], f"istop ={istop:8g}    normr ={results[0]:8.1e}",

@@ -32,6 +32,8 @@ Counting costs microseconds, about as much as solving a tiny matrix.
 """
 FIRST_ENTRIES: Final = 3_000_000
 """Minimum number of entries read by products before the first report, about 1 ms; for less, tuning does not pay."""
+COLD_ITERATIONS: Final = 2
+"""Minimum number of iterations before the first report: pages of vectors are touched in them for the first time."""
 RESIDUAL: Final = "residual"
 """Name of the norm of b - A x."""
 CRITERION: Final = "criterion"
@@ -183,7 +185,7 @@ class Solve:
 
 def _first_due(operand: Operand) -> int:
     """Return the number of the iteration at which a solve first reports to tuning, earlier for large matrices."""
-    return max(1, FIRST_ENTRIES // max(1, operand.nnz))
+    return max(COLD_ITERATIONS, FIRST_ENTRIES // max(1, operand.nnz))
 
 
 def _counts_of(operand: Operand, begun: Begun) -> ProductCounts | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Final
@@ -107,7 +108,7 @@ def memory_of(operand: Operand) -> SolverMemory:
 
 
 class Begun:
-    """Counts of one operand's products, and the time, when a solve begins.
+    """Counts of one operand's products, and the time, when a solve begins or at a moment of it.
 
     `states` are those of the operand's products; products of other states are all the solve's own. `clock_ns` is a
     clock in ns.
@@ -116,21 +117,32 @@ class Begun:
     __slots__ = ("at_ns", "before", "clock_ns")
 
     def __init__(self, states: list[DispatchState], clock_ns: Callable[[], int] = perf_counter_ns) -> None:
-        self.before = {id(state): (state.n_calls, spent_ns(state)) for state in states}
+        self.before = {id(state): (state.n_calls, spent_ns(state), state.product_ns) for state in states}
         self.clock_ns = clock_ns
         self.at_ns = clock_ns()
 
     def n_before(self, state: DispatchState) -> int:
-        """Return the number of products that had run when the solve began."""
+        """Return the number of products that had run then."""
         return self.before.get(id(state), _NOTHING)[0]
 
     def own_ns(self, state: DispatchState) -> float:
-        """Return the time in ns that the solve has spent in the products of a problem and on tuning it."""
+        """Return the time in ns spent since then in the products of a problem and on tuning it."""
         return spent_ns(state) - self.before.get(id(state), _NOTHING)[1]
 
     def other_ns(self, states: list[DispatchState]) -> float:
         """Return the time since then that was spent on anything but products of these states and their tuning."""
         return max(0.0, self.clock_ns() - self.at_ns - sum(map(self.own_ns, states)))
+
+    def other_s(self, states: list[DispatchState]) -> float:
+        """Return the same time in seconds for each product since then; 0 if there was none."""
+        n_products = sum(state.n_calls - self.n_before(state) for state in states)
+        return self.other_ns(states) * 1e-9 / n_products if n_products > 0 else 0.0
+
+    def product_s(self, state: DispatchState) -> float:
+        """Return the mean seconds of the products of a problem since then; inf if there was none."""
+        n_calls, _, product_ns = self.before.get(id(state), _NOTHING)
+        n_products = state.n_calls - n_calls
+        return (state.product_ns - product_ns) * 1e-9 / n_products if n_products > 0 else math.inf
 
     def end(self, states: list[DispatchState]) -> None:
         """Add the time of the solve beside its products to its problems, in proportion to their products' time."""
@@ -145,14 +157,14 @@ class Begun:
                 state.solver_ns = (state.solver_ns or 0) + int(other_ns * own_ns / sum(own))
 
 
-_NOTHING: Final = 0, 0.0
+_NOTHING: Final = 0, 0.0, 0
 
 
 def spent_ns(state: DispatchState) -> float:
     """Return the time in ns spent in the products of a problem and on tuning it."""
-    if state.live_tuner is None:
-        return state.product_ns
-    return state.product_ns + state.live_tuner.spent_and_saved_s()[0] * 1e9
+    if state.live_tuner is not None:
+        return state.product_ns + state.live_tuner.spent_and_saved_s()[0] * 1e9
+    return state.product_ns + (state.early.spent_s * 1e9 if state.early is not None else 0.0)
 
 
 def operands_of(operand: Operand) -> list[Operand]:

@@ -124,11 +124,17 @@ class EarlyRace:
         dtype, isa = state.dtype.name, slice_kernel.isa_of(state.options.isa)
         if not isinstance(operand, Operand) or dtype not in GENERATED or not isa.is_shipped:
             return None
-        shape = self._shape or slices(operand.indptr, isa.vector_bytes // state.dtype.itemsize)
+        turned = None if state.turning is None else state.turning.arrays(operand)
+        if state.transposed and turned is None:
+            return None
+        indptr = operand.indptr if turned is None else turned[0]
+        shape = self._shape or slices(indptr, isa.vector_bytes // state.dtype.itemsize)
         is_large = max(operand.n_major, operand.n_minor) > MAX_EXTENT
         if shape is None or is_large or not slice_kernel.may_serve(state.options.compiler):
             return None
-        trial = SliceTrial(candidate(shape, operand.data[: operand.nnz], isa.name), state, operand)
+        trial = SliceTrial(candidate(shape, operand.data[: operand.nnz], isa.name), state, operand, turned=turned)
+        if turned is not None and (state.turning is None or state.turning.arrays(operand) is not turned):
+            return None  # another thread has written since the rows were made
         address = slice_kernel.address_of(trial.slices, dtype, operand.indptr.dtype.name, isa.name)
         if not address:
             return None
@@ -201,7 +207,7 @@ class EarlyRace:
             self.check_ns = inf
             trial.drop()
         account = state.account
-        if is_first or account is None or state.n_dense_cols > 1:  # a note states slices
+        if is_first or account is None or state.n_dense_cols > 1 or state.transposed:  # a note states slices of rows
             return
         if is_won and account.plan is None:
             missing_s = PAID_BACK * self.spent_s - self.saved_s(state.tuned_ns)

@@ -54,8 +54,12 @@ class SliceTrial:
     library: Path | None = None  # shared object of a kernel that is not shipped
     kernel_name = ""  # key of a shipped kernel whose schedule is not read yet
 
-    def __init__(self, slices: Slices, state: DispatchState, operand: Operand) -> None:
+    def __init__(
+        self, slices: Slices, state: DispatchState, operand: Operand, *, turned: tuple[Any, ...] | None = None
+    ) -> None:
+        """`turned`: indptr, indices and data of the rows of Mᵀ, for products with Mᵀ."""
         operand.refresh()
+        self.is_transposed, self._turned = turned is not None, turned
         self.slices, options = slices, state.options
         self.structure_version, self.values_version = operand.structure_version, operand.values_version
         self.failed: str | None = None
@@ -84,25 +88,31 @@ class SliceTrial:
     def pack(self, operand: Operand, kernel: SliceKernel) -> None:
         """Pack the operand for `kernel` and compare its result; a failure sets `failed`."""
         rows = operand.rows or operand.validate()
-        indptr, indices = operand.indptr, np.ascontiguousarray(operand.indices[: operand.nnz])
-        packed = PackedSlices.laid_out((rows.n_major, rows.n_minor), indptr, indices, self.slices)
+        arrays = self._turned or (operand.indptr, np.ascontiguousarray(operand.indices[: operand.nnz]), operand.data)
+        (indptr, indices, data), self._turned = arrays, None
+        shape = (rows.n_minor, rows.n_major) if self.is_transposed else (rows.n_major, rows.n_minor)
+        packed = PackedSlices.laid_out(shape, indptr, indices, self.slices)
 
         def fill() -> tuple[PackedSlices, int]:
-            if not packed.fill(indptr, indices, operand.data):
+            if not packed.fill(indptr, indices, data):
                 raise PackError("the matrix has too many different values")
             return packed, self.values_version
 
         n_bytes = packed.filled_bytes(operand.dtype)
         try:
             self.packed_copy = self._copies.take(
-                self.slices, VIEW, needed_bytes=n_bytes, limit_bytes=self._limit_bytes, pack=fill
+                self.slices,
+                VIEW + ".T" * self.is_transposed,
+                needed_bytes=n_bytes,
+                limit_bytes=self._limit_bytes,
+                pack=fill,
             )
         except PackError as err:
             self.failed = str(err)
             return
         self.bound = bound = BoundSlices(kernel, packed, operand.dtype.itemsize)
         with np.errstate(all="ignore"):  # values may be inf or NaN
-            self.failed = _difference(operand, bound, self.n_threads)
+            self.failed = _difference(operand, bound, (indptr, data), self.n_threads, self.is_transposed)
         if self.failed is not None:
             self.is_wrong = self.failed not in INCOMPARABLE
             self.drop()
@@ -138,36 +148,42 @@ class SliceTrial:
         return packed_copy
 
 
-def _difference(operand: Operand, bound: BoundSlices, n_threads: int) -> str | None:
-    """Return how the kernel's product with a synthetic vector differs from the default kernel's; None if it agrees."""
+def _difference(
+    operand: Operand, bound: BoundSlices, arrays: tuple[Any, Any], n_threads: int, is_transposed: bool
+) -> str | None:
+    """Return how the kernel's product with a synthetic vector differs from the default kernel's; None if it agrees.
+
+    `arrays`: indptr and data of the rows that are packed.
+    """
     rows, address, dtype = operand.rows or operand.validate(), runtime_api.address_of, operand.dtype
+    (n_rows, n_columns), (indptr, data) = bound.packed.shape, arrays
     # Entries of both signs from 0.5 to 1.5, none of them small, so that a missing stored entry shows.
     steps = np.arange(PERIOD) * 1789 % PERIOD
     period = (0.5 + steps / PERIOD) * np.where(steps % 2, 1.0, -1.0)
     if dtype.kind == "c":  # either part, with the same absolute values
         period = period * np.where(steps % 3, 0.6 + 0.8j, 0.8 - 0.6j)
-    x, wanted = np.resize(period.astype(dtype), rows.n_minor), np.empty(rows.n_major, dtype)
-    found = np.full(rows.n_major, np.nan, dtype)
-    call = MatmulCall(rows, address(x), 1, address(wanted), 1, 1, False, (x, wanted))
+    x, wanted = np.resize(period.astype(dtype), n_columns), np.empty(n_rows, dtype)
+    found = np.full(n_rows, np.nan, dtype)
+    call = MatmulCall(rows, address(x), 1, address(wanted), 1, 1, is_transposed, (x, wanted))
     runtime_api.raise_for(call.by_default(n_threads, 0))
     if not bound.run(address(x), 1, address(found), 1, 1, n_threads):
         return NOT_FINITE
     largest = 1.5
-    if _agrees(operand, found, wanted, largest):
+    if _agrees(arrays, found, wanted, largest):
         return None
-    sums = agreement.row_magnitudes(operand.indptr, operand.data[: operand.nnz])
-    n_terms = np.diff(operand.indptr)
+    sums = agreement.row_magnitudes(indptr, data[: indptr[-1]])
+    n_terms = np.diff(indptr)
     return agreement.first_difference(found[:, None], wanted[:, None], sums * sums.dtype.type(largest), n_terms)
 
 
-def _agrees(operand: Operand, found: NDArray[Any], wanted: NDArray[Any], largest: float) -> bool:
+def _agrees(rows: tuple[Any, Any], found: NDArray[Any], wanted: NDArray[Any], largest: float) -> bool:
     """Return whether the runtime accepts `found`, in a tenth of the time in which NumPy explains a difference.
 
-    `largest` bounds the absolute values of the vector.
+    `rows`: indptr and data. `largest` bounds the absolute values of the vector.
     """
-    pointer, indptr = runtime_api.pointer, operand.indptr
-    codes = runtime_api.DTYPE_CODES[operand.dtype.name], runtime_api.INDEX_CODES[indptr.dtype.name]
-    arrays = (pointer(one) for one in (indptr, operand.data, found, wanted))
+    pointer, (indptr, data) = runtime_api.pointer, rows
+    codes = runtime_api.DTYPE_CODES[data.dtype.name], runtime_api.INDEX_CODES[indptr.dtype.name]
+    arrays = (pointer(one) for one in (indptr, data, found, wanted))
     return bool(runtime_api.lib.asp_rows_agree(*codes, len(wanted), *arrays, largest)) and len(wanted) > 0
 
 
@@ -197,7 +213,9 @@ def expanded(light: SliceTrial, state: DispatchState, operand: Operand, gain_s: 
             shipped_kernel(spec, state.options.compiler) if light.library is None
             else CompiledKernel.load(spec, light.library, needs_sorted=False)
         )  # fmt: skip
-        whole = PackedOperand(schedule.format, False, bench.problem.matrix, packed.pos, packed.crd, packed.values)
+        whole = PackedOperand(
+            schedule.format, light.is_transposed, bench.problem.matrix, packed.pos, packed.crd, packed.values
+        )
         copy = light.released()
         assert copy is not None
         copy.packed = whole

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,6 +19,7 @@ from autosparse.dispatch.expectations import Expected
 from autosparse.dispatch.state import FOREVER_NS, DispatchState
 from autosparse.linalg.solves.convergence import Convergence
 from autosparse.linalg.solves.expectation import ProductCounts
+from autosparse.linalg.solves.solve import COLD_ITERATIONS
 from autosparse.linalg.solves.workspace import Begun, states_of
 from autosparse.tuning import amortization, planner
 from autosparse.tuning.amortization import Outlook, TuningAccount
@@ -26,6 +28,8 @@ from tests.linalg.solves import scripts
 from tests.tuner.fakes import FakeClock, FakeTrial
 
 PRODUCT_S = 1e-3
+COLD = 20.0
+"""Factor by which iterations take longer while the pages of vectors and the caches are cold."""
 
 
 class Session:
@@ -56,12 +60,16 @@ class Session:
 
 @dataclass
 class Simulation:
-    """Solver whose products take `PRODUCT_S` seconds each, and `vectors_s` beside each, with a tuner."""
+    """Solver whose products take `PRODUCT_S` seconds each, and `vectors_s` beside each, with a tuner.
+
+    The first `n_cold` iterations of the process take `COLD` times as long.
+    """
 
     prices_s: list[float]
     in_advance: bool = True
     gain: float = 0.2
     vectors_s: float = 0.0
+    n_cold: int = 0
     clock: FakeClock = field(default_factory=FakeClock)
     bought_at: list[int] = field(default_factory=list)  # numbers of products after which a step of tuning ran
 
@@ -76,13 +84,19 @@ class Simulation:
         state.live_tuner = self.tuner
         self.operand: Any = OneProblem(state)
 
+    @property
+    def slowness(self) -> float:
+        """Factor by which the next iteration takes longer than a later one."""
+        return COLD if self.state.n_calls < self.n_cold else 1.0
+
     def product(self) -> None:
         """Run one product, and tuning after it."""
         state, before_s = self.state, self.tuner.tuning_s
-        self.clock.spend(PRODUCT_S)
-        state.count(int(PRODUCT_S * 1e9), is_tuned=False)
+        took_s = PRODUCT_S * self.slowness
+        self.clock.spend(took_s)
+        state.count(int(took_s * 1e9), is_tuned=False)
         if state.product_ns >= state.next_look_ns:
-            self.tuner.look(1, None, int(PRODUCT_S * 1e9))
+            self.tuner.look(1, None, int(took_s * 1e9))
         if self.tuner.tuning_s > before_s + 1e-9:
             self.bought_at.append(state.n_calls)
 
@@ -92,14 +106,14 @@ class Simulation:
         convergence = Convergence(target=scripts.TARGET, limit=limit)
         begun = Begun(states_of(self.operand), clock_ns=lambda: round(self.clock() * 1e9))
         counts = ProductCounts(self.operand, begun)
-        due = 1
+        due = COLD_ITERATIONS
         for n, best, now in scripts.reports(residuals):
             if tells and n >= due:
                 counts.tell(n, convergence.left(n, best, now))
                 due = max(n + 1, int(n * 1.25))
             if n < len(residuals) - 1:
+                self.clock.spend(self.vectors_s * self.slowness)
                 self.product()
-                self.clock.spend(self.vectors_s)
         counts.end()
         begun.end(states_of(self.operand))
         return self.clock() - begun_s
@@ -129,6 +143,17 @@ def test_a_solve_with_tuning_takes_no_more_than_1_05_of_one_without(
     simulation = Simulation(prices_s, in_advance=in_advance, gain=gain, vectors_s=vectors_s)
     took_s = simulation.solve(residuals, limit=len(residuals) - 1)
     assert took_s <= 1.05 * (PRODUCT_S + vectors_s) * (len(residuals) - 1) + 1e-6
+
+
+@pytest.mark.parametrize("n_cold", [1, 2])
+def test_cold_iterations_do_not_say_how_long_the_later_ones_take(n_cold: int) -> None:
+    for length, price_s, vectors_s in itertools.product((30, 100, 300, 600), (0.002, 0.01, 0.03, 0.1), (0, 1e-3, 1e-2)):
+        simulation, total_s = Simulation([price_s], gain=0.5, vectors_s=vectors_s, n_cold=n_cold), 0.0
+        n, iteration_s = len(scripts.steady(length)) - 1, PRODUCT_S + vectors_s
+        for done in (1, 2, 3):
+            total_s += simulation.solve(scripts.steady(length), limit=length)
+            untuned_s = (done * n + min(n, n_cold) * (COLD - 1.0)) * iteration_s
+            assert total_s <= 1.05 * untuned_s + 1e-6, (length, price_s, vectors_s, done)
 
 
 def test_tuning_begins_earlier_where_a_solve_takes_time_beside_its_products() -> None:
