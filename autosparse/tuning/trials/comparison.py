@@ -17,6 +17,7 @@ from autosparse.core.formats import DICTIONARY
 from autosparse.core.problem import Problem
 from autosparse.ops import OPS
 from autosparse.scalar import HALF, SCALARS
+from autosparse.tuning.memory import agreement
 from autosparse.tuning.memory.agreement import UNKNOWABLE, first_difference
 from autosparse.tuning.trials.operand_adapter import AnyArray, adapter_of, sized
 
@@ -25,10 +26,6 @@ if TYPE_CHECKING:
     from autosparse.dispatch.protocols import Call
     from autosparse.operands.unfolding import AnyOperand
 
-MAX_COLUMNS: Final = 45
-"""Maximum number of columns compared if the schedule has no column tile narrower than the product."""
-BESIDE_TILE: Final = 13
-"""Maximum number of columns compared beside one whole tile: odd, and a sum of several powers of two."""
 STORAGE_ROUNDING: Final = {"": 0.0, DICTIONARY: 0.0, **{name: SCALARS[name].rounding for name in HALF}}
 """Relative rounding error of values by their stored type ("" and dictionary-encoded: exact)."""
 FIXED_UNITS: Final = 1 << 17
@@ -36,11 +33,8 @@ FIXED_UNITS: Final = 1 << 17
 
 
 def columns_compared(problem: Problem, schedule: Schedule | None) -> int:
-    """Return the number of columns of a product that runs all code of the kernel: one whole tile and a remainder."""
-    n, tile = problem.n_dense_cols, schedule.dense_split("j") if schedule else 0
-    if n == 1 or not tile or tile > n:
-        return min(n, MAX_COLUMNS)
-    return tile + min(tile - 1, BESIDE_TILE)
+    """Return the number of columns of a product that runs all code of the kernel."""
+    return agreement.columns_compared(problem.n_dense_cols, schedule.dense_split("j") if schedule else 0)
 
 
 def result_rows(problem: Problem) -> int:
