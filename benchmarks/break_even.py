@@ -159,7 +159,7 @@ class Kept:
     def __init__(self, path: Path | None) -> None:
         self._path = path
         lines = path.read_text(encoding="utf-8").splitlines() if path is not None and path.exists() else []
-        self._found = {key: one for key, one in map(json.loads, lines)}
+        self._found = dict[str, Any](map(json.loads, lines))
 
     def measured(self, *arguments: str, has_compiler: bool) -> Any:
         """Return what the child of `arguments` printed, now or in an earlier run."""

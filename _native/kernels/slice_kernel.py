@@ -113,8 +113,8 @@ class PackedSlices:
         columns = memory.empty_scratch((int(self.pos["begin"][-1]),), np.dtype(COLUMNS[self.slices.bits]))
         exact = memory.empty_scratch((self.n_slots * self.slices.rows,), values.dtype)
         code = runtime_api.lib.asp_slices_fill(
-            runtime_api.DTYPE_CODES[values.dtype.name], *_head(self.shape, indptr, indices), runtime_api.pointer(values),
-            *(self.slices.rows, self.slices.bits, *self._layout(), False),
+            *(runtime_api.DTYPE_CODES[values.dtype.name], *_head(self.shape, indptr, indices)),
+            *(runtime_api.pointer(values), self.slices.rows, self.slices.bits, *self._layout(), False),
             *(runtime_api.pointer(columns), runtime_api.pointer(exact), _threads()),
         )  # fmt: skip
         _check(code)

@@ -1,4 +1,4 @@
-"""Names of the shipped kernels for slices with diagonals and for blocks of rows, by which the runtime finds them without their specs.
+"""Names of the shipped kernels for slices with diagonals and blocks of rows: the runtime finds them without specs.
 
 The module needs no NumPy: builds write these names beside the keys of the specs.
 """
@@ -90,7 +90,8 @@ class Blocks:
 
     def name(self, dtype: str, index_dtype: str, isa: str, *, gathers: bool) -> str:
         """Return the name of the shipped kernel for these blocks."""
-        return f"blocks {self.rows} {self.tile} {self.bits} {dtype} {index_dtype} {isa} {'gathers' if gathers else 'loads'}"
+        types = f"{dtype} {index_dtype} {isa} {'gathers' if gathers else 'loads'}"
+        return f"blocks {self.rows} {self.tile} {self.bits} {types}"
 
 
 SHARED: Final = (Blocks(3, 32), Blocks(3, 8, 16))

@@ -80,7 +80,8 @@ def test_the_name_of_a_kernel_on_blocks_is_that_of_its_spec(isa: str, dtype: str
     for schedule in shared(lanes, ISAS[isa].n_registers):
         (one,) = (one for one in SHARED if one.tile == schedule.dense_split("j"))
         assert (one.rows, one.bits) == (schedule.format.split("i"), schedule.format.index_bits)
-        kernel = shipped_kernel(KernelSpec("matmul", schedule, dtype, index_dtype, isa, gathers=runtime_api.gathers()), None)
+        spec = KernelSpec("matmul", schedule, dtype, index_dtype, isa, gathers=runtime_api.gathers())
+        kernel = shipped_kernel(spec, None)
         address = slice_kernel.address_of(one, dtype, index_dtype, isa)
         assert address == (kernel.address if kernel is not None else 0), one
         n_found += address != 0

@@ -1,4 +1,4 @@
-"""Trial of a kernel on slices or blocks that loads neither formats nor schedules: the early race's candidate, a remembered plan.
+"""Trial of a kernel on slices or blocks, of the early race or of a remembered plan, without formats and schedules.
 
 It serves products as long as the matrix is neither written nor checked for writes. Before either, and before a search,
 `expanded` makes the `KernelTrial` of the same kernel on the same packed copy.
@@ -142,7 +142,7 @@ class SliceTrial:
 
 
 def _difference(operand: Operand, bound: BoundSlices, n_threads: int, n: int) -> str | None:
-    """Return how the kernel's product with `n` synthetic columns differs from the default kernel's; None if it agrees."""
+    """Return how the kernel's product with `n` made columns differs from the default kernel's; None if it agrees."""
     rows, address, dtype = operand.rows or operand.validate(), runtime_api.address_of, operand.dtype
     # Entries of both signs from 0.5 to 1.5, none of them small, so that a missing stored entry shows.
     steps = np.arange(PERIOD) * 1789 % PERIOD
