@@ -21,18 +21,7 @@ ROWS: Final = 1 << 13
 Temporary arrays of this size come from memory that the process has; larger ones come from new pages, which take longer
 than the comparison.
 """
-MAX_COLUMNS: Final = 45
-"""Maximum number of columns compared if the kernel has no column tile narrower than the product."""
-BESIDE_TILE: Final = 13
-"""Maximum number of columns compared beside one whole tile: odd, and a sum of several powers of two."""
 UNKNOWABLE: Final = "its result could not be compared: values of the matrix are not finite"
-
-
-def columns_compared(n: int, tile: int) -> int:
-    """Return how many of `n` columns run all code of a kernel with tiles (0: none): one whole tile and a remainder."""
-    if n == 1 or not tile or tile > n:
-        return min(n, MAX_COLUMNS)
-    return tile + min(tile - 1, BESIDE_TILE)
 
 
 def first_difference(

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from autosparse._native import memory, runtime_api
+from autosparse._native.kernels import slice_names
 from autosparse.core.formats import DICTIONARY
 from autosparse.core.problem import Problem
 from autosparse.ops import OPS
 from autosparse.scalar import HALF, SCALARS
-from autosparse.tuning.memory import agreement
 from autosparse.tuning.memory.agreement import UNKNOWABLE, first_difference
 from autosparse.tuning.trials.operand_adapter import AnyArray, adapter_of, sized
 
@@ -34,7 +34,7 @@ FIXED_UNITS: Final = 1 << 17
 
 def columns_compared(problem: Problem, schedule: Schedule | None) -> int:
     """Return the number of columns of a product that runs all code of the kernel."""
-    return agreement.columns_compared(problem.n_dense_cols, schedule.dense_split("j") if schedule else 0)
+    return slice_names.columns_compared(problem.n_dense_cols, schedule.dense_split("j") if schedule else 0)
 
 
 def result_rows(problem: Problem) -> int:
