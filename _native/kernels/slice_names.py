@@ -24,10 +24,6 @@ MAX_EXTENT: Final = (1 << 31) - 1
 """Maximum number of rows and of columns of slices."""
 MAX_SIGMA: Final = 1 << 20
 """Maximum number of rows of a window (`formats.MAX_SIGMA`)."""
-MAX_COLUMNS: Final = 45
-"""Maximum number of columns compared if the kernel has no column tile narrower than the product."""
-BESIDE_TILE: Final = 13
-"""Maximum number of columns compared beside one whole tile: odd, and a sum of several powers of two."""
 
 
 class Slices:
@@ -100,13 +96,6 @@ class Blocks:
 
 SHARED: Final = (Blocks(3, 32), Blocks(3, 8, 16))
 """Blocks of three rows with the same columns, for which kernels are shipped (`shipped_specs.shared`), widest first."""
-
-
-def columns_compared(n: int, tile: int) -> int:
-    """Return how many of `n` columns run all code of a kernel with tiles (0: none): one whole tile and a remainder."""
-    if n == 1 or not tile or tile > n:
-        return min(n, MAX_COLUMNS)
-    return tile + min(tile - 1, BESIDE_TILE)
 
 
 def names_of(spec: KernelSpec) -> Iterator[str]:

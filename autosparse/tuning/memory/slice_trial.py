@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from autosparse._native import memory, runtime_api
 from autosparse._native.kernels import slice_kernel
 from autosparse._native.kernels.slice_kernel import BoundSlices, SliceKernel
-from autosparse._native.kernels.slice_names import Blocks, Slices, columns_compared
+from autosparse._native.kernels.slice_names import Blocks, Slices
 from autosparse.containment import contained
 from autosparse.dispatch.calls import MatmulCall
 from autosparse.dispatch.state import DispatchState, dispatcher_of
@@ -59,7 +59,7 @@ class SliceTrial:
         operand.refresh()
         self.slices, options = slices, state.options
         tile = slices.tile if isinstance(slices, Blocks) else 0
-        self._n_compared = columns_compared(state.n_dense_cols, tile)
+        self._n_compared = tile + min(tile - 1, agreement.BESIDE_TILE) if tile else 1  # a whole tile and a remainder
         self.structure_version, self.values_version = operand.structure_version, operand.values_version
         self.failed: str | None = None
         self.packed_copy: PackedCopy | None = None

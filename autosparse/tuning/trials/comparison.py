@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from autosparse._native import memory, runtime_api
-from autosparse._native.kernels import slice_names
 from autosparse.core.formats import DICTIONARY
 from autosparse.core.problem import Problem
 from autosparse.ops import OPS
 from autosparse.scalar import HALF, SCALARS
-from autosparse.tuning.memory.agreement import UNKNOWABLE, first_difference
+from autosparse.tuning.memory.agreement import BESIDE_TILE, UNKNOWABLE, first_difference
 from autosparse.tuning.trials.operand_adapter import AnyArray, adapter_of, sized
 
 if TYPE_CHECKING:
@@ -26,6 +25,8 @@ if TYPE_CHECKING:
     from autosparse.dispatch.protocols import Call
     from autosparse.operands.unfolding import AnyOperand
 
+MAX_COLUMNS: Final = 45
+"""Maximum number of columns compared if the schedule has no column tile narrower than the product."""
 STORAGE_ROUNDING: Final = {"": 0.0, DICTIONARY: 0.0, **{name: SCALARS[name].rounding for name in HALF}}
 """Relative rounding error of values by their stored type ("" and dictionary-encoded: exact)."""
 FIXED_UNITS: Final = 1 << 17
@@ -33,8 +34,11 @@ FIXED_UNITS: Final = 1 << 17
 
 
 def columns_compared(problem: Problem, schedule: Schedule | None) -> int:
-    """Return the number of columns of a product that runs all code of the kernel."""
-    return slice_names.columns_compared(problem.n_dense_cols, schedule.dense_split("j") if schedule else 0)
+    """Return the number of columns of a product that runs all code of the kernel: one whole tile and a remainder."""
+    n, tile = problem.n_dense_cols, schedule.dense_split("j") if schedule else 0
+    if n == 1 or not tile or tile > n:
+        return min(n, MAX_COLUMNS)
+    return tile + min(tile - 1, BESIDE_TILE)
 
 
 def result_rows(problem: Problem) -> int:
