@@ -12,7 +12,8 @@ is the smallest N with T(n) <= n d for every n >= N of the loop. The greatest ex
 products of d. `end` is the speed of the loop's last third over the tuned kernel's.
 
 `--part gains` compares the gain over the default kernel of ``tune(effort="measure")`` without a compiler with the gain
-with one, for 1, 8, 32 and 256 columns.
+with one, for 1, 8, 32 and 256 columns. One process tunes both ways, with an empty cache each, and then times the
+default kernel and the two winners in turns. With `--keep FILE` an interrupted run goes on where it ended.
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ def loop(path: str, dtype: str, seconds: float) -> Loop:
     with asp.options(effort="off"):
         plain_s = statistics.fmean(timed(A, x, seconds / 2))
     A.tune(budget_s=seconds)
-    default_s, tuned_s = paces(A, x)
+    default_s, tuned_s = paces([(A, x, {"effort": "off"}), (A, x, {})])
     even, excess = break_even(times, plain_s)
     end_s = statistics.median(times[-max(len(times) // 3, 1) :])
     return Loop(1e6 * default_s, 1e6 * tuned_s, 1e6 * end_s, len(times), even, excess)
@@ -114,36 +115,61 @@ def timed(A: Any, x: Any, seconds: float) -> list[float]:
     return times
 
 
-def paces(A: Any, X: Any) -> tuple[float, float]:
-    """Return the median seconds of a product by the default kernel and by the tuned one, timed in turns."""
+def paces(products: Sequence[tuple[Any, Any, dict[str, Any]]]) -> list[float]:
+    """Return the median seconds of `products` (matrix, operand, options), timed in turns."""
     import autosparse as asp
 
-    n, found = 1, ([], [])  # type: tuple[int, tuple[list[float], list[float]]]
+    n, found = 1, [list[float]() for _ in products]
     for _ in range(N_PACED):
-        for effort, times in zip(("off", None), found, strict=True):
-            with asp.options(**({} if effort is None else {"effort": effort})):
+        for (A, X, options), times in zip(products, found, strict=True):
+            with asp.options(**options):
                 A @ X
                 start = time.perf_counter()
                 for _ in range(n):
                     A @ X
                 times.append((time.perf_counter() - start) / n)
-        n = max(n, round(BLOCK_S / times[-1]))
-    return statistics.median(found[0]), statistics.median(found[1])
+        n = max(n, round(BLOCK_S / found[-1][-1]))
+    return [statistics.median(times) for times in found]
 
 
-def gain(path: str, dtype: str, columns: int, budget_s: float) -> float:
-    """Return the default kernel's time over that of the kernel that `measure` finds."""
+def gain(path: str, dtype: str, columns: int, budget_s: float) -> list[Any]:
+    """Return the gains of the kernels that `measure` finds with and without a compiler, and their schedules."""
     import autosparse as asp
 
     m = matrix(path, dtype)
-    A = asp.csr(m)
     X = np.ones((m.shape[1], columns) if columns > 1 else m.shape[1], dtype)
-    A.tune(columns=columns, effort="measure", budget_s=budget_s)
-    default_s, tuned_s = paces(A, X)
-    return default_s / tuned_s
+    products, schedules = [(asp.csr(m), X, {"effort": "off"})], list[str]()
+    for options in ({}, {"compiler": NO_COMPILER}):
+        folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+        A, own = asp.csr(m.copy()), options | {"cache_dir": folder.name}
+        with folder, asp.options(**own):
+            schedule = A.tune(columns=columns, effort="measure", budget_s=budget_s).schedule
+        schedules.append("" if schedule is None else schedule.to_json())
+        products.append((A, X, own))
+    default_s, *tuned_s = paces(products)
+    return [[default_s / one_s if text else 1.0, text] for one_s, text in zip(tuned_s, schedules, strict=True)]
 
 
 # -- many processes --------------------------------------------------------------------------------------------------
+
+
+class Kept:
+    """Measurements of children, kept in a file of lines so that an interrupted run can go on."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        lines = path.read_text(encoding="utf-8").splitlines() if path is not None and path.exists() else []
+        self._found = dict[str, Any](map(json.loads, lines))
+
+    def measured(self, *arguments: str, has_compiler: bool) -> Any:
+        """Return what the child of `arguments` printed, now or in an earlier run."""
+        key = " ".join((*arguments, "cc" if has_compiler else "no"))
+        if key not in self._found:
+            self._found[key] = measured(*arguments, has_compiler=has_compiler)
+            if self._path is not None:
+                with self._path.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps([key, self._found[key]]) + "\n")
+        return self._found[key]
 
 
 def measured(*arguments: str, has_compiler: bool) -> Any:
@@ -157,13 +183,13 @@ def measured(*arguments: str, has_compiler: bool) -> Any:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def loops(paths: Sequence[str], seconds: float) -> str:
+def loops(paths: Sequence[str], seconds: float, kept: Kept) -> str:
     """Return the table of break-evens, with medians in the last rows."""
     rows, found = [], dict[tuple[str, bool], list[Loop]]()
     for path in paths:
         for dtype in DTYPES:
             for has_compiler in (True, False):
-                one = Loop(**measured("loop", path, dtype, str(seconds), has_compiler=has_compiler))
+                one = Loop(**kept.measured("loop", path, dtype, str(seconds), has_compiler=has_compiler))
                 found.setdefault((dtype, has_compiler), []).append(one)
                 rows.append([name_of(path), dtype, *cells(has_compiler, [one])])
                 print(*rows[-1], file=sys.stderr, flush=True)
@@ -185,17 +211,14 @@ def cells(has_compiler: bool, ones: Sequence[Loop]) -> list[str]:
     ]
 
 
-def gains(paths: Sequence[str], budget_s: float) -> str:
+def gains(paths: Sequence[str], budget_s: float, kept: Kept) -> str:
     """Return the table of gains with and without a compiler, with geometric means in the last rows."""
     rows, shares = [], dict[tuple[str, int], list[tuple[float, float]]]()
     for path in paths:
         for dtype in DTYPES:
             for columns in WIDTHS:
-                both = [
-                    float(measured("gain", path, dtype, str(columns), str(budget_s), has_compiler=one))
-                    for one in (True, False)
-                ]
-                shares.setdefault((dtype, columns), []).append((both[0], both[1]))
+                both = kept.measured("gain", path, dtype, str(columns), str(budget_s), has_compiler=True)
+                shares.setdefault((dtype, columns), []).append((both[0][0], both[1][0]))
                 print(name_of(path), dtype, columns, *both, file=sys.stderr, flush=True)
     for (dtype, columns), pairs in shares.items():
         logs = np.log(pairs)
@@ -223,6 +246,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--limit", type=int, default=12, help="at most so many matrices")
     parser.add_argument("--seconds", type=float, default=3.0, help="of each loop, or of each tuning of `gains`")
     parser.add_argument("--out", type=Path, help="write the table to this file")
+    parser.add_argument("--keep", type=Path, help="keep measurements in this file, and do not repeat those in it")
     parser.add_argument("--quick", action="store_true", help="one generated matrix and short loops")
     parser.add_argument("--child", nargs="+", help=argparse.SUPPRESS)
     return parser.parse_args()
@@ -242,7 +266,7 @@ def main() -> int:
     files = [] if args.quick else find_matrices(args.matrices, min_nnz=args.min_nnz)
     paths = [str(one.path) for one in files if not one.is_tensor][:: args.every][: args.limit] or [""]
     seconds = 0.2 if args.quick else args.seconds
-    text = loops(paths, seconds) if args.part == "loops" else gains(paths, seconds)
+    text = (loops if args.part == "loops" else gains)(paths, seconds, Kept(args.keep))
     print(text)
     if args.out is not None:
         args.out.write_text(text + "\n", encoding="utf-8")

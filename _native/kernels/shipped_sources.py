@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from autosparse._native.c.emit import emit
+from autosparse._native.c.types import HELPERS
 from autosparse._native.ir.spec import KernelSpec
 from autosparse._native.kernels.shipped_specs import SHIPPED_ISAS, specs
 from autosparse._native.kernels.slice_names import names_of
@@ -81,7 +82,7 @@ def source(group: Iterable[KernelSpec]) -> tuple[list[str], list[str]]:
     for spec in group:
         text = emit(spec)
         number = numbers.setdefault(text, len(numbers))
-        for block in blocks(text):
+        for block in blocks(text.replace(HELPERS["asp_min"], "")):  # common.h has it
             own = OWN.sub(rf"\1_{number}", block)
             known.setdefault(own.replace(f"int asp_kernel_{number}", f"static int asp_kernel_{number}"))
         keys = (spec.key(), *names_of(spec))

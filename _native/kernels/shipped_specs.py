@@ -41,10 +41,14 @@ COMPLEX_TILE: Final = 8
 
 Tiles of 32 columns take 1.1 to 3 times its time.
 """
-WIDE: Final = ((3, 8, 2, " | bits=16"), (2, 8, 4, " | bits=16"), (3, 32, 2, ""), (2, 32, 2, " | bits=16"))
-"""Rows of a block, columns of a tile, unrolling and width of coordinates of the kernels for several columns.
+NARROW: Final = " | bits=16"
+WIDE: Final = (
+    (3, 1, 8, 2, NARROW), (2, 1, 8, 4, NARROW), (3, 3, 8, 2, NARROW), (3, 1, 32, 2, ""), (2, 1, 32, 2, NARROW),
+)  # fmt: skip
+"""Kernels for several columns: rows and columns of a block, columns of a tile, unrolling, width of coordinates.
 
-They add most to the default kernel for 8 and for 32 columns in the archive of measurements.
+They add most to the default kernel for 8 and for 32 columns in the archive of measurements. Blocks of 3 x 3 have 1.04
+to 1.15 times the speed of three rows on meshes of three unknowns a node (benchmarks/results/break_even.md).
 """
 
 
@@ -68,17 +72,21 @@ def wide(lanes: int, n_registers: int) -> Iterator[SuperSchedule]:
 
     Tiles whose sums of all rows do not fit into the vector registers are left out.
     """
-    for rows, tile, unroll, bits in WIDE:
+    for rows, width, tile, unroll, bits in WIDE:
         if rows * max(1, tile // lanes) < n_registers - 2:
+            levels = f"i1:U,k1:C,i0:U,k0:U | i={rows},k={width}" if width > 1 else f"i1:U,k1:C,i0:U | i={rows}"
+            inner = ("i0", "k0", "j0") if width > 1 else ("i0", "j0")
             yield SuperSchedule(
-                operation=names.MATMUL, format=Format.parse(f"i1:U,k1:C,i0:U | i={rows}{bits}"),
-                loop_order=("i1", "j1", "k1", "i0", "j0"), dense_splits=(("j", tile),), unroll=unroll,
+                operation=names.MATMUL, format=Format.parse(levels + bits), loop_order=("i1", "j1", "k1", *inner),
+                dense_splits=(("j", tile),), unroll=unroll,
             )  # fmt: skip
 
 
 def shared(lanes: int, n_registers: int) -> Iterator[SuperSchedule]:
     """Yield those of `wide` for three rows with the same columns, as in a mesh of three unknowns a node."""
-    yield from (one for one in wide(lanes, n_registers) if one.format.split("i") == SHARED_ROWS)
+    for one in wide(lanes, n_registers):
+        if (one.format.split("i"), one.format.split("k")) == (SHARED_ROWS, 1):
+            yield one
 
 
 def specs(isa: str) -> Iterator[KernelSpec]:

@@ -1,4 +1,4 @@
-"""Names of the shipped kernels for slices with diagonals, by which the runtime finds them without their specs.
+"""Names of the shipped kernels for slices with diagonals and blocks of rows: the runtime finds them without specs.
 
 The module needs no NumPy: builds write these names beside the keys of the specs.
 """
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 LEVELS: Final = {True: "i1:U,k1:D,i0:U", False: "i1:U,k1:S,i0:U"}
 """Levels of the formats of slices, by whether slices may store diagonals (`ir.slice_layout.LEVELS`)."""
+BLOCK_LEVELS: Final = "i1:U,k1:C,i0:U"
 WIDE_BITS: Final = 32
 """Bits of the columns of a format whose text does not name them."""
 INDEX_BITS: Final = (16, WIDE_BITS)
@@ -74,9 +75,34 @@ class Slices:
         return f"slices {self.rows} {' '.join(words)} {dtype} {index_dtype} {isa} {'gathers' if gathers else 'loads'}"
 
 
+class Blocks:
+    """Blocks of rows that share their entries; kernels compute a tile of columns of the result at a time."""
+
+    __slots__ = ("bits", "rows", "tile")
+    is_encoded: Final = False  # as of `Slices`
+
+    def __init__(self, rows: int, tile: int, bits: int = WIDE_BITS) -> None:
+        self.rows, self.tile = rows, tile
+        self.bits = bits  # of the columns
+
+    def __repr__(self) -> str:
+        return f"Blocks({self.rows}, {self.tile}, {self.bits})"
+
+    def name(self, dtype: str, index_dtype: str, isa: str, *, gathers: bool) -> str:
+        """Return the name of the shipped kernel for these blocks."""
+        types = f"{dtype} {index_dtype} {isa} {'gathers' if gathers else 'loads'}"
+        return f"blocks {self.rows} {self.tile} {self.bits} {types}"
+
+
+SHARED: Final = (Blocks(3, 32), Blocks(3, 8, 16))
+"""Blocks of three rows with the same columns, for which kernels are shipped (`shipped_specs.shared`), widest first."""
+
+
 def names_of(spec: KernelSpec) -> Iterator[str]:
-    """Yield the name of a shipped kernel's spec, if it is one of slices with diagonals."""
-    fmt = spec.schedule.format
-    if ",".join(map(str, fmt.levels)) == LEVELS[True]:
-        slices = Slices(fmt.split("i"), fmt.sigma, is_encoded=bool(fmt.values))
-        yield slices.name(spec.dtype, spec.index_dtype, spec.isa, gathers=spec.gathers)
+    """Yield the name of a shipped kernel's spec, if it is one of slices with diagonals or of blocks with a tile."""
+    fmt, tile = spec.schedule.format, spec.schedule.dense_split("j")
+    levels, types = ",".join(map(str, fmt.levels)), (spec.dtype, spec.index_dtype, spec.isa)
+    if levels == LEVELS[True]:
+        yield Slices(fmt.split("i"), fmt.sigma, is_encoded=bool(fmt.values)).name(*types, gathers=spec.gathers)
+    elif levels == BLOCK_LEVELS and tile:
+        yield Blocks(fmt.split("i"), tile, fmt.index_bits).name(*types, gathers=spec.gathers)

@@ -55,10 +55,8 @@ EARLY_ENTRY_S: Final = number("first look", "early race s per entry")
 """Additional cost in seconds per entry of the matrix: packing, comparing the kernel's result."""
 EARLY_ROW_S: Final = number("first look", "early race s per row")
 """Additional cost in seconds per row: sorting rows by length, comparing the kernel's result."""
-COLUMNS_EARLY_S: Final = number("first look", "early race of columns s")
-"""Cost of the first race of products with several columns, which needs formats and schedules."""
 COLUMNS_ENTRY_S: Final = number("first look", "early race of columns s per entry")
-"""Additional cost of that race in seconds per entry."""
+"""Additional cost in seconds per entry of a race of products with several columns."""
 EARLY_ENTRIES: Final = (10_000, 1 << 22)
 """Numbers of entries from and up to which an early race pays.
 
@@ -137,8 +135,7 @@ def is_of_solver(state: DispatchState) -> bool:
     return state.expected is not None or state.solver_ns is not None
 
 
-_EARLY: Final = {1: "autosparse.tuning.memory.early", 2: "autosparse.tuning.memory.light_bench"}
-"""Modules that early races load, by the number of columns: one, or several."""
+_EARLY: Final = "autosparse.tuning.memory.early"
 _TUNING: Final = "autosparse.tuning.setup"
 ANOTHER_WIDTH: Final = object()
 """Kernel of a product whose width is not that of the race."""
@@ -146,12 +143,11 @@ ANOTHER_WIDTH: Final = object()
 
 def early_price_s(state: DispatchState, operand: AnyOperand) -> float:
     """Return the cost in seconds of an early race, with its modules and those of the first look before it."""
-    several = min(state.n_dense_cols, 2)
-    is_loaded = _EARLY[several] in sys.modules
-    if several > 1:
-        return (LATER_EARLY_S if is_loaded else COLUMNS_EARLY_S) + COLUMNS_ENTRY_S * operand.nnz
+    first_s = LATER_EARLY_S if _EARLY in sys.modules else EARLY_S
+    if state.n_dense_cols > 1:
+        return first_s + COLUMNS_ENTRY_S * operand.nnz
     rows_s = EARLY_ROW_S * getattr(operand, "n_minor" if state.transposed else "n_major", 0)
-    return (LATER_EARLY_S if is_loaded else EARLY_S) + EARLY_ENTRY_S * operand.nnz + rows_s
+    return first_s + EARLY_ENTRY_S * operand.nnz + rows_s
 
 
 def _is_racing(state: DispatchState, operand: AnyOperand, trial: object, took_s: float) -> bool:

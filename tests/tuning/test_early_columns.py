@@ -14,6 +14,7 @@ import autosparse as asp
 from autosparse.dispatch import first_look
 from autosparse.scalar import GENERATED
 from autosparse.tuning.memory import early
+from autosparse.tuning.memory.slice_trial import SliceTrial
 from autosparse.tuning.setup import live_tuner_of
 from autosparse.tuning.trials.kernel_trial import KernelTrial
 from tests.tuning.test_early import (  # noqa: F401  # a fixture
@@ -75,11 +76,12 @@ def test_products_with_several_columns_race_on_rows_with_the_same_columns(dtype,
     assert race.has_candidate
     assert not race.is_racing
     assert race.is_won == is_faster
-    assert isinstance(found.serving, KernelTrial) == is_faster
+    assert isinstance(found.serving, SliceTrial) == is_faster
     if is_faster:
         assert race.plan(found).schedule.dense_split("j") in {tile for tile in (8, 32) if tile < 2 * columns}
         A.data[:] *= 2.0
         np.testing.assert_allclose(A @ X, 2.0 * (m @ X), rtol=1e-4, atol=1e-4)
+        assert isinstance(found.recalled, KernelTrial), (found.recalled, found.serving, race.is_won)
         race.retire(found)
     assert A._cell.dispatcher.packed_copies.n_bytes == 0, "a copy that does not serve takes no memory"
     operand = weakref.ref(A._cell)
@@ -100,11 +102,13 @@ def test_a_search_begins_with_the_winner_of_several_columns(monkeypatch: pytest.
     found.next_look_ns = 0
     for _ in range(40):
         A @ X
-    winner = found.serving
-    assert isinstance(winner, KernelTrial)
+    assert isinstance(found.serving, SliceTrial)
+    n_bytes = A._cell.dispatcher.packed_copies.n_bytes
     tuner = live_tuner_of(found, A._cell)
     assert tuner.session is not None
-    assert tuner.session.recalled is winner
+    assert isinstance(tuner.session.recalled, KernelTrial)
+    assert tuner.session.recalled is found.serving
+    assert A._cell.dispatcher.packed_copies.n_bytes == n_bytes, "it reads the same copy"
     np.testing.assert_allclose(A @ X, m @ X)
 
 

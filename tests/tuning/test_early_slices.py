@@ -12,15 +12,19 @@ import scipy.sparse as sps
 from autosparse._native import runtime_api
 from autosparse._native.ir.spec import KernelSpec
 from autosparse._native.kernels import slice_kernel
+from autosparse._native.kernels.kernel import reads_of_b
 from autosparse._native.kernels.shipped import shipped_kernel
-from autosparse._native.kernels.slice_names import Slices
+from autosparse._native.kernels.shipped_specs import shared
+from autosparse._native.kernels.slice_names import SHARED, Slices
 from autosparse._native.storage.packing import pack
 
 import autosparse as asp
+from autosparse.core.pattern import Pattern
 from autosparse.core.target import Target
 from autosparse.dispatch import first_look, turned
 from autosparse.dispatch.state import DispatchState
 from autosparse.isa import ISAS
+from autosparse.scalar import GENERATED, SCALARS
 from autosparse.tuning.memory import agreement, early, slice_trial
 from tests.tuning.forcing import state_of
 from tests.tuning.test_early import race_at_once
@@ -63,6 +67,44 @@ def test_the_name_of_a_kernel_is_that_of_its_spec(isa: str, dtype: str, index_dt
         kernel = shipped_kernel(spec, None)
         assert kernel is not None
         assert slice_kernel.address_of(one, dtype, index_dtype, isa) == kernel.address, one
+
+
+@pytest.mark.parametrize("isa", [name for name, row in ISAS.items() if row.is_shipped])
+@pytest.mark.parametrize("dtype", GENERATED)
+@pytest.mark.parametrize("index_dtype", ["int32", "int64"])
+def test_the_name_of_a_kernel_on_blocks_is_that_of_its_spec(isa: str, dtype: str, index_dtype: str) -> None:
+    if ISAS[isa].level > ISAS[Target.host().isa].level:
+        pytest.skip(f"no {isa} here")
+    lanes, n_found = SCALARS[dtype].lanes(ISAS[isa].vector_bytes), 0
+    for schedule in shared(lanes, ISAS[isa].n_registers):
+        (one,) = (one for one in SHARED if one.tile == schedule.dense_split("j"))
+        assert (one.rows, one.bits) == (schedule.format.split("i"), schedule.format.index_bits)
+        spec = KernelSpec("matmul", schedule, dtype, index_dtype, isa, gathers=runtime_api.gathers())
+        kernel = shipped_kernel(spec, None)
+        address = slice_kernel.address_of(one, dtype, index_dtype, isa)
+        assert address == (kernel.address if kernel is not None else 0), one
+        n_found += address != 0
+    assert n_found
+
+
+@pytest.mark.parametrize("dtype", GENERATED)
+@pytest.mark.parametrize("index_dtype", ["int32", "int64"])
+@pytest.mark.parametrize("blocks", SHARED, ids=str)
+def test_blocks_hold_what_a_packed_operand_of_their_format_holds(blocks, dtype, index_dtype):
+    rng = np.random.default_rng(4)
+    m = sps.random_array((1000, 700), density=0.01, format="csr", rng=rng, dtype=dtype)
+    m.indptr, m.indices = m.indptr.astype(index_dtype), m.indices.astype(index_dtype)
+    light = slice_kernel.laid_out(m.shape, m.indptr, m.indices, blocks)
+    assert light.fill(m.indptr, m.indices, m.data)
+    (fmt,) = {one.format for one in shared(1, 1024) if one.dense_split("j") == blocks.tile}
+    packed = pack(Pattern(*m.shape, m.indptr, m.indices), m.data, fmt, transposed=False)
+    for mine, theirs in ((light.pos, packed.pos), (light.crd, packed.crd), ({"": light.values}, {"": packed.values})):
+        assert mine.keys() == theirs.keys()
+        for name, array in theirs.items():
+            np.testing.assert_array_equal(mine[name], array, err_msg=name)
+            assert mine[name].dtype == array.dtype
+    assert light.nbytes == packed.nbytes == light.filled_bytes(m.data.dtype)
+    assert light.n_slots == reads_of_b(packed)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -215,25 +257,26 @@ def test_a_matrix_that_is_written_between_products_does_not_race(monkeypatch: py
     assert isinstance(found.early, first_look.NoRace)
 
 
-LARGEST = 1.5  # bound of the absolute values of the vector
+LARGEST = 1.5  # bound of the absolute values of the dense operand
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
 @pytest.mark.parametrize("index_dtype", ["int32", "int64"])
-def test_the_runtime_accepts_no_result_that_numpy_rejects(dtype: str, index_dtype: str) -> None:
+@pytest.mark.parametrize("columns", [1, 2, 45])
+def test_the_runtime_accepts_no_result_that_numpy_rejects(dtype: str, index_dtype: str, columns: int) -> None:
     """Check results that are off by a multiple of the bounds of rounding, in one row of any length."""
     rng, lengths = np.random.default_rng(7), np.array([0, 1, 2, 3, 4, 5, 7, 8, 9, 40, 0, 300])
     indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(index_dtype)
     values = rng.standard_normal(indptr[-1]).astype(dtype)
     values = values * values.dtype.type(1 - 2j) if np.iscomplexobj(values) else values
-    wanted = np.zeros(len(lengths), dtype)
+    wanted = np.zeros((len(lengths), columns), dtype)
     sums = agreement.row_magnitudes(indptr, values) * np.finfo(dtype).dtype.type(LARGEST)
     assert slice_trial._agrees((indptr, values), wanted.copy(), wanted, LARGEST)
     n_accepted = n_rejected = 0
     for row, factor in itertools.product(range(len(lengths)), (0.4, 0.9, 1.1, 3.0, 1e3, np.nan)):
         found, n_terms = wanted.copy(), lengths[row] * (2.0**1.5 if np.iscomplexobj(values) else 1.0) + 4.0
-        found[row] = factor * n_terms * np.finfo(dtype).eps * sums[row]
-        text = agreement.first_difference(found[:, None], wanted[:, None], sums, lengths)
+        found[row, rng.integers(columns)] = factor * n_terms * np.finfo(dtype).eps * sums[row]
+        text = agreement.first_difference(found, wanted, sums, lengths)
         accepted = slice_trial._agrees((indptr, values), found, wanted, LARGEST)
         assert not (accepted and text), (row, factor)
         n_accepted, n_rejected = n_accepted + accepted, n_rejected + (not accepted)

@@ -21,6 +21,8 @@ ROWS: Final = 1 << 13
 Temporary arrays of this size come from memory that the process has; larger ones come from new pages, which take longer
 than the comparison.
 """
+BESIDE_TILE: Final = 13
+"""Maximum number of columns compared beside one whole tile: odd, and a sum of several powers of two."""
 UNKNOWABLE: Final = "its result could not be compared: values of the matrix are not finite"
 
 

@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, Any, Final
 from autosparse import forking
 from autosparse._native.kernels import slice_kernel
 from autosparse._native.kernels.slice_kernel import SliceKernel
-from autosparse._native.kernels.slice_names import MAX_EXTENT, Slices
-from autosparse._native.storage.dictionary import has_few_kinds
+from autosparse._native.kernels.slice_names import MAX_EXTENT, SHARED, Blocks, Slices
 from autosparse.core.numbers import median
 from autosparse.dispatch import number
 from autosparse.errors import TUNING_FAILURES
-from autosparse.isa import ISAS
+from autosparse.isa import ISAS, Isa
 from autosparse.log import event
 from autosparse.operands.csr import Operand
 from autosparse.scalar import GENERATED
@@ -75,8 +74,16 @@ def verdict(pairs: Sequence[tuple[float, float]]) -> bool | None:
 
 def candidate(shape: tuple[int, int], values: Any, isa: str) -> Slices:
     """Return the slices of a shipped kernel for rows of a slice and sigma `shape` (`row_padding.slices`)."""
-    is_encoded = shape[1] == 1 and ISAS[isa].has_table_permutation and has_few_kinds(values)
-    return Slices(HIGH_SLICE, is_encoded=True) if is_encoded else Slices(*shape)
+    if shape[1] > 1 or not ISAS[isa].has_table_permutation:
+        return Slices(*shape)
+    from autosparse._native.storage.dictionary import has_few_kinds  # loaded for rows of even lengths alone
+
+    return Slices(HIGH_SLICE, is_encoded=True) if has_few_kinds(values) else Slices(*shape)
+
+
+def _blocks(state: DispatchState, operand: Operand) -> list[Blocks]:
+    """Return blocks of three rows, the widest tile first of those of which a product fills more than half."""
+    return [one for one in SHARED if one.tile < 2 * state.n_dense_cols and operand.n_minor <= 1 << one.bits]
 
 
 class EarlyRace:
@@ -88,7 +95,7 @@ class EarlyRace:
         self.ratio = 1.0  # default kernel's time over that of the kernel that serves
         self.default_s = 0.0  # seconds of one product by the default kernel
         self.has_candidate = False
-        self.trial: Any = None  # the candidate while it races; Any: a SliceTrial, or a KernelTrial of several columns
+        self.trial: Any = None  # the candidate while it races; Any: a SliceTrial, or the KernelTrial of a winner
         self.is_won = False
         self.check_ns = inf  # product time (ns) of the state from which on the winner races once more, or is noted
         self._winner: Any = None  # Any: as `trial`; the candidate that won
@@ -118,39 +125,33 @@ class EarlyRace:
         if trial is not None:
             self._next(state)
 
-    def _ready(self, state: DispatchState, operand: AnyOperand) -> Any:  # Any: see `trial`
-        if state.n_dense_cols > 1:
-            return self._ready_columns(state, operand)
+    def _ready(self, state: DispatchState, operand: AnyOperand) -> SliceTrial | None:
         dtype, isa = state.dtype.name, slice_kernel.isa_of(state.options.isa)
         if not isinstance(operand, Operand) or dtype not in GENERATED or not isa.is_shipped:
             return None
-        turned = None if state.turning is None else state.turning.arrays(operand)
+        is_large = max(operand.n_major, operand.n_minor) > MAX_EXTENT
+        if is_large or not slice_kernel.may_serve(state.options.compiler):
+            return None
+        turned = state.turning.arrays(operand) if state.transposed and state.turning is not None else None
         if state.transposed and turned is None:
             return None
+        offered = self._slices(state, operand, isa, turned) if state.n_dense_cols == 1 else _blocks(state, operand)
+        for one in offered:
+            address = slice_kernel.address_of(one, dtype, operand.indptr.dtype.name, isa.name)
+            if not address:
+                continue
+            trial = SliceTrial(one, state, operand, turned=turned)
+            if turned is not None and (state.turning is None or state.turning.arrays(operand) is not turned):
+                return None  # another thread has written since the rows were made
+            self.has_candidate = True
+            trial.pack(operand, SliceKernel.shipped(one, address))  # compares its result with the default kernel's
+            return trial if trial.ready else None
+        return None
+
+    def _slices(self, state: DispatchState, operand: Operand, isa: Isa, turned: Any) -> list[Slices]:
         indptr = operand.indptr if turned is None else turned[0]
         shape = self._shape or slices(indptr, isa.vector_bytes // state.dtype.itemsize)
-        is_large = max(operand.n_major, operand.n_minor) > MAX_EXTENT
-        if shape is None or is_large or not slice_kernel.may_serve(state.options.compiler):
-            return None
-        trial = SliceTrial(candidate(shape, operand.data[: operand.nnz], isa.name), state, operand, turned=turned)
-        if turned is not None and (state.turning is None or state.turning.arrays(operand) is not turned):
-            return None  # another thread has written since the rows were made
-        address = slice_kernel.address_of(trial.slices, dtype, operand.indptr.dtype.name, isa.name)
-        if not address:
-            return None
-        self.has_candidate = True
-        trial.pack(operand, SliceKernel.shipped(trial.slices, address))  # compares its result with the default kernel's
-        return trial if trial.ready else None
-
-    def _ready_columns(self, state: DispatchState, operand: AnyOperand) -> Any:  # Any: a KernelTrial, or None
-        if not isinstance(operand, Operand) or not slice_kernel.may_serve(state.options.compiler):
-            return None
-        with forking.loading():
-            from autosparse.tuning.memory import light_bench
-
-        trial = light_bench.shared_rows(state, operand)
-        self.has_candidate = trial is not None
-        return trial
+        return [] if shape is None else [candidate(shape, operand.data[: operand.nnz], isa.name)]
 
     def look(self, state: DispatchState, operand: AnyOperand, served_by: object, took_s: float) -> None:
         """Take a product of `took_s` by the kernel `served_by` as a sample, and choose the next product's kernel."""
@@ -219,12 +220,6 @@ class EarlyRace:
     def _serve(self, state: DispatchState, operand: AnyOperand, trial: Any) -> None:
         reference = self._operand = weakref.ref(operand)
         state.serving = state.recalled = self._winner = trial
-        if state.n_dense_cols > 1:
-            from autosparse.tuning.trials.service import Service
-
-            if trial.service is None:
-                Service.of(trial, None, state, operand, self.default_s * (1.0 - 1.0 / self.ratio))
-            return
 
         def expand() -> Any:  # Any: a KernelTrial, or None
             found = reference()

@@ -1,13 +1,10 @@
-"""Minimal context of a kernel's trial, for processes that have not imported what a search needs.
-
-`shared_rows` is the candidate of the early race of products with several columns.
-"""
+"""Minimal context of a kernel's trial, for processes that have not imported what a search needs."""
 
 from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from autosparse.config import Options
 from autosparse.core.problem import Problem
@@ -16,13 +13,12 @@ from autosparse.log import event
 from autosparse.operands.packed_copies import PackedCopyCache
 from autosparse.targets.priors import number
 from autosparse.tuning.problems import problem_of
-from autosparse.tuning.trials.kernel_trial import KernelTrial
 from autosparse.tuning.trials.operand_adapter import OperandAdapter, adapter_of
 
 if TYPE_CHECKING:
-    from autosparse._native.ir.spec import KernelSpec
     from autosparse._native.kernels.kernel import CompiledKernel
     from autosparse.operands.unfolding import AnyOperand
+    from autosparse.tuning.trials.kernel_trial import KernelTrial
 
 REFRESH_S: Final = number("step seconds per unit", "refresh")
 """Seconds per entry of writing new values to a packed copy, before any observation on this machine."""
@@ -91,37 +87,3 @@ class LightBench:
         """Set `failed` because the kernel's result is wrong."""
         trial.failed = f"the kernel computes something else than the default kernel: {difference}"
         event("fallback", trial.failed)
-
-
-def shared_rows(state: DispatchState, operand: AnyOperand) -> KernelTrial | None:
-    """Return the packed trial of the shipped kernel that computes three rows with common columns at a time.
-
-    Its tile is the widest one of which a product fills more than half, at the width of the state's first product. None
-    if there is no such kernel, or if it fails.
-    """
-    from autosparse._native.kernels.shipped import shipped_kernel
-    from autosparse._native.kernels.shipped_specs import shared
-    from autosparse.core.solver import choice_of
-    from autosparse.isa import ISAS
-    from autosparse.scalar import SCALARS
-    from autosparse.tuning.trials.specs import spec_of
-
-    bench = LightBench(state, operand)
-    row = ISAS[bench.problem.target.isa]
-    offered = shared(SCALARS[state.dtype.name].lanes(row.vector_bytes), row.n_registers)
-    fitting = [one for one in offered if one.dense_split("j") < 2 * state.n_dense_cols]
-    specs = {one: cast("KernelSpec", spec_of(bench.problem, one)) for one in fitting}
-    kernels = {one: shipped_kernel(spec, state.options.compiler) for one, spec in specs.items()}
-    ready = [one for one in fitting if kernels[one] is not None]
-    if not ready:
-        return None
-    schedule = max(ready, key=lambda one: one.dense_split("j"))
-    trial = KernelTrial(choice_of(schedule), bench)
-    trial.kernel = kernels[schedule]
-    if not trial.fits():
-        return None
-    trial.pack()  # compares its result with the default kernel's
-    if not trial.ready:
-        trial.drop()
-        return None
-    return trial

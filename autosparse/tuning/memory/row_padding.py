@@ -18,7 +18,7 @@ WINDOW: Final = 512
 """Number of rows within which rows are sorted by length (`sigma` of the shipped kernels)."""
 WIDE_WINDOW: Final = 8192
 """The same for rows of very different lengths, as in graphs with a power law."""
-SAMPLED_ROWS: Final = 1 << 15
+SAMPLED_ROWS: Final = 1 << 14
 """Maximum number of rows from which padding is estimated, in whole windows."""
 
 

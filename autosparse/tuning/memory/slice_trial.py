@@ -1,4 +1,4 @@
-"""Trial of a kernel on slices that loads neither formats nor schedules: the early race's candidate, a remembered plan.
+"""Trial of a kernel on slices or blocks, of the early race or of a remembered plan, without formats and schedules.
 
 It serves products as long as the matrix is neither written nor checked for writes. Before either, and before a search,
 `expanded` makes the `KernelTrial` of the same kernel on the same packed copy.
@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from autosparse._native import runtime_api
+from autosparse._native import memory, runtime_api
 from autosparse._native.kernels import slice_kernel
-from autosparse._native.kernels.slice_kernel import BoundSlices, PackedSlices, SliceKernel
-from autosparse._native.kernels.slice_names import Slices
+from autosparse._native.kernels.slice_kernel import BoundSlices, SliceKernel
+from autosparse._native.kernels.slice_names import Blocks, Slices
 from autosparse.containment import contained
 from autosparse.dispatch.calls import MatmulCall
 from autosparse.dispatch.state import DispatchState, dispatcher_of
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from autosparse._native.ir.spec import KernelSpec
+    from autosparse._native.kernels.slice_kernel import PackedBlocks, PackedSlices
     from autosparse.core.schedule import SuperSchedule
     from autosparse.dispatch.protocols import Bound, Call
     from autosparse.operands.packed_copies import PackedCopy
@@ -43,7 +44,7 @@ INCOMPARABLE: Final = (NOT_FINITE, agreement.UNKNOWABLE)
 
 
 class SliceTrial:
-    """Kernel on slices of a matrix; see `dispatch.protocols.Serving`."""
+    """Kernel on slices or blocks of a matrix; see `dispatch.protocols.Serving`."""
 
     is_stale = False
     service: Any = None  # Any: of `protocols.Serving`; the `KernelTrial` has one
@@ -55,12 +56,14 @@ class SliceTrial:
     kernel_name = ""  # key of a shipped kernel whose schedule is not read yet
 
     def __init__(
-        self, slices: Slices, state: DispatchState, operand: Operand, *, turned: tuple[Any, ...] | None = None
+        self, slices: Slices | Blocks, state: DispatchState, operand: Operand, *, turned: tuple[Any, ...] | None = None
     ) -> None:
         """`turned`: indptr, indices and data of the rows of Mᵀ, for products with Mᵀ."""
         operand.refresh()
         self.is_transposed, self._turned = turned is not None, turned
         self.slices, options = slices, state.options
+        tile = slices.tile if isinstance(slices, Blocks) else 0
+        self._n_compared = tile + min(tile - 1, agreement.BESIDE_TILE) if tile else 1  # a whole tile and a remainder
         self.structure_version, self.values_version = operand.structure_version, operand.values_version
         self.failed: str | None = None
         self.packed_copy: PackedCopy | None = None
@@ -91,9 +94,9 @@ class SliceTrial:
         arrays = self._turned or (operand.indptr, np.ascontiguousarray(operand.indices[: operand.nnz]), operand.data)
         (indptr, indices, data), self._turned = arrays, None
         shape = (rows.n_minor, rows.n_major) if self.is_transposed else (rows.n_major, rows.n_minor)
-        packed = PackedSlices.laid_out(shape, indptr, indices, self.slices)
+        packed = slice_kernel.laid_out(shape, indptr, indices, self.slices)
 
-        def fill() -> tuple[PackedSlices, int]:
+        def fill() -> tuple[PackedSlices | PackedBlocks, int]:
             if not packed.fill(indptr, indices, data):
                 raise PackError("the matrix has too many different values")
             return packed, self.values_version
@@ -112,10 +115,35 @@ class SliceTrial:
             return
         self.bound = bound = BoundSlices(kernel, packed, operand.dtype.itemsize)
         with np.errstate(all="ignore"):  # values may be inf or NaN
-            self.failed = _difference(operand, bound, (indptr, data), self.n_threads, self.is_transposed)
+            self.failed = self._difference(operand, bound, indptr, data)
         if self.failed is not None:
             self.is_wrong = self.failed not in INCOMPARABLE
             self.drop()
+
+    def _difference(self, operand: Operand, bound: BoundSlices, indptr: Any, data: Any) -> str | None:
+        """Return how the product with a made operand differs from the default kernel's; None if it agrees.
+
+        `indptr` and `data` are those of the rows that are packed.
+        """
+        rows, address, dtype = operand.rows or operand.validate(), runtime_api.address_of, operand.dtype
+        (n_rows, n_inner), n = bound.packed.shape, self._n_compared
+        # Entries of both signs from 0.5 to 1.5, none of them small, so that a missing stored entry shows.
+        steps = np.arange(PERIOD) * 1789 % PERIOD
+        period = (0.5 + steps / PERIOD) * np.where(steps % 2, 1.0, -1.0)
+        if dtype.kind == "c":  # either part, with the same absolute values
+            period = period * np.where(steps % 3, 0.6 + 0.8j, 0.8 - 0.6j)
+        X, wanted, found = (memory.empty_scratch((extent, n), dtype) for extent in (n_inner, n_rows, n_rows))
+        X.reshape(-1)[:] = np.resize(period.astype(dtype), X.size)
+        found.fill(np.nan)
+        call = MatmulCall(rows, address(X), n, address(wanted), n, n, self.is_transposed, (X, wanted))
+        runtime_api.raise_for(call.by_default(self.n_threads, 0))
+        if not bound.run(address(X), n, address(found), n, n, self.n_threads):
+            return NOT_FINITE
+        largest = 1.5
+        if _agrees((indptr, data), found, wanted, largest):
+            return None
+        sums = agreement.row_magnitudes(indptr, data[: indptr[-1]])
+        return agreement.first_difference(found, wanted, sums * sums.dtype.type(largest), np.diff(indptr))
 
     def run(self, operand: AnyOperand, call: Call) -> bool:
         """Compute the result of `call`; return False if this kernel cannot compute this product."""
@@ -148,43 +176,15 @@ class SliceTrial:
         return packed_copy
 
 
-def _difference(
-    operand: Operand, bound: BoundSlices, arrays: tuple[Any, Any], n_threads: int, is_transposed: bool
-) -> str | None:
-    """Return how the kernel's product with a synthetic vector differs from the default kernel's; None if it agrees.
-
-    `arrays`: indptr and data of the rows that are packed.
-    """
-    rows, address, dtype = operand.rows or operand.validate(), runtime_api.address_of, operand.dtype
-    (n_rows, n_columns), (indptr, data) = bound.packed.shape, arrays
-    # Entries of both signs from 0.5 to 1.5, none of them small, so that a missing stored entry shows.
-    steps = np.arange(PERIOD) * 1789 % PERIOD
-    period = (0.5 + steps / PERIOD) * np.where(steps % 2, 1.0, -1.0)
-    if dtype.kind == "c":  # either part, with the same absolute values
-        period = period * np.where(steps % 3, 0.6 + 0.8j, 0.8 - 0.6j)
-    x, wanted = np.resize(period.astype(dtype), n_columns), np.empty(n_rows, dtype)
-    found = np.full(n_rows, np.nan, dtype)
-    call = MatmulCall(rows, address(x), 1, address(wanted), 1, 1, is_transposed, (x, wanted))
-    runtime_api.raise_for(call.by_default(n_threads, 0))
-    if not bound.run(address(x), 1, address(found), 1, 1, n_threads):
-        return NOT_FINITE
-    largest = 1.5
-    if _agrees(arrays, found, wanted, largest):
-        return None
-    sums = agreement.row_magnitudes(indptr, data[: indptr[-1]])
-    n_terms = np.diff(indptr)
-    return agreement.first_difference(found[:, None], wanted[:, None], sums * sums.dtype.type(largest), n_terms)
-
-
 def _agrees(rows: tuple[Any, Any], found: NDArray[Any], wanted: NDArray[Any], largest: float) -> bool:
     """Return whether the runtime accepts `found`, in a tenth of the time in which NumPy explains a difference.
 
-    `rows`: indptr and data. `largest` bounds the absolute values of the vector.
+    `rows`: indptr and data. `largest` bounds the absolute values of the dense operand.
     """
     pointer, (indptr, data) = runtime_api.pointer, rows
     codes = runtime_api.DTYPE_CODES[data.dtype.name], runtime_api.INDEX_CODES[indptr.dtype.name]
     arrays = (pointer(one) for one in (indptr, data, found, wanted))
-    return bool(runtime_api.lib.asp_rows_agree(*codes, len(wanted), *arrays, largest)) and len(wanted) > 0
+    return wanted.size > 0 and bool(runtime_api.lib.asp_rows_agree(*codes, *wanted.shape, *arrays, largest))
 
 
 def expanded(light: SliceTrial, state: DispatchState, operand: Operand, gain_s: float | None) -> KernelTrial | None:
@@ -228,13 +228,16 @@ def expanded(light: SliceTrial, state: DispatchState, operand: Operand, gain_s: 
     return trial
 
 
-def schedule_of(slices: Slices, state: DispatchState) -> SuperSchedule:
+def schedule_of(slices: Slices | Blocks, state: DispatchState) -> SuperSchedule:
     """Return the schedule of the shipped kernel for `slices`."""
-    from autosparse._native.kernels.shipped_specs import HIGH_SLICES, SLICE_PREFETCH, SLICE_UNROLL
+    from autosparse._native.kernels.shipped_specs import HIGH_SLICES, SLICE_PREFETCH, SLICE_UNROLL, shared
     from autosparse.core.formats import Format
     from autosparse.core.schedule import SuperSchedule
     from autosparse.ops import names
 
+    if isinstance(slices, Blocks):
+        offered = shared(lanes_of(state), slice_kernel.isa_of(state.options.isa).n_registers)
+        return next(one for one in offered if one.dense_split("j") == slices.tile)
     if slices.is_encoded:
         return HIGH_SLICES
     return SuperSchedule(

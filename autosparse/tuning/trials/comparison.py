@@ -17,7 +17,7 @@ from autosparse.core.formats import DICTIONARY
 from autosparse.core.problem import Problem
 from autosparse.ops import OPS
 from autosparse.scalar import HALF, SCALARS
-from autosparse.tuning.memory.agreement import UNKNOWABLE, first_difference
+from autosparse.tuning.memory.agreement import BESIDE_TILE, UNKNOWABLE, first_difference
 from autosparse.tuning.trials.operand_adapter import AnyArray, adapter_of, sized
 
 if TYPE_CHECKING:
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 MAX_COLUMNS: Final = 45
 """Maximum number of columns compared if the schedule has no column tile narrower than the product."""
-BESIDE_TILE: Final = 13
-"""Maximum number of columns compared beside one whole tile: odd, and a sum of several powers of two."""
 STORAGE_ROUNDING: Final = {"": 0.0, DICTIONARY: 0.0, **{name: SCALARS[name].rounding for name in HALF}}
 """Relative rounding error of values by their stored type ("" and dictionary-encoded: exact)."""
 FIXED_UNITS: Final = 1 << 17
