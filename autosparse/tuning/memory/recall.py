@@ -106,7 +106,9 @@ def recorded_schedule(
         record = _record(state, problem, folder, note)
         schedule: Any = None if record is None else record.get("schedule")  # Any: a value of JSON
         slices = slices_of(problem, operand, note, schedule, is_looked_at=True)
-        if record is None or slices is None or slices.text() != light.slices.text():
+        if record is None or slices is None or not isinstance(light.slices, Slices):
+            return None
+        if slices.text() != light.slices.text():
             return None
         key, isa = kernel_key(problem, schedule, slices), problem.target.isa
         is_shipped = light.library is None and light.kernel_name == key
