@@ -149,7 +149,7 @@ def test_a_note_that_does_not_fit_is_not_used(own_cache: Path, what: str, monkey
         run(asp.csr(m, copy=True), m)
         m = sps.csr_array(sps.diags_array(np.ones((5, N)), offsets=(-80, -1, 0, 1, 80), shape=(N, N)))
     elif what == "wrong":
-        monkeypatch.setattr(slice_trial, "_difference", lambda *_: "1 instead of 2")
+        monkeypatch.setattr(slice_trial.SliceTrial, "_difference", lambda *_: "1 instead of 2")
     elif what == "values":
         m.data[:] = np.nan
     A = asp.csr(m, copy=what != "shared")

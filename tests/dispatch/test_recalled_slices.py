@@ -217,7 +217,7 @@ def test_plans_that_fail_a_check_do_not_serve(own_cache: Path, damage: str, monk
     elif damage == "not finite":
         m.data[:] = np.inf
     elif damage == "wrong kernel":
-        monkeypatch.setattr(slice_trial, "_difference", lambda *_: "1 instead of 2")
+        monkeypatch.setattr(slice_trial.SliceTrial, "_difference", lambda *_: "1 instead of 2")
     A = asp.csr(m)
     with asp.options(extra_memory=0.0 if damage == "no memory" else 50.0):
         if damage == "wrong kernel":
