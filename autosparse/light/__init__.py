@@ -37,8 +37,6 @@ KERNEL_SHARE: Final = 2
 
 A larger value serves remembered plans later, a smaller one loads the library in programs that end soon afterwards.
 """
-FETCH_NS: Final = 80
-"""Time in ns by which fetching an array takes longer from a light matrix than from a complete one."""
 MIN_TERMS: Final = 1 << 12
 """Minimum number of multiplications for which a kernel called through cffi (3 us) is faster than SciPy's loop."""
 MAX_TERMS: Final = 1 << 20
@@ -52,7 +50,7 @@ _LOADS: Final = frozenset({_OPTIONS, *NEIGHBOURS})
 _modules: Final = sys.modules
 
 is_complete = False
-spent_ns = _products_ns = 0
+_spent_ns = _products_ns = 0
 _product: Callable[..., Any] | None = None  # `native.product`, once the C runtime is loaded
 _is_unavailable = False  # whether loading it failed
 _is_failed = False  # whether the library could not be loaded, for example for lack of file descriptors
@@ -148,13 +146,13 @@ def may_be_light() -> bool:
         return True
     if _is_set is None:
         _is_set = configured.by_environment()
-    return spent_ns < LOADING_NS and not _is_set and _modules.keys().isdisjoint(_LOADS)
+    return _spent_ns < LOADING_NS and not _is_set and _modules.keys().isdisjoint(_LOADS)
 
 
 def postpone() -> None:
     """Load the library only after methods have taken `LOADING_NS` again: it failed."""
-    global spent_ns
-    spent_ns = 0
+    global _spent_ns
+    _spent_ns = 0
 
 
 def count(start_ns: int, rows: Rows | None, *, is_product: bool = False, is_native: bool = False) -> None:
@@ -163,9 +161,9 @@ def count(start_ns: int, rows: Rows | None, *, is_product: bool = False, is_nati
     `is_product` says whether a kernel of the C runtime could have computed it, `is_native` whether one did.
     SciPy's methods do not keep the arrays that they fetch, so sound rows stay sound.
     """
-    global spent_ns, _products_ns
+    global _spent_ns, _products_ns
     took_ns = perf_counter_ns() - start_ns
-    spent_ns += took_ns // KERNEL_SHARE if is_native else took_ns
+    _spent_ns += took_ns // KERNEL_SHARE if is_native else took_ns
     if is_product:
         _products_ns += took_ns
     if rows is not None:

@@ -98,7 +98,6 @@ def _array(field: int) -> Any:  # Any: a property, which mypy would refuse in th
 
     def fetch(self: Any) -> Any:
         rows = self._light
-        light.spent_ns += light.FETCH_NS
         if rows is not None and field != DATA:
             rows.is_checked, rows.is_exported = False, True
             rows = self._light  # None if `finish` may have read `is_exported` before
