@@ -1,5 +1,8 @@
 """Race of both libraries in alternation; each run is a fresh process with a fresh cache, and answers are compared.
 
+Two versions of autosparse have caches of their own: with one cache the second version would find what the first wrote,
+which shortens first calls and lets tuning begin earlier. Rounds alternate which library is first.
+
 A round in which other processes took more than MAX_DISTURBED of the cores is repeated, at most as often as there are
 requested rounds. Rounds are added, up to `most`, while the interval of the ratio contains ENOUGH: with the threads of
 OpenBLAS and Python one run may take twice as long as the next.
@@ -198,12 +201,13 @@ def race(
         given, answer = Path(folder) / "inputs.pickle", Path(folder) / "answer.npz"
         call(("prepare", program.name, given), {})
         while (n := len(samples.disturbed)) < rounds or (n < most and samples.is_open()):
-            cache = f"{folder}/cache-{len(samples.disturbed)}-{samples.n_repeated}"
-            fresh = {"AUTOSPARSE_CACHE_DIR": cache, **environment}
+            round_number = len(samples.disturbed) + samples.n_repeated
             answers: dict[str, list[np.ndarray]] = {}
             found: dict[str, dict[str, float]] = {}
             before = Spent.now()
-            for library, (imported, *python) in runs.items():
+            for library in LIBRARIES if round_number % 2 else LIBRARIES[::-1]:
+                imported, *python = runs[library]
+                fresh = {"AUTOSPARSE_CACHE_DIR": f"{folder}/cache-{round_number}-{library}", **environment}
                 arguments = ("run", program.name, given, imported, answer, samples.touched_mb())
                 found[library] = json.loads(call(arguments, fresh, *python))
                 with np.load(answer) as archive:

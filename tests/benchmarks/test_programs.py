@@ -98,6 +98,24 @@ def test_rounds_go_on_while_the_ratio_is_open(monkeypatch: pytest.MonkeyPatch) -
         assert low <= found.interval()[0] <= found.ratio() <= found.interval()[1] <= high
 
 
+def test_versions_have_caches_of_their_own_and_take_turns_in_being_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    race = importlib.import_module("programlib.race")
+    program = importlib.import_module("programlib.catalogue").PROGRAMS["gmres"]
+    monkeypatch.setattr(race.Spent, "others_since", lambda self, before: 0.0)
+    calls: list[tuple[str, str]] = []
+
+    def call(arguments: tuple[object, ...], environment: dict[str, str], python: str = "this version") -> str:
+        if arguments[0] == "run":
+            np.savez(str(arguments[4]), np.ones(3))
+            calls.append((python, environment["AUTOSPARSE_CACHE_DIR"]))
+        return json.dumps({"wall_s": 1.0, "cpu_s": 1.0, "peak_mb": 1.0})
+
+    monkeypatch.setattr(race, "call", call)
+    race.race(program, rounds=2, environment={}, against="other version")
+    assert [python for python, _ in calls] == ["this version", "other version", "other version", "this version"]
+    assert len({cache for _, cache in calls}) == 4
+
+
 @pytest.mark.full
 def test_the_script_runs_a_program_and_writes_what_it_found(tmp_path: Path) -> None:
     out = tmp_path / "programs.jsonl"
