@@ -234,6 +234,7 @@ class DenseResults:
         arrays = self._cell._arrays
         if order is not None or out is not None or len(self._shape) != 2 or type(arrays[DATA]) is not ndarray:
             return super().toarray(order=order, out=out)  # type: ignore[misc]
+        plain.check_starts(self._cell)
         dense = np.zeros(self._shape, arrays[DATA].dtype, "F" if self._transposed else "C")
         rows = dense.T if self._transposed else dense
         csr_todense(*rows.shape, *arrays, rows)
@@ -246,6 +247,7 @@ class DenseResults:
         is_plain = type(values) is ndarray and values.dtype.char in NATIVE and type(k) is int
         if not is_plain or len(self._shape) != 2:
             return super().diagonal(k)  # type: ignore[misc]
+        plain.check_starts(cell)
         n_major, n_minor, k = cell.n_major, cell.n_minor, -k if self._transposed else k
         diagonal = np.empty(max(0, min(n_major + min(k, 0), n_minor - max(k, 0))), values.dtype)
         if diagonal.size:
