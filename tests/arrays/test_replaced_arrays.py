@@ -59,6 +59,50 @@ def test_a_product_that_raises_ends_its_reading(monkeypatch: pytest.MonkeyPatch)
     assert old() is None
 
 
+class Replaced(threading.Thread):
+    """Thread that replaces the values of a matrix once; `was_alive` says whether the old ones lived afterwards."""
+
+    def __init__(self, A: Any) -> None:
+        super().__init__()
+        self.A, self.was_alive = A, False
+
+    def run(self) -> None:
+        old = weakref.ref(self.A.data)
+        self.A.data = np.ones(self.A.nnz)
+        self.was_alive = old() is not None
+
+
+def test_replaced_arrays_live_until_another_thread_has_tuned(monkeypatch: pytest.MonkeyPatch) -> None:
+    from autosparse.tuning import planner
+
+    A = matrix()
+    writer, plan = Replaced(A), planner.plan
+
+    def planned(*args: Any, **how: Any) -> Any:
+        writer.start()
+        writer.join()
+        return plan(*args, **how)
+
+    monkeypatch.setattr(planner, "plan", planned)
+    A.tune(effort="estimate")
+    assert writer.was_alive
+    old = weakref.ref(A.data)
+    A.data = np.ones(A.nnz)
+    assert old() is None
+
+
+@pytest.mark.parametrize("may_hang", [False, True])
+def test_replaced_arrays_live_until_a_step_in_the_background_ends_unless_it_compiles(may_hang: bool) -> None:
+    from autosparse.tuner.search.trial import Work
+    from autosparse.tuning.background import perform
+
+    A = matrix()
+    A @ np.ones(N)
+    writer = Replaced(A)
+    perform(Work(kind="pack", price_s=0.0, do=writer.run, may_hang=may_hang), A._cell)
+    assert writer.was_alive is not may_hang
+
+
 @pytest.mark.skipif(not runtime_api.available, reason="the C runtime was not built")
 def test_an_array_that_is_replaced_while_it_is_checked_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     operand = matrix()._cell
