@@ -13,6 +13,7 @@ import scipy.sparse as sps
 from autosparse._native import runtime_api
 
 import autosparse as asp
+from autosparse.operands import watched
 from autosparse.operands.csr import DATA, Operand
 
 N = 300
@@ -120,6 +121,37 @@ def test_an_array_that_is_replaced_while_it_is_checked_is_not_read(monkeypatch: 
     assert left == [0]
     assert int(runtime_api.ffi.cast("intptr_t", rows.data[0])) == operand.peek(DATA).ctypes.data
     assert operand.peek(DATA)[0] == 0
+
+
+@pytest.mark.parametrize("moment", ["compared", "read for the first time"])
+def test_arrays_of_two_writers_live_until_the_last_reader_ends(moment: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    operand, values = asp.csr_array(matrix().base)._cell, np.ones(0)
+    replaced: list[weakref.ref[Any]] = []
+
+    def read() -> None:
+        """Replace the values, as a second writer does, and begin to read them."""
+        if not replaced:
+            replaced.append(weakref.ref(operand.peek(DATA)))
+            other = np.full(operand.nnz, 2.0)
+            replaced.append(weakref.ref(other))
+            operand.rebind(DATA, other)
+            operand.begin_reading()
+            operand.validate()
+
+    if moment == "compared":
+        operand.validate()
+        same = watched.same_memory
+        monkeypatch.setattr(watched, "same_memory", lambda *arrays: (read(), same(*arrays))[1])
+    else:
+        answers = iter([True])
+        monkeypatch.setattr(Operand, "_is_unread", lambda operand: next(answers, None) or (read(), False)[1])
+    values = np.full(operand.nnz, 3.0)
+    operand.rebind(DATA, values)
+    assert replaced[1]() is not None
+    assert operand.peek(DATA) is values
+    operand.end_reading()
+    monkeypatch.undo()
+    assert replaced[1]() is None
 
 
 def test_products_beside_a_thread_that_replaces_arrays() -> None:
