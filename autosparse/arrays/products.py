@@ -234,9 +234,10 @@ class DenseResults:
         arrays = self._cell._arrays
         if order is not None or out is not None or len(self._shape) != 2 or type(arrays[DATA]) is not ndarray:
             return super().toarray(order=order, out=out)  # type: ignore[misc]
-        plain.check_starts(self._cell)
         dense = np.zeros(self._shape, arrays[DATA].dtype, "F" if self._transposed else "C")
         rows = dense.T if self._transposed else dense
+        if len(arrays[INDPTR]) <= len(rows):
+            plain.check_starts(self._cell)
         csr_todense(*rows.shape, *arrays, rows)
         return dense
 
@@ -247,8 +248,9 @@ class DenseResults:
         is_plain = type(values) is ndarray and values.dtype.char in NATIVE and type(k) is int
         if not is_plain or len(self._shape) != 2:
             return super().diagonal(k)  # type: ignore[misc]
-        plain.check_starts(cell)
         n_major, n_minor, k = cell.n_major, cell.n_minor, -k if self._transposed else k
+        if len(cell._arrays[INDPTR]) <= n_major:
+            plain.check_starts(cell)
         diagonal = np.empty(max(0, min(n_major + min(k, 0), n_minor - max(k, 0))), values.dtype)
         if diagonal.size:
             csr_diagonal(k, n_major, n_minor, *cell._arrays, diagonal)

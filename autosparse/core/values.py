@@ -80,7 +80,6 @@ def _written_late(name: str, write: Callable[[type], Callable[..., Any]]) -> Cal
     It is a function because Python discards errors of descriptors, KeyboardInterrupt among them, when it looks up these
     methods: objects would be unhashable, and equal objects different.
     """
-
     written: list[Callable[..., Any]] = []
 
     def method(self: Any, *others: Any) -> Any:

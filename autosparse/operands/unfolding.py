@@ -214,6 +214,7 @@ class Unfolding:
 
 
 AnyOperand = Operand | Unfolding
+"""Operand that plans are made for: a matrix, or one mode of a tensor."""
 
 
 def while_reading(operand: AnyOperand | None, compute: Callable[[], T]) -> T:
@@ -228,4 +229,3 @@ def while_reading(operand: AnyOperand | None, compute: Callable[[], T]) -> T:
         return compute()
     finally:
         operand.end_reading()
-"""Operand that plans are made for: a matrix, or one mode of a tensor."""

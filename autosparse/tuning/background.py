@@ -32,9 +32,9 @@ _lock = forking.lock()
 
 
 def perform(step: Work, operand: AnyOperand | None) -> None:
-    """Perform a step that may read the arrays of `operand`, which products of other threads or the user may replace.
+    """Perform a step; arrays of `operand` that the program replaces meanwhile are kept, as the step may read them.
 
-    Compilations, which take seconds, do not read them: a program may replace large arrays many times meanwhile.
+    Compilations do not read arrays and take seconds, in which a program may replace large arrays many times.
     """
     while_reading(None if step.may_hang else operand, step.do)
 
