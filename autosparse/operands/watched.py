@@ -123,8 +123,7 @@ class WatchedArrays(python_objects.OperandFields):
             self.n_replaced += 1
             self._known_rows = self.rows = None
         self.retain(old)  # now: a product of another thread that begins later reads the new array
-        if swapped is not None:
-            self.retain(swapped)
+        self.retain(swapped)
         for kept in (self._leased, self._anchors, self._prints):
             if kept is not NONE_YET:
                 kept[field] = None

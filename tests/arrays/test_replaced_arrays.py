@@ -95,6 +95,7 @@ def test_replaced_arrays_live_until_another_thread_has_tuned(monkeypatch: pytest
 @pytest.mark.parametrize("may_hang", [False, True])
 def test_replaced_arrays_live_until_a_step_in_the_background_ends_unless_it_compiles(may_hang: bool) -> None:
     from autosparse.tuner.search.trial import Work
+
     from autosparse.tuning.background import perform
 
     A = matrix()
