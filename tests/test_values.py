@@ -133,4 +133,33 @@ def test_methods_are_written_when_they_are_first_used():
     assert type(Point.__dict__["__init__"]) is values._InitLate
     assert Point(1, hidden=5).total == 3
     assert inspect.isfunction(Point.__dict__["__init__"])
-    assert type(Point.__dict__["__repr__"]) is values._WrittenLate
+    late = Point.__dict__["__repr__"]
+    assert repr(Point(1)) == repr(Point(1))
+    assert Point.__dict__["__repr__"] is not late
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError, RecursionError])
+@pytest.mark.parametrize("use", [hash, repr, lambda point: point == copy.copy(point)], ids=["hash", "repr", "eq"])
+def test_an_error_while_a_method_is_written_is_raised_and_the_method_written_later(use, error, monkeypatch):
+    standard, point = (made_by(decorator, {"frozen": True})(1) for decorator in DECORATORS.values())
+    for made in (standard, point):
+        object.__setattr__(made, "tags", ())
+
+    def interrupted(cls):
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(values, "_fields", interrupted)
+        with pytest.raises(error):
+            use(point)
+    assert use(point) == use(standard)
+
+
+def test_an_override_calls_the_method_that_is_written_late():
+    class Named(made_by(values.dataclass, {"frozen": True})):
+        def __repr__(self):
+            return f"<{super().__repr__()}>"
+
+    first, later = repr(Named(1)), repr(Named(1))
+    assert first == later
+    assert not first.startswith("<<")

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.sparse._sparsetools import csr_row_index, expandptr, get_csr_submatrix
 
 from autosparse._native import memory, runtime_api
-from autosparse.arrays.plain import NAMES, arrays_of, attributes, constructed
+from autosparse.arrays.plain import NAMES, arrays_of, attributes, check_starts, constructed
 from autosparse.config import get_options
 from autosparse.core.dtypes import NarrowIndex, WideIndex
 from autosparse.light import takes_as_is
@@ -101,7 +101,10 @@ class Copies:
             part = self._gathered_rows(key)
         else:
             part = self._block(key, _ALL)
-        return super().__getitem__(key) if part is None else part  # type: ignore[misc]
+        if part is not None:
+            return part
+        check_starts(self._cell)
+        return super().__getitem__(key)  # type: ignore[misc]
 
     def _block(self, rows: Any, cols: Any) -> Any:
         """Return the element, row, column or block that two numbers or slices select; None for SciPy to select.
@@ -234,6 +237,7 @@ class Copies:
     def _rows(self) -> Iterator[Any]:
         """Yield the rows of a csr object, each over copies of its entries."""
         cell, n_cols, start = self._cell, self._shape[1], 0
+        check_starts(cell)
         is_array = isinstance(self, sps.sparray)
         shape = (n_cols,) if is_array else (1, n_cols)
         starts = cell.peek(INDPTR)
@@ -253,6 +257,7 @@ class Copies:
 
         SciPy's conversions to coordinates leave the rows of such elements uninitialised.
         """
+        check_starts(self._cell)
         indptr, indices, data = self._cell._arrays
         if len(indices) == len(data) == indptr[-1]:
             return self

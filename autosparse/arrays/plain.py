@@ -12,11 +12,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+import numpy as np
 import scipy.sparse as sps
 
 from autosparse._native import python_objects
+from autosparse.errors import StructureError
 from autosparse.light.matrices import Slots, set_state
-from autosparse.operands.csr import Operand
+from autosparse.operands.csr import INDPTR, Operand
 from autosparse.scalar import NARROW_INDEX
 
 NAMES: Final = ("indptr", "indices", "data")
@@ -50,6 +52,13 @@ def constructed(kind: Any, arg1: Any, shape: tuple[int, ...]) -> Any:
     made: Any = object.__new__(kind)
     kind.__init__(made, arg1, shape=shape)
     return made
+
+
+def check_starts(cell: Operand) -> None:
+    """Raise StructureError where row starts are missing, behind which SciPy's loops would read."""
+    starts = cell._arrays[INDPTR]
+    if type(starts) is np.ndarray and starts.size <= cell.n_major:
+        raise StructureError.indptr_size(starts.size, wanted=cell.n_major + 1)
 
 
 def arrays_of(made: Any) -> dict[str, Any]:

@@ -236,6 +236,8 @@ class DenseResults:
             return super().toarray(order=order, out=out)  # type: ignore[misc]
         dense = np.zeros(self._shape, arrays[DATA].dtype, "F" if self._transposed else "C")
         rows = dense.T if self._transposed else dense
+        if len(arrays[INDPTR]) <= len(rows):
+            plain.check_starts(self._cell)
         csr_todense(*rows.shape, *arrays, rows)
         return dense
 
@@ -247,6 +249,8 @@ class DenseResults:
         if not is_plain or len(self._shape) != 2:
             return super().diagonal(k)  # type: ignore[misc]
         n_major, n_minor, k = cell.n_major, cell.n_minor, -k if self._transposed else k
+        if len(cell._arrays[INDPTR]) <= n_major:
+            plain.check_starts(cell)
         diagonal = np.empty(max(0, min(n_major + min(k, 0), n_minor - max(k, 0))), values.dtype)
         if diagonal.size:
             csr_diagonal(k, n_major, n_minor, *cell._arrays, diagonal)

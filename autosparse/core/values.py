@@ -66,30 +66,39 @@ class _Late:
         self._name = name
 
 
-class _WrittenLate(_Late):
-    """Descriptor that compiles a method and replaces itself by it when the method is first looked up."""
-
-    __slots__ = ("_write",)
-
-    def __init__(self, name: str, write: Callable[[type], Callable[..., Any]]) -> None:
-        super().__init__(name)
-        self._write = write
-
-    def __get__(self, instance: object, owner: type | None = None) -> Any:  # Any: a function or a bound method
-        method = self._write(self.cls)
-        method.__qualname__ = f"{self.cls.__qualname__}.{self._name}"
-        method.__module__ = self.cls.__module__
-        setattr(self.cls, self._name, method)
-        return method.__get__(instance, owner)
+def _installed(cls: type, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+    """Return `method` after making it the method `name` of the class."""
+    method.__qualname__ = f"{cls.__qualname__}.{name}"
+    method.__module__ = cls.__module__
+    setattr(cls, name, method)
+    return method
 
 
-class _InitLate(_WrittenLate):
+def _written_late(name: str, write: Callable[[type], Callable[..., Any]]) -> Callable[..., Any]:
+    """Return a method that compiles the method `name` and replaces itself by it when it is first called.
+
+    It is a function because Python discards errors of descriptors, KeyboardInterrupt among them, when it looks up these
+    methods: objects would be unhashable, and equal objects different.
+    """
+    written: list[Callable[..., Any]] = []
+
+    def method(self: Any, *others: Any) -> Any:
+        owner = next((base for base in type(self).__mro__ if base.__dict__.get(name) is method), None)
+        if owner is not None:  # None: another thread has replaced this method
+            written.append(write(owner))
+            _installed(owner, name, written[-1])
+        return written[-1](self, *others)
+
+    return method
+
+
+class _InitLate(_Late):
     """Descriptor for `__init__` that makes the first instances without compiling it: most classes have only a few."""
 
     __slots__ = ("_facts", "_n_left", "_positional")
 
     def __init__(self) -> None:
-        super().__init__("__init__", _write_init)
+        super().__init__("__init__")
         self._n_left = FIRST_INSTANCES
         self._facts: list[tuple[str, tuple[bool, Any, Any]]] | None = None
         self._positional: tuple[str, ...] = ()
@@ -97,8 +106,11 @@ class _InitLate(_WrittenLate):
     def __get__(self, instance: object, owner: type | None = None) -> Any:  # Any: a function or a bound method
         self._n_left -= 1
         if instance is None or self._n_left < 0:
-            return super().__get__(instance, owner)
+            return self._compiled(instance)
         return functools.partial(self._make, instance)
+
+    def _compiled(self, instance: object) -> Any:  # Any: a function or a bound method
+        return _installed(self.cls, "__init__", _write_init(self.cls)).__get__(instance, self.cls)
 
     def _make(self, instance: Any, *args: Any, **kwargs: Any) -> None:
         facts = self._facts
@@ -110,7 +122,7 @@ class _InitLate(_WrittenLate):
         n_given = len(given)
         values = [(name, _value(name, *rest, given)) for name, rest in facts]
         if n_given != len(kwargs) + len(args) or given or any(value is _UNSET for _, value in values):
-            super().__get__(instance, self.cls)(*args, **kwargs)  # raises the right error, or sets fields
+            self._compiled(instance)(*args, **kwargs)  # raises the right error, or sets fields
             return
         for name, value in values:
             object.__setattr__(instance, name, value)
@@ -301,7 +313,7 @@ def _late(cls: type, *, eq: bool, frozen: bool) -> dict[str, Any]:
         late |= {} if "__eq__" in own else {"__eq__": _write_eq}
         if own.get("__hash__") is None and ("__hash__" not in own or "__eq__" in own):
             late["__hash__"] = _write_hash if frozen else None  # equal by value and mutable: not hashable
-    return {name: write and _WrittenLate(name, write) for name, write in late.items()} | {"__init__": _InitLate()}
+    return {name: write and _written_late(name, write) for name, write in late.items()} | {"__init__": _InitLate()}
 
 
 def _process(cls: type, *, eq: bool, frozen: bool, slots: bool, kw_only: bool) -> type:

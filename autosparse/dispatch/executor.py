@@ -362,13 +362,13 @@ def _without(trial: Serving | None, operand: AnyOperand) -> Serving | None:
     return None
 
 
-def tune(operand: AnyOperand, **hints: Any) -> Plan:
-    """Find the kernel to run now and let the next products use it; `hints` go to `tuning.explicit.tune`."""
+def _explicitly(name: str, operand: AnyOperand, *given: Any, **how: Any) -> Any:
+    """Return the result of the function `name` of `tuning.explicit`; raise MemoryError where memory is short."""
     try:
         with forking.loading():
             from autosparse.tuning import explicit
 
-        return explicit.tune(operand, **hints)
+        return getattr(explicit, name)(operand, *given, **how)
     except RuntimeError as err:
         if "start new thread" not in str(err):
             raise
@@ -381,15 +381,19 @@ def tune(operand: AnyOperand, **hints: Any) -> Plan:
         raise MemoryError(f"tuning: {err}") from err
 
 
+def tune(operand: AnyOperand, **hints: Any) -> Plan:
+    """Find the kernel to run now and let the next products use it; `hints` go to `tuning.explicit.tune`."""
+    plan: Plan = _explicitly("tune", operand, **hints)
+    return plan
+
+
 def current_plan(operand: Operand, **problem: Any) -> Plan:
     """Return the plan of the next product; arguments as in `tuning.explicit.current_plan`."""
-    from autosparse.tuning import explicit
-
-    return explicit.current_plan(operand, **problem)
+    plan: Plan = _explicitly("current_plan", operand, **problem)
+    return plan
 
 
 def report(operand: AnyOperand, B: Any = 1, *, transposed: bool = False, operation: str = names.MATMUL) -> Report:
     """Return everything known about the problem ``op(M) @ B``; B is the dense operand or its number of columns."""
-    from autosparse.tuning import explicit
-
-    return explicit.report(operand, B, transposed=transposed, operation=operation)
+    found: Report = _explicitly("report", operand, B, transposed=transposed, operation=operation)
+    return found

@@ -109,7 +109,8 @@ def _array(field: int) -> Any:  # Any: a property, which mypy would refuse in th
             if rows is not None and value is rows.arrays[field]:
                 return
             is_plain = type(value) is np.ndarray and value.ndim == 1 and light.is_kept(value.dtype, field == DATA)
-            if rows is not None and is_plain and not rows.is_shared:
+            is_whole = field != INDPTR or rows is None or np.size(value) == rows.n_major + 1
+            if rows is not None and is_plain and is_whole and not rows.is_shared:
                 rows.arrays[field] = value
                 rows.is_checked, rows.is_exported, rows.copied_bytes = False, True, None
                 return

@@ -6,7 +6,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,7 @@ from autosparse.operands.csf import MAX_ORDER, Csf, compressed_fibers
 from autosparse.operands.csr import Operand
 
 AnyArray = NDArray[Any]  # Any: values may have any dtype
+T = TypeVar("T")
 
 
 class TensorEntries:
@@ -213,3 +215,17 @@ class Unfolding:
 
 AnyOperand = Operand | Unfolding
 """Operand that plans are made for: a matrix, or one mode of a tensor."""
+
+
+def while_reading(operand: AnyOperand | None, compute: Callable[[], T]) -> T:
+    """Return ``compute()``; arrays of a matrix that other threads replace meanwhile are kept.
+
+    Kernels read arrays by their addresses. The arrays of a tensor cannot be replaced.
+    """
+    if not isinstance(operand, Operand):
+        return compute()
+    operand.begin_reading()
+    try:
+        return compute()
+    finally:
+        operand.end_reading()

@@ -103,13 +103,13 @@ class WatchedArrays(python_objects.OperandFields):
 
     def rebind(self, field: int, value: Any) -> None:
         """Replace array number `field` by `value`; its version increases unless the memory is the same."""
+        swapped = None
         if self._is_unread():
-            old, self._arrays[field] = self._arrays[field], value
+            swapped, self._arrays[field] = self._arrays[field], value
             if self._is_unread():  # still: no other thread has begun to read the arrays
                 return
-            self._arrays[field] = old
         old = self.fetch(field)
-        if value is old or same_memory(value, old):
+        if swapped is None and (value is old or same_memory(value, old)):
             return
         if self._native_watch is not None:
             self._native_watch.retire()
@@ -119,10 +119,11 @@ class WatchedArrays(python_objects.OperandFields):
                 setattr(self, invalidated, None)
         self.copied_bytes = None
         with REPLACING:
-            self._arrays[field] = value
+            old, self._arrays[field] = self._arrays[field], value  # not the array above, if another thread replaced it
             self.n_replaced += 1
             self._known_rows = self.rows = None
         self.retain(old)  # now: a product of another thread that begins later reads the new array
+        self.retain(swapped)
         for kept in (self._leased, self._anchors, self._prints):
             if kept is not NONE_YET:
                 kept[field] = None

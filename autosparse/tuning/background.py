@@ -10,10 +10,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from autosparse import forking
+from autosparse.operands.unfolding import while_reading
 from autosparse.targets.priors import number
 
 if TYPE_CHECKING:
     from queue import SimpleQueue
+
+    from autosparse.operands.unfolding import AnyOperand
+    from autosparse.tuner.search.trial import Work
 
 EXIT_WAIT_S: Final = 0.5
 """Seconds that exit waits for the running step, before its compiler is ended."""
@@ -25,6 +29,14 @@ _jobs: SimpleQueue[Callable[[], None] | None] | None = None
 _worker: threading.Thread | None = None
 _is_over = False
 _lock = forking.lock()
+
+
+def perform(step: Work, operand: AnyOperand | None) -> None:
+    """Perform a step; arrays of `operand` that the program replaces meanwhile are kept, as the step may read them.
+
+    Compilations do not read arrays and take seconds, in which a program may replace large arrays many times.
+    """
+    while_reading(None if step.may_hang else operand, step.do)
 
 
 def submit(job: Callable[[], None]) -> bool:

@@ -23,7 +23,7 @@ from autosparse.dispatch.state import DispatchState, state_for
 from autosparse.errors import OptionError, ShapeError
 from autosparse.log import progress_line
 from autosparse.operands.csr import Operand
-from autosparse.operands.unfolding import AnyOperand, Unfolding
+from autosparse.operands.unfolding import AnyOperand, Unfolding, while_reading
 from autosparse.ops import MATMUL, OPS
 from autosparse.tuner import Progress
 from autosparse.tuner.features.statistics import pattern_facts
@@ -81,7 +81,7 @@ def tune(
     asked: dict[str, Any] = {"runs": runs, "effort": wanted, "budget_s": budget_s, "may_lower": effort is None}
     asked["progress"] = progress_line() if progress is True else progress or None
     with memory.scratch_recycled():
-        decision = planner.plan(context, **asked)
+        decision = while_reading(operand, lambda: planner.plan(context, **asked))
     if not isinstance(live_tuner := state.live_tuner, LiveTuner):
         live_tuner = state.live_tuner = LiveTuner(state, operand=weakref.ref(operand))
     live_tuner.install(session_of(live_tuner, operand, (context, decision)))
@@ -159,7 +159,7 @@ def report(
         plan = plan if known is None else dataclasses.replace(known, why=f"{known.why} (not in use yet)")
     if not (plan.remembered or plan.not_remembered):
         plan = dataclasses.replace(plan, not_remembered=misses.why_not_remembered(context))
-    return _report(state, context, plan)
+    return while_reading(operand, lambda: _report(state, context, plan))
 
 
 def _columns(B: Any, *, n_rows: int) -> Any:

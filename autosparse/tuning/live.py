@@ -370,7 +370,7 @@ class LiveTuner:
     def _do_in_background(self, step: Work, operand: AnyOperand | None, loop: StepLoop) -> None:
         try:
             start_s = self.clock()
-            step.do()
+            background.perform(step, operand)
             seconds = self.clock() - start_s
             with self._lock:
                 if self.loop is not loop:  # the user called `tune` meanwhile

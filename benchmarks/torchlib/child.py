@@ -9,7 +9,9 @@ because threads do not survive a fork. The forked process imports autosparse if 
 
 from __future__ import annotations
 
+import ctypes
 import json
+import mmap
 import os
 import random
 import resource
@@ -17,7 +19,9 @@ import sys
 import time
 import traceback
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 import torch
@@ -78,13 +82,25 @@ def timed(step: Step, way: str, dtype: torch.dtype, n_steps: int) -> tuple[dict[
     return {"wall_s": wall_s, "cpu_s": cpu_s, "peak_mb": peak_mb}, answer.detach().clone().double().numpy()
 
 
-def resident_mb() -> float:
-    """Return the resident memory of this process in MiB; 0 if the system does not report it."""
+def mapped_pages() -> list[int]:
+    """Return the addresses of the pages of files that this process has mapped; none if the system does not tell."""
     try:
-        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+        table = Path("/proc/self/maps").read_text(encoding="utf-8").splitlines()
+        with Path("/proc/self/pagemap").open("rb") as stream:
+            return [address for line in table if "/" in line for address in _present(line, stream)]
     except OSError:
-        return 0.0
-    return pages * resource.getpagesize() / 2**20
+        return []
+
+
+def _present(line: str, stream: BinaryIO) -> Iterator[int]:
+    """Yield the addresses of mapped and readable pages of one line of the system's table."""
+    span, rights = line.split(maxsplit=2)[:2]
+    start, end = (int(address, 16) // mmap.PAGESIZE for address in span.split("-"))
+    if rights.startswith("r"):
+        stream.seek(8 * start)
+        entries = np.frombuffer(stream.read(8 * (end - start)), np.uint64)
+        for place in (entries >> np.uint64(63)).nonzero()[0].tolist():  # the highest bit: the page is present
+            yield (start + place) * mmap.PAGESIZE
 
 
 def run(name: str, way: str, dtype: torch.dtype, *, toy: bool) -> tuple[dict[str, float], np.ndarray]:
@@ -95,17 +111,17 @@ def run(name: str, way: str, dtype: torch.dtype, *, toy: bool) -> tuple[dict[str
 def forked(step: Step, way: str, dtype: torch.dtype, *, n_steps: int, threads: int, answer: Path) -> str:
     """Run a step in a forked process; return its line of figures, or an empty string if it failed."""
     reading, writing = os.pipe()
-    shared_mb = resident_mb()
+    pages = mapped_pages()
     child = os.fork()
     if not child:
         status = 1
         try:
             random.seed()  # the fork has the parent's state
-            shared_mb -= resident_mb()  # memory of the parent that the fork has not mapped
+            for address in pages:  # a fork maps no pages of files before it reads them
+                ctypes.string_at(address, 1)
             torch.set_num_threads(threads)
             figures, found = timed(step, way, dtype, n_steps)
             np.save(answer, found)
-            figures["peak_mb"] += shared_mb
             figures["whole_cpu_s"] = time.process_time()
             os.write(writing, json.dumps(figures).encode())
             status = 0

@@ -13,6 +13,7 @@ import scipy.sparse as sps
 from autosparse._native import runtime_api
 
 import autosparse as asp
+from autosparse.operands import watched
 from autosparse.operands.csr import DATA, Operand
 
 N = 300
@@ -59,6 +60,51 @@ def test_a_product_that_raises_ends_its_reading(monkeypatch: pytest.MonkeyPatch)
     assert old() is None
 
 
+class Replaced(threading.Thread):
+    """Thread that replaces the values of a matrix once; `was_alive` says whether the old ones lived afterwards."""
+
+    def __init__(self, A: Any) -> None:
+        super().__init__()
+        self.A, self.was_alive = A, False
+
+    def run(self) -> None:
+        old = weakref.ref(self.A.data)
+        self.A.data = np.ones(self.A.nnz)
+        self.was_alive = old() is not None
+
+
+def test_replaced_arrays_live_until_another_thread_has_tuned(monkeypatch: pytest.MonkeyPatch) -> None:
+    from autosparse.tuning import planner
+
+    A = matrix()
+    writer, plan = Replaced(A), planner.plan
+
+    def planned(*args: Any, **how: Any) -> Any:
+        writer.start()
+        writer.join()
+        return plan(*args, **how)
+
+    monkeypatch.setattr(planner, "plan", planned)
+    A.tune(effort="estimate")
+    assert writer.was_alive
+    old = weakref.ref(A.data)
+    A.data = np.ones(A.nnz)
+    assert old() is None
+
+
+@pytest.mark.parametrize("may_hang", [False, True])
+def test_replaced_arrays_live_until_a_step_in_the_background_ends_unless_it_compiles(may_hang: bool) -> None:
+    from autosparse.tuner.search.trial import Work
+
+    from autosparse.tuning.background import perform
+
+    A = matrix()
+    A @ np.ones(N)
+    writer = Replaced(A)
+    perform(Work(kind="pack", price_s=0.0, do=writer.run, may_hang=may_hang), A._cell)
+    assert writer.was_alive is not may_hang
+
+
 @pytest.mark.skipif(not runtime_api.available, reason="the C runtime was not built")
 def test_an_array_that_is_replaced_while_it_is_checked_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     operand = matrix()._cell
@@ -76,6 +122,37 @@ def test_an_array_that_is_replaced_while_it_is_checked_is_not_read(monkeypatch: 
     assert left == [0]
     assert int(runtime_api.ffi.cast("intptr_t", rows.data[0])) == operand.peek(DATA).ctypes.data
     assert operand.peek(DATA)[0] == 0
+
+
+@pytest.mark.parametrize("moment", ["compared", "read for the first time"])
+def test_arrays_of_two_writers_live_until_the_last_reader_ends(moment: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    operand, values = asp.csr_array(matrix().base)._cell, np.ones(0)
+    replaced: list[weakref.ref[Any]] = []
+
+    def read() -> None:
+        """Replace the values, as a second writer does, and begin to read them."""
+        if not replaced:
+            replaced.append(weakref.ref(operand.peek(DATA)))
+            other = np.full(operand.nnz, 2.0)
+            replaced.append(weakref.ref(other))
+            operand.rebind(DATA, other)
+            operand.begin_reading()
+            operand.validate()
+
+    if moment == "compared":
+        operand.validate()
+        same = watched.same_memory
+        monkeypatch.setattr(watched, "same_memory", lambda *arrays: (read(), same(*arrays))[1])
+    else:
+        answers = iter([True])
+        monkeypatch.setattr(Operand, "_is_unread", lambda operand: next(answers, None) or (read(), False)[1])
+    values = np.full(operand.nnz, 3.0)
+    operand.rebind(DATA, values)
+    assert replaced[1]() is not None
+    assert operand.peek(DATA) is values
+    operand.end_reading()
+    monkeypatch.undo()
+    assert replaced[1]() is None
 
 
 def test_products_beside_a_thread_that_replaces_arrays() -> None:

@@ -9,6 +9,7 @@ import pytest
 import scipy.sparse as sps
 
 import autosparse as asp
+from autosparse.errors import StructureError
 
 N, M = 23, 17
 SLICES = [
@@ -202,3 +203,17 @@ def test_narrow_row_numbers() -> None:
     m = sps.vstack([plain()] * 12, format="csr")
     for rows in (np.array([127, -128, 5], np.int8), np.array([255, 0], np.uint8), np.array([130, -1], np.int16)):
         same(ours(m)[rows], m[rows.astype(np.int64)], asp.csr_array)
+
+
+READING = [
+    "A[3:5]", "A[3]", "A[:, 2:4]", "A[4:9:2, 1:3]", "A[3, 4]", "A.toarray()", "A.diagonal()", "A.tocoo()", "list(A)",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("method", READING)
+@pytest.mark.parametrize("fmt", ["csr", "csc"])
+def test_missing_row_starts_are_not_read(fmt: str, method: str) -> None:
+    A = ours(plain().asformat(fmt))
+    A.indptr = np.array([0, 1, A.nnz], A.indptr.dtype)
+    with pytest.raises(StructureError, match="index pointer size 3 should be"):
+        eval(method, {"A": A, "list": list})

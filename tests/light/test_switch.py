@@ -74,7 +74,7 @@ def test_methods_of_subclasses_run_once(lines):
     assert printed(f"calls = []{lines}") == [True, True]
 
 
-@pytest.mark.parametrize("statement", ["A @ x", "A @ A.T", "A.T @ y"])
+@pytest.mark.parametrize("statement", ["A @ x", "A @ A.T", "A.T @ y", "A.toarray()", "A.diagonal()", "A[3:5]"])
 def test_row_starts_of_another_number_are_not_read_by_the_loops_of_scipy(statement):
     lines = f"""
 A.indptr = np.array([0, A.nnz], dtype=A.indptr.dtype)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import os
 import stat
@@ -171,3 +172,23 @@ def test_background_tuning_ends_and_products_stay_right(paid: None) -> None:
             close(A @ B, wanted)
         assert state.live_tuner.failure is None
         assert state.live_tuner.session.search is not None
+
+
+SHORT = {
+    "imports return nothing": SystemError("<function _find_and_load> returned NULL without setting an exception"),
+    "threads cannot start": RuntimeError("can't start new thread"),
+    "processes cannot start": OSError(errno.ENOMEM, "Cannot allocate memory"),
+}
+
+
+@pytest.mark.parametrize("error", SHORT.values(), ids=SHORT)
+@pytest.mark.parametrize("method", ["tune", "explain"])
+def test_lack_of_memory_is_a_memory_error(error: Exception, method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from autosparse.tuning import explicit
+
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(explicit, "context_of", fail)
+    with pytest.raises(MemoryError):
+        getattr(asp.csr(make()), method)()
