@@ -21,7 +21,7 @@ QUICK: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
     "hybrid_figures.py": (("--quick", "--table", "{out}/page.md"),),
     "hybrid_gpu.py": (("--quick", "--columns", "64", "--table", "{out}/page.md"), ("--fit",)),
     "hybrid_tables.py": (("--cases", "structured", "--rounds", "1", "--most-s", "0.1", "--table", "{out}/page.md"),),
-    "peers.py": (("--paper", "--json", "{results}/measure_spmv.jsonl"),),
+    "peers.py": (("--paper", "--effort", "full", "--json", "{results}/epyc/full.jsonl"),),
     "search_compare.py": (("--patterns", "1", "--trials", "20", "--out", "{out}/searches.jsonl"),),
     "totals.py": (("--report", "--json", "{results}/totals.jsonl", "--table", "{out}/page.md"),),
     "transfer.py": (
