@@ -5,10 +5,10 @@
 `graphs`: the SciPy expression that a user would write, on real matrices (--matrices FOLDER). `choice`: the program that
 the model chose, and the winner of the race, against the fastest of the frontier. `figure6`: numbers of programs and of
 those in the frontier. `figure7`: the default program (alphabetical loop order, no workspace) against the chosen one on
-uniform patterns, and the plot. With --only NAME ... these kernels are measured; rows of other kernels are kept from the
-previous run. `scheduling`: the time that finding a
-plan takes. `peers`: pydata/sparse and python-graphblas, if installed or found in the folder --packages, and TACO, if
---taco names a checkout whose library is built in its folder build. --only NAME ... selects graphs in the same way.
+uniform patterns, and the plot. `figure8`: the paper's fastest programs, and the ranks of their costs in the frontier.
+`scheduling`: the time that finding a plan takes. `peers`: pydata/sparse and python-graphblas, if installed or found in
+the folder --packages, and TACO, if --taco names a checkout whose library is built in its folder build. With
+--only NAME ... these kernels or graphs are measured; rows of other kernels are kept from the previous run.
 
 Each benchmark writes its rows to benchmarks/results/einsum-WHAT.json and its table into benchmarks/results/einsum.md.
 """
@@ -19,11 +19,11 @@ import argparse
 import sys
 from pathlib import Path
 
-from einsumlib import choices, figure6, figure7, graphs, inputs, peers, report, scheduling
+from einsumlib import choices, figure6, figure7, figure8, graphs, inputs, peers, report, scheduling
 
 WHAT = {
-    "graphs": graphs, "choice": choices, "figure6": figure6, "figure7": figure7, "scheduling": scheduling,
-    "peers": peers,
+    "graphs": graphs, "choice": choices, "figure6": figure6, "figure7": figure7, "figure8": figure8,
+    "scheduling": scheduling, "peers": peers,
 }  # fmt: skip
 
 if __name__ == "__main__":
@@ -40,10 +40,10 @@ if __name__ == "__main__":
     if chosen.packages:
         sys.path.append(str(chosen.packages))
     one = WHAT[chosen.what]
-    options = {
-        "peers": {"taco": chosen.taco, "only": chosen.only},
-        "figure6": {"only": chosen.only},
-        "figure7": {"only": chosen.only},
-    }
-    rows = one.measured(chosen.matrices, **options.get(chosen.what, {}))
+    options: dict[str, object] = {}
+    if chosen.what in ("figure6", "figure7", "figure8", "peers"):
+        options["only"] = chosen.only
+    if chosen.what == "peers":
+        options["taco"] = chosen.taco
+    rows = one.measured(chosen.matrices, **options)
     report.kept(chosen.what, rows, one.as_table(rows))

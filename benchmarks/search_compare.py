@@ -2,14 +2,15 @@
 
     python benchmarks/search_compare.py [--models FOLDER] [--op OP] [--matrices FOLDER] [--trials 3000] [--record]
 
-Every strategy evaluates the same model on the same patterns, one schedule at a time; only the graph search uses
-batches, as in the library. Costs are predicted ratios to the default kernel. The strategies besides the graph search
-use an encoding in which every point is legal (`searchlib.encoding`). TPE takes part if Optuna is installed.
+Every strategy evaluates the same model on the same patterns, one schedule at a time; only searches of a graph use
+batches, as in the library. Costs are predicted ratios to the default kernel. `graph` searches the model's programs and
+sampled ones (`--drawn`), expands the best node that is not expanded yet, and goes on until its trials are used up; the
+graph is built here by hnswlib. `shipped graph` is the library's search, which ends by itself: on the graph in the
+model's file, expanding its 32 best nodes. `exhaustive` scores every program of that graph. The others use an encoding
+in which every point is legal (`searchlib.encoding`). TPE takes part if Optuna is installed.
 
-FOLDER holds a model (`train`), by default WACO's network for SpMM with 32 columns, which is shipped. Networks have a
-graph of programs in their file; for a model without one, a graph of `--nodes` sampled programs is built, which needs
-hnswlib. Results go to build/benchmarks, or with --record to benchmarks/results; a run that was stopped continues where
-its file ends.
+FOLDER holds a model (`train`), by default WACO's network for SpMM with 32 columns, which is shipped. Results go to
+build/benchmarks, or with --record to benchmarks/results; a run that was stopped continues where its file ends.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ import importlib.util
 import json
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import autosparse.tuner
@@ -29,9 +30,8 @@ import numpy as np
 from autosparse.tuner.analytic.models import predicted_ratios
 from autosparse.tuner.features.setting import RunSetting
 from autosparse.tuner.learned.codes import code_rows
-from autosparse.tuner.learned.predict import LearnedModel, RatioScale
-from autosparse.tuner.learned.scorers import guess_column, scorer_of
-from autosparse.tuner.learned.weights import LearnedWeights
+from autosparse.tuner.learned.predict import LearnedModel
+from autosparse.tuner.learned.scorers import BOOSTED, guess_column
 from autosparse.tuner.research.collect.operations import OPS
 from autosparse.tuner.research.collect.recipes import Recipe, real_files
 from autosparse.tuner.research.generators.base import FAMILIES, generate
@@ -52,6 +52,10 @@ from autosparse.core.target import Target
 MIN_NNZ = 100_000
 SHIPPED = Path(autosparse.tuner.__file__).parent / "weights" / "x86_64"
 """Folder of the shipped models."""
+BEAM = 32
+"""Number of best nodes that the search of the shipped graph expands."""
+PER_TRIAL = 6
+"""Number of sampled programs in the graph that is built, per trial."""
 MARKS = (10, 30, 100, 300, 1000, 3000)
 """Numbers of trials at which the page gives the best ratio so far."""
 
@@ -72,7 +76,7 @@ class Outcome:
 class Objective:
     """The predicted ratio of a schedule as an objective, with counts, times and a trace."""
 
-    def __init__(self, model: LearnedModel, graph: ProgramGraph, problem: Problem, features: np.ndarray) -> None:
+    def __init__(self, model: LearnedModel, graph: ProgramGraph | None, problem: Problem, features: np.ndarray) -> None:
         self.model, self.graph, self.problem, self.features = model, graph, problem, features
         self.n_trials, self.model_s, self.best = 0, 0.0, float("inf")
         self.trace: list[tuple[int, float, float]] = []
@@ -115,7 +119,8 @@ def _scored(model: LearnedModel, problem: Problem, features: np.ndarray) -> Scor
 
 def _on_graph(walk: Callable[[Score, ProgramGraph, int], object]) -> Strategy:
     def run(objective: Objective, n_trials: int) -> None:
-        model = objective.model
+        model, graph = objective.model, objective.graph
+        assert graph is not None
         start_s = time.perf_counter()
         costs_of = _scored(model, objective.problem, objective.features)
         objective.model_s += time.perf_counter() - start_s
@@ -130,7 +135,7 @@ def _on_graph(walk: Callable[[Score, ProgramGraph, int], object]) -> Strategy:
             objective.note(ids.size, ratio, model_s)
             return costs
 
-        walk(score, objective.graph, n_trials)
+        walk(score, graph, n_trials)
 
     return run
 
@@ -144,8 +149,12 @@ def _on_points(search: Callable[[Objective, Encoding, int], None]) -> Strategy:
 
 STRATEGIES: dict[str, tuple[str | None, Strategy]] = {
     "graph": (
+        "hnswlib",
+        _on_graph(lambda score, graph, n: best_first(graph.neighbours, score, graph.entries, beam=n, most=n)),
+    ),
+    "shipped graph": (
         None,
-        _on_graph(lambda score, graph, n: best_first(graph.neighbours, score, graph.entries, beam=32, most=n)),
+        _on_graph(lambda score, graph, n: best_first(graph.neighbours, score, graph.entries, beam=BEAM, most=n)),
     ),
     "exhaustive": (None, _on_graph(lambda score, graph, n: exhaustive(len(graph), score))),
     "random": (None, _on_points(strategies.random)),
@@ -153,6 +162,8 @@ STRATEGIES: dict[str, tuple[str | None, Strategy]] = {
     "tpe": ("optuna", _on_points(strategies.tpe)),
 }
 """Module that a strategy needs, and the strategy, by name; `exhaustive` scores all programs whatever the budget."""
+SHIPPED_ONLY = ("shipped graph", "exhaustive")
+"""Strategies that need a graph in the model's file."""
 
 
 def patterns(folder: Path | None, n: int) -> Iterator[tuple[str, Pattern]]:
@@ -178,7 +189,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--matrices", type=Path)
     parser.add_argument("--patterns", type=int, default=12)
     parser.add_argument("--trials", type=int, default=3000)
-    parser.add_argument("--nodes", type=int, default=8000, help="number of programs in a graph that is built here")
+    parser.add_argument("--drawn", type=int, help=f"number of sampled programs in the graph ({PER_TRIAL} per trial)")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--record", action="store_true", help="write into benchmarks/results")
     parser.add_argument("--report", action="store_true", help="only write the page of the outcomes in --out")
@@ -194,23 +205,26 @@ def problem_of(op: str, pattern: Pattern) -> Problem:
     )  # fmt: skip
 
 
-def read(folder: Path, op: str, n_nodes: int) -> tuple[LearnedModel, ProgramGraph]:
-    """Read the model of `op` in `folder`, and its graph; without one in the file, build one of `n_nodes` programs."""
-    weights = LearnedWeights.read(folder / f"{op}.safetensors")
-    graph = ProgramGraph.of(weights.tensors)
-    if graph is not None:
-        return LearnedModel.read(folder, op), graph
-    codes, graph = built(weights, n_nodes)
-    scale = RatioScale.from_data(weights.about.get("scale", {}))
-    return LearnedModel(weights, codes, scale, scorer_of(weights)), graph
+Searched = tuple[LearnedModel, ProgramGraph | None]
 
 
-def built(weights: LearnedWeights, n_nodes: int) -> tuple[np.ndarray, ProgramGraph]:
-    """Return codes and graph of `n_nodes` legal programs, drawn from each of the model's spaces in turn."""
-    rng, spaces = np.random.default_rng(0), weights.space.spaces
-    drawn = [spaces[at % len(spaces)].sample(rng, _native.supports) for at in range(n_nodes)]
-    codes = code_rows([weights.space.encode(one) for one in dict.fromkeys(drawn)], weights.space.parameters)
-    return codes, build_graph(embed_programs(codes, network_weights(weights)))
+def widened(model: LearnedModel, n_drawn: int) -> Searched:
+    """Return the model with `n_drawn` more programs, drawn from each of its spaces in turn, and a graph of them all."""
+    weights, rng, spaces = model.weights, np.random.default_rng(0), model.weights.space.spaces
+    drawn = [spaces[at % len(spaces)].sample(rng, _native.supports) for at in range(n_drawn)]
+    rows = code_rows([weights.space.encode(one) for one in dict.fromkeys(drawn)], weights.space.parameters)
+    codes = np.unique(np.concatenate([model.codes, rows]), axis=0)
+    graph = build_graph(embed_programs(codes, network_weights(weights)))
+    return LearnedModel(weights, codes, model.scale, model.scorer), graph
+
+
+def searched(args: argparse.Namespace, model: LearnedModel, strategy: str) -> Searched | None:
+    """Return the programs that a strategy searches and their graph; None if it needs a graph that the model lacks."""
+    if strategy == "graph":
+        is_network = model.weights.extractor != BOOSTED
+        return widened(model, args.drawn or PER_TRIAL * args.trials) if is_network else None
+    graph = ProgramGraph.of(model.weights.tensors)
+    return None if graph is None and strategy in SHIPPED_ONLY else (model, graph)
 
 
 def best_at(trace: Sequence[tuple[int, float, float]], n_trials: int) -> float:
@@ -231,7 +245,7 @@ def text(outcomes: Sequence[Outcome], op: str) -> str:
         "",
         "Written by `python benchmarks/search_compare.py`, whose docstring explains the strategies. Best predicted",
         "ratio to the default kernel after so many trials, geometric mean over the patterns; less is better. Seconds",
-        "are medians of wall-clock times on a busy machine; TPE takes about 35 s of processor time a pattern.",
+        "are medians of wall-clock times on a busy machine; TPE takes 20 to 35 s of processor time a pattern.",
         "\n",
     ]
     of = {name: {one.pattern for one in outcomes if one.strategy == name} for name in STRATEGIES}
@@ -264,6 +278,28 @@ def outcomes_of(path: Path) -> list[Outcome]:
     return [Outcome(**json.loads(line)) for line in content.decode("utf-8").splitlines()]
 
 
+def run(args: argparse.Namespace, known: Collection[tuple[str, str]]) -> Iterator[Outcome]:
+    """Run each strategy on each pattern, except the pairs in `known`, and yield the results with thinned traces."""
+    op = args.op.partition(".")[0]
+    model = LearnedModel.read(args.models, args.op)
+    chosen = [(name, one, model.features(one)) for name, one in patterns(args.matrices, args.patterns)]
+    for strategy, (module, search) in STRATEGIES.items():
+        missing = [one for one in chosen if (strategy, one[0]) not in known]
+        if module is not None and importlib.util.find_spec(module) is None:
+            print(f"{strategy} is not run: {module} is not installed", flush=True)
+            continue
+        place = searched(args, model, strategy) if missing else None
+        if place is None:
+            print(f"{strategy} is not run: nothing is left, or the model has no graph", flush=True)
+            continue
+        _ = place[0].programs  # computed here, as when a model is loaded
+        for name, pattern, features in missing:
+            objective = Objective(*place, problem_of(op, pattern), features)
+            search(objective, args.trials)
+            found = objective.outcome(strategy, name)
+            yield replace(found, trace=thinned(found.trace))
+
+
 def main(given: Sequence[str] | None = None) -> None:
     """Compare, print, and write the outcomes."""
     args = arguments(given)
@@ -272,28 +308,14 @@ def main(given: Sequence[str] | None = None) -> None:
         output("searches.md", record=True).write_text(page, encoding="utf-8")
         print(page)
         return
-    op = args.op.partition(".")[0]
-    model, graph = read(args.models, args.op, args.nodes)
-    _ = model.programs  # computed here, as when a model is loaded
     out = args.out or output("searches.jsonl", record=args.record)
     out.parent.mkdir(parents=True, exist_ok=True)
     outcomes = outcomes_of(out)
-    known = {(one.strategy, one.pattern) for one in outcomes}
-    chosen = [(name, one, model.features(one)) for name, one in patterns(args.matrices, args.patterns)]
-    for strategy, (module, run) in STRATEGIES.items():
-        if module is not None and importlib.util.find_spec(module) is None:
-            print(f"{strategy} is not run: {module} is not installed", flush=True)
-            continue
-        for name, pattern, features in chosen:
-            if (strategy, name) in known:
-                continue
-            objective = Objective(model, graph, problem_of(op, pattern), features)
-            run(objective, args.trials)
-            outcomes.append(objective.outcome(strategy, name))
-            outcomes[-1].trace = thinned(outcomes[-1].trace)
-            with out.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(asdict(outcomes[-1])) + "\n")
-            print(f"{name}, {strategy}: {objective.best:.3f} in {objective.n_trials} trials", flush=True)
+    for found in run(args, {(one.strategy, one.pattern) for one in outcomes}):
+        outcomes.append(found)
+        with out.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(asdict(found)) + "\n")
+        print(f"{found.pattern}, {found.strategy}: {found.best_ratio:.3f} in {found.n_trials} trials", flush=True)
     page = text(outcomes, args.op)
     out.with_suffix(".md").write_text(page, encoding="utf-8")
     print(page)

@@ -1,4 +1,4 @@
-"""Search for a fast SuperSchedule of a problem. Trials, clock and cost model are arguments; no kernels, no cache."""
+"""Search for a fast SuperSchedule of a problem, with trials, clock and cost model as arguments."""
 
 from __future__ import annotations
 

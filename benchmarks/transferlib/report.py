@@ -81,7 +81,7 @@ def report(lines: Sequence[Line]) -> str:
     for key in dict.fromkeys((one["target"], one["source"], one["operation"]) for one in lines):
         mine = [one for one in lines if (one["target"], one["source"], one["operation"]) == key]
         parts.append(f"\n## {key[2]} on `{key[0]}`, source `{key[1]}`\n\n{_table(mine)}\n{_comparisons(mine)}")
-        parts += [_samples(mine), _figures(mine)]
+        parts += [_samples(mine), _figures(mine), _by_matrix(mine)]
     return "".join(parts)
 
 
@@ -149,6 +149,23 @@ def _figures(lines: Sequence[Line]) -> str:
             reached = "{:.2f} / {:.2f}".format(*middle) if some else "-"
             cells.append(f"{name} {reached}" + (f" ({paper})" if paper else ""))
         rows.append(f"| {figure} | {'; '.join(cells)} |")
+    return "\n".join(rows) + "\n"
+
+
+def _by_matrix(lines: Sequence[Line]) -> str:
+    """Format the range of single matrices' speedups; empty without lines that have it."""
+    found = [one for one in lines if "least" in one and one["k"] in (0, 5)]
+    if not found:
+        return ""
+    rows = [
+        "\nSpeedups of single matrices at k = 5, top 1 (Figures 5 and 14), medians over the draws.\n",
+        "| method | draws | least | geometric mean | most | slower than the default |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name in dict.fromkeys(one["method"] for one in found):
+        some = [one for one in found if one["method"] == name]
+        least, mean, most, slower = (np.median([one[of] for one in some]) for of in ("least", "top1", "most", "slower"))
+        rows.append(f"| {name} | {len(some)} | {least:.2f} | {mean:.2f} | {most:.2f} | {slower:.0%} |")
     return "\n".join(rows) + "\n"
 
 

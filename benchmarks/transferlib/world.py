@@ -132,6 +132,9 @@ class Score:
     optimum: float
     ape: float  # mean of |t - t*| / t* in percent, for top 1
     tau: float
+    least: float  # speedups of single matrices, top 1
+    most: float
+    slower: float  # share of the matrices whose speedup is below 1
 
     @property
     def shares(self) -> tuple[float, float]:
@@ -156,10 +159,14 @@ def score(world: World, costs: Sequence[NDArray[Any]]) -> Score:
         some = matrix.distinct[:: max(1, len(matrix.distinct) // TAU_OF)]
         taus.append(kendall_tau(np.asarray(cost)[some], matrix.times[some], np.zeros(len(some), np.bool_)))
     base, optimum = np.array(default), np.array(best)
+    speedups = base / np.array(one)
     return Score(
-        top1=geometric(base / np.array(one)),
+        top1=geometric(speedups),
         top5=geometric(base / np.array(five)),
         optimum=geometric(base / optimum),
         ape=float(np.mean(np.array(one) / optimum - 1) * 100),
         tau=float(np.nanmean(taus)),
+        least=float(speedups.min()),
+        most=float(speedups.max()),
+        slower=float(np.mean(speedups < 1)),
     )

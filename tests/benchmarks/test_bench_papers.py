@@ -15,13 +15,13 @@ SCRIPTS: Final = Path(__file__).parents[2] / "benchmarks"
 QUICK: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
     "ablation.py": (("--report", "--json", "{out}/none.jsonl"),),
     "dense_rows.py": (("--quick", "--table", "{out}/page.md"),),
-    "einsum.py": (("figure6", "--only", "SpMV"), ("figure7", "--only", "SpMV")),
+    "einsum.py": (("figure6", "--only", "SpMV"), ("figure7", "--only", "SpMV"), ("figure8", "--only", "SpMV")),
     "gpu.py": (("--help",),),
     "hybrid.py": (("--report", "--json", "{results}/hybrid.jsonl"),),
     "hybrid_figures.py": (("--quick", "--table", "{out}/page.md"),),
     "hybrid_gpu.py": (("--quick", "--columns", "64", "--table", "{out}/page.md"), ("--fit",)),
     "hybrid_tables.py": (("--cases", "structured", "--rounds", "1", "--most-s", "0.1", "--table", "{out}/page.md"),),
-    "peers.py": (("--paper", "--json", "{results}/measure_spmv.jsonl"),),
+    "peers.py": (("--paper", "--effort", "full", "--json", "{results}/epyc/full.jsonl"),),
     "search_compare.py": (("--patterns", "1", "--trials", "20", "--out", "{out}/searches.jsonl"),),
     "totals.py": (("--report", "--json", "{results}/totals.jsonl", "--table", "{out}/page.md"),),
     "transfer.py": (
@@ -46,6 +46,14 @@ def test_commands_of_the_page_on_the_papers_run(name: str, given: tuple[str, ...
     command = [sys.executable, "-W", "ignore", str(SCRIPTS / name), *options]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == 0, done.stderr[-2000:]
+
+
+@pytest.mark.parametrize("name", ["SpMV", "SpMV2", "SpGEMM", "SpGEMM2", "SpGEMMH", "SpMTTKRP"])
+def test_the_fastest_programs_of_figure_8_have_the_lowest_estimated_cost(name: str) -> None:
+    from einsumlib import figure8
+
+    assert set(figure8.FIGURE_8) == {"SpMV", "SpMV2", "SpGEMM", "SpGEMM2", "SpGEMMH", "SpMTTKRP"}
+    assert figure8.row_of(name)["rank"] == 1
 
 
 def test_bytes_of_layouts_are_those_of_their_arrays() -> None:

@@ -6,11 +6,12 @@ import argparse
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 pytest.importorskip("torch", reason="torch is not installed")
 
-from transferlib import dash_runs
+from transferlib import dash_runs, world
 from transferlib.report import labelled
 
 
@@ -70,3 +71,12 @@ def test_all_layers_read_the_whole_network(monkeypatch):
 def test_names_give_the_number_of_source_patterns_where_there_is_a_source():
     lines = [{"method": name, "patterns": n} for name, n in (("DASH", 300), ("DASH", 100), ("DASH, no transfer", 100))]
     assert [one["method"] for one in labelled(lines)] == ["DASH", "DASH (100)", "DASH, no transfer"]
+
+
+def test_a_score_has_the_speedups_of_single_matrices():
+    each = np.arange(6)
+    times = [np.array([4.0, 1.0, 2.0, 8.0, 4.0, 4.0]), np.array([4.0, 8.0, 2.0, 1.0, 4.0, 4.0])]
+    judged = [SimpleNamespace(times=one, same=each, distinct=each) for one in times]
+    found = world.score(SimpleNamespace(judged=judged, default=0), [times[0], times[0]])
+    assert (found.least, found.most, found.slower) == (0.5, 4.0, 0.5)
+    assert found.top1 == pytest.approx(2**0.5)

@@ -11,6 +11,7 @@ import scipy.sparse
 import autosparse
 from autosparse.explain import explain_einsum
 from autosparse.explain.sections import sections
+from autosparse.explain.sparse_products import WAYS
 from tests.conftest import REPOSITORY
 
 PAGE = REPOSITORY / "docs" / "howto" / "explain.md"
@@ -49,6 +50,13 @@ def test_every_line_on_other_products_is_on_the_page():
     explained += [explain_einsum("ij,jk,ik->", A, A, A), explain_einsum("ij + ij -> ij", A, A)]
     explained += [explain_einsum("ij,j->i", A, ones, semiring="min_plus"), explain_einsum("ij,jk,k->i", A, A, ones)]
     assert all(n_lines(one.sections) for one in explained)
+
+
+def test_every_solver_of_sparse_products_is_in_the_reference():
+    text = (REPOSITORY / "docs" / "reference" / "products.md").read_text(encoding="utf-8")
+    section = text.partition("## Products of sparse matrices")[2]
+    named = [line.split("|")[1].strip(" `") for line in section.splitlines() if line.startswith("| `")]
+    assert named == [name for name in WAYS if name != "by class"]
 
 
 def test_advice_on_neighbours_is_on_the_page():

@@ -12,7 +12,7 @@ REPOSITORY = Path(__file__).parents[2]
 PUBLISHED = {
     "WACO": ("Table", (1, 2, 4, 5, 6, 7, 8), "Figure", (13, 14, 15, "16a", "16b", 17)),
     "An asymptotic": ("Table", (), "Figure", (6, 7, 8)),
-    "DASH": ("Table", (2,), "Figure", (2, 6, 7, 8, 9, 10, 11, 12, 14)),
+    "DASH": ("Table", (2,), "Figure", (2, 5, 6, 7, 8, 9, 10, 11, 12, 14, 15)),
     "STile": ("Table", (5, 6, 7), "Figure", (7, 8, 9, 10, 11, 12, 13, 14)),
 }
 """Evaluation of each paper: its numbered tables and figures with results."""

@@ -1,7 +1,7 @@
 """Analytic cost model of SpMV and SpMM: memory traffic and instruction counts from sampled statistics of the pattern.
 
 The predictions order candidates and show when no candidate can beat the default kernel. Callers use ratios to the
-predicted time of the default kernel, not absolute seconds. Learned models (WACO) implement the same `rank`.
+predicted time of the default kernel, not absolute seconds.
 """
 
 from __future__ import annotations
@@ -222,8 +222,8 @@ class TrafficModel:
 LLC_CONTENTION: Final = 1.3
 """Time factor of SpMM without streaming stores past a victim L3 (23 matrices; docs/design/dense-operands.md)."""
 IDENTICAL_ROWS: Final = 1.3
-"""Time factor of SpMM that does not merge identical rows (elasticity matrices; docs/design/compiled-kernels.md
-rows.md)."""
+"""Time factor of SpMM that does not merge identical rows (elasticity matrices; docs/design/compiled-kernels.md).
+"""
 
 
 def behind_runtime(problem: Problem) -> float:

@@ -6,8 +6,8 @@ with a known ratio. It is ``log ratio(s) = anchor_log_ratio + slope * (cost(s) -
 are log ratios already.
 
 A model comes with a *portfolio* of programs. Boosted trees score all of it: about a hundred programs, the best of which
-is nearly as fast as the best of thousands on every pattern. WACO's networks have thousands and search them on a graph
-(WACO section 4.2.2, `tuner/research/graph`).
+is nearly as fast as the best of thousands on every pattern. WACO's networks have more than a thousand and search them
+on a graph (WACO section 4.2.2, `tuner/research/graph`).
 """
 
 from __future__ import annotations
