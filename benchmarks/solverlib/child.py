@@ -2,7 +2,7 @@
 
     python -m solverlib.child prepare NAME KIND DTYPE FILE
     python -m solverlib.child solve CONTENDER SOLVER FILE RTOL MAX_ITERATIONS SECONDS
-    python -m solverlib.child orders SOLVER FILE RTOL MAX_ITERATIONS
+    python -m solverlib.child orders SOLVER FILE RTOL MAX_ITERATIONS N_ORDERS
 
 It prints one line of JSON. Imports are not timed. `first_s` is the time of preparing the matrix and of the first solve;
 `wall_s` is the median of the following solves, of which there is at least one, for `SECONDS`. `orders` prints residuals
@@ -18,16 +18,13 @@ import statistics
 import sys
 import time
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import scipy.sparse.linalg
 
 from solverlib.contenders import SOLVERS, library, taken
 from solverlib.systems import System, make
-
-ORDERS: Final = 6
-"""Number of random orders in which a system is solved, to show how residuals depend on rounding."""
 
 
 def prepare(name: str, kind: str, dtype: str, path: Path) -> dict[str, Any]:
@@ -86,12 +83,12 @@ def residuals(system: System, x: Any) -> dict[str, float]:
     return {"residual": float(np.max(np.linalg.norm(r, axis=0) / sizes)), "normal_residual": float(np.max(normal))}
 
 
-def orders(solver: str, path: Path, *, rtol: float, most: int) -> dict[str, list[float]]:
-    """Return the residuals of `ORDERS` solves by SciPy, each in another order of summation."""
+def orders(solver: str, path: Path, *, rtol: float, most: int, n_orders: int) -> dict[str, list[float]]:
+    """Return the residuals of `n_orders` solves by SciPy, each in another order of summation."""
     with path.open("rb") as stream:
         system: System = pickle.load(stream)  # noqa: S301 (written by our own parent)
     found: dict[str, list[float]] = {"residual": [], "normal_residual": []}
-    for seed in range(ORDERS):
+    for seed in range(n_orders):
         shuffled = system.permuted(np.random.default_rng(seed))
         x, _ = SOLVERS[solver].call(library("SciPy"), shuffled.m, shuffled, rtol, most)
         for name, value in residuals(shuffled, x).items():
@@ -105,8 +102,9 @@ def main(given: list[str]) -> int:
         print(json.dumps(prepare(given[1], given[2], given[3], Path(given[4]))))
         return 0
     if given[0] == "orders":
-        solver, path, rtol, most = given[1:]
-        print(json.dumps(orders(solver, Path(path), rtol=float(rtol), most=int(most))))
+        solver, path, rtol, most, n_orders = given[1:]
+        found = orders(solver, Path(path), rtol=float(rtol), most=int(most), n_orders=int(n_orders))
+        print(json.dumps(found))
         return 0
     contender, solver, path, rtol, most, seconds = given[1:]
     print(json.dumps(solve(contender, solver, Path(path), rtol=float(rtol), most=int(most), seconds=float(seconds))))
