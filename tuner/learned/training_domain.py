@@ -89,8 +89,8 @@ TRANSFERRED: Final = TrainingDomain(
 )
 """Dtypes and numbers of threads to which learned models of others are applied, with the margin of an unseen processor.
 
-Measured errors for vectors and 8 columns are not larger than on such a processor. Those of the statistics model with
-8 columns are larger, and wider products gain too little (docs/design/cost-models.md).
+Measured errors for vectors and 8 columns are not larger than on such a processor; those for 32 columns are, and those
+of the statistics model for 8 columns (benchmarks/results/oracle.md).
 """
 STATISTICS: Final = TrainingDomain(
     dtypes=frozenset({COLLECTED}), isas=frozenset(row.name for row in ISAS.values() if row.has_statistics),
