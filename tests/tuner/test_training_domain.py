@@ -85,7 +85,7 @@ def test_an_unknown_kind_of_processor_is_allowed_for_by_a_larger_error(
     assert TrainingDomain.of_model("spmm32", {"machines": [zen4], "seen": {**TrainingDomain().to_data()}}).is_foreign(
         here
     )
-    old = {name: said for name, said in TrainingDomain().to_data().items() if name != "processors"}
+    old = {name: said for name, said in seen.to_data().items() if name != "processors"}
     assert not TrainingDomain.of_model("spmm32", {"machines": [zen4], "seen": old}).is_foreign(here), (
         "an older model, without the field"
     )
@@ -94,6 +94,27 @@ def test_an_unknown_kind_of_processor_is_allowed_for_by_a_larger_error(
         ratio = acceptance_ratio(asked, is_learned=True, is_foreign=seen.is_foreign(asked))
         taken[seen.is_foreign(asked)] = predicted <= ratio
     assert taken == {False: at_home, True: unseen_cpu}
+
+
+@pytest.mark.parametrize("columns", [1, 8, 32])
+@pytest.mark.parametrize("changed", [{"dtype": "float64"}, {"threads": 1}, {"dtype": "float64", "threads": 1}])
+def test_other_dtypes_and_one_thread_are_allowed_for_as_an_unseen_processor_is(
+    changed: dict[str, object], columns: int
+) -> None:
+    there = problem(n_dense_cols=columns, **changed)
+    here = dataclasses.replace(there, dtype="float32", threads=2)
+    machine = {name: getattr(there.target, name) for name in ("isa", "cpu", "l1_bytes", "l2_bytes")}
+    facts = {**TRAINED, "n_dense_cols": columns, "machine": machine}
+    seen = measured_domain([facts] * FEWEST_KNOWN)
+    assert (seen.is_foreign(here), seen.is_foreign(there)) == (False, True)
+    margins = [acceptance_ratio(one, is_learned=True, is_foreign=seen.is_foreign(one)) for one in (here, there)]
+    assert margins[1] < margins[0]
+    assert seen.untrusted_reason(here) is None
+    assert (seen.untrusted_reason(there) is None) == (columns <= 8), "no errors of wider products were measured"
+    assert not measured_domain([{**facts, **changed}] * FEWEST_KNOWN).is_foreign(there), "the training data have it"
+    assert STATISTICS.untrusted_reason(there) is not None, "the statistics model errs more there"
+    many = dataclasses.replace(there, threads=8)
+    assert "on 8 threads" in (seen.untrusted_reason(many) or "")
 
 
 def test_the_training_domain_is_saved_with_a_model() -> None:

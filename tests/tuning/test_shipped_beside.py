@@ -52,6 +52,21 @@ def test_kernels_for_rows_that_share_entries_race_without_a_compiler(columns, ha
         assert all(context.is_built(one) for one in search.always if isinstance(one, SuperSchedule))
 
 
+@pytest.mark.parametrize("columns", [8, 32])
+def test_a_search_in_one_go_races_them_first_whether_or_not_there_is_a_compiler(columns: int) -> None:
+    blocks = sps.random_array((700, 700), density=0.01, format="csr", rng=np.random.default_rng(1))
+    A = asp.csr(sps.kron(blocks, np.ones((3, 3)), format="csr").astype("float32"), copy=True)
+    for compiler in (None, "no-such-compiler"):
+        with asp.options(compiler=compiler):
+            context = context_of(A._cell, state_of(A, columns))
+            search = candidates.search_for(context, effort=Effort.MEASURE, live=False)
+            first = search.always[0]
+            assert isinstance(first, SuperSchedule)
+            is_tiled = first.dense_split("j") == columns
+            assert is_tiled == ISAS[context.problem.target.isa].is_shipped
+            assert context.is_built(first)
+
+
 def test_they_race_beside_kernels_that_numba_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(c_build, "compiler_id", lambda *_: "none")
     monkeypatch.setattr(identity, "has_numba", lambda: True)

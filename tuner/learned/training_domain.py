@@ -13,7 +13,7 @@ from autosparse.core.problem import Problem, columns_bucket
 from autosparse.core.target import processor_of
 from autosparse.core.values import dataclass
 from autosparse.isa import ISAS
-from autosparse.scalar import SINGLE
+from autosparse.scalar import DOUBLE, SINGLE
 
 COLLECTED: Final = SINGLE.name
 """Dtype of measurements whose model does not record one: the one that `collect` measures."""
@@ -30,20 +30,24 @@ class TrainingDomain:
     processors: frozenset[str] = frozenset()
 
     def is_foreign(self, problem: Problem) -> bool:
-        """Return whether the problem's kind of processor is absent from the training data, which widens margins."""
-        return problem.target.processor not in self.processors
+        """Return whether the training data lack the problem's processor, dtype or threads, which widens margins."""
+        is_known = problem.dtype in self.dtypes and problem.threads in self.threads
+        return not is_known or problem.target.processor not in self.processors
 
     def untrusted_reason(self, problem: Problem) -> str | None:
         """Return the part of `problem` outside the training domain as text, or None.
 
-        A width counts as known when plans of it are shared with a trained width.
+        A width counts as known when plans of it are shared with a trained width. Learned models of few columns are
+        applied to the dtypes and the numbers of threads of TRANSFERRED, too.
         """
+        is_transferred = columns_bucket(problem.n_dense_cols) in TRANSFERRED.columns and self is not STATISTICS
+        others = TRANSFERRED if is_transferred else TrainingDomain()
         widths = {columns_bucket(n) for n in self.columns}
         is_new = {
-            f"for {problem.dtype}": problem.dtype not in self.dtypes,
+            f"for {problem.dtype}": problem.dtype not in self.dtypes | others.dtypes,
             f"for {problem.n_dense_cols} columns": columns_bucket(problem.n_dense_cols) not in widths,
             f"with {problem.target.isa}": problem.target.isa not in self.isas,
-            f"on {problem.threads} threads": problem.threads not in self.threads,
+            f"on {problem.threads} threads": problem.threads not in self.threads | others.threads,
         }
         new = [what for what, is_so in is_new.items() if is_so]
         return f"the model was not trained {' '.join(new)}" if new else None
@@ -80,6 +84,14 @@ class TrainingDomain:
             return cls()
 
 
+TRANSFERRED: Final = TrainingDomain(
+    dtypes=frozenset({SINGLE.name, DOUBLE.name}), threads=frozenset({1}), columns=frozenset({1, 8})
+)
+"""Dtypes and numbers of threads to which learned models of others are applied, with the margin of an unseen processor.
+
+Measured errors for vectors and 8 columns are not larger than on such a processor; those for 32 columns are, and those
+of the statistics model for 8 columns (benchmarks/results/oracle.md).
+"""
 STATISTICS: Final = TrainingDomain(
     dtypes=frozenset({COLLECTED}), isas=frozenset(row.name for row in ISAS.values() if row.has_statistics),
     columns=frozenset({1, 16, 32, 256}),

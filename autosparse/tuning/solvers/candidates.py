@@ -50,8 +50,7 @@ def search_for(
         earlier = Earlier.of(unfinished)
         start = best.schedule if (best := earlier.best(style.rule)) is not None else start
     dense, refused = dense_rows.offered(problem, context.options)
-    without_compiler = _shared_rows(context) if c_build.compiler_id(context.options.compiler) == "none" else []
-    always: list[Schedule] = [*dense, *without_compiler, *_in_place(context, live=live)]
+    always: list[Schedule] = [*dense, *_raced_first(context, live=live)]
     if not live:
         from autosparse.tuning.solvers.row_panels import of_the_runtime
 
@@ -100,41 +99,36 @@ def _existing(context: TuningContext) -> Callable[[Schedule], bool]:
     return exists
 
 
-def _in_place(context: TuningContext, *, live: bool) -> list[SuperSchedule]:
-    """Return schedules on the user's own arrays, which need no checks for writes and no repacking, for large matrices.
+def _raced_first(context: TuningContext, *, live: bool) -> list[SuperSchedule]:
+    """Return schedules of large matrices that race whatever the models predict: shipped ones, and on the user's arrays.
 
-    Those that need a compiler are included only where others can write the arrays, because packed copies may not pay
-    there. A live search excludes them, because its other candidates would wait for their compilation to be paid for.
+    Shipped ones are for several columns of rows that share their entries. Models rank schedules first that differ from
+    them in unrolling or width of indices, which need a compiler: a short budget ended before one was compiled, where
+    these have 1.3 times the default kernel's speed (elast_bunny, 3 s). A live search with a compiler has raced one.
+    Kernels that numba compiles for 8 to 256 columns had 0.05 to 0.98 of the default kernel's speed (11 cases).
+
+    Schedules on the user's own arrays need no checks for writes and no repacking. Those that need a compiler are
+    included only where others can write the arrays, because packed copies may not pay there. A live search excludes
+    them, because its other candidates would wait for their compilation to be paid for.
     """
     problem, is_exposed = context.problem, expected_look_s(context.operand()) > 0.0
-    if problem.storage or problem.pattern.nnz < MIN_IN_PLACE:
+    if problem.storage or problem.pattern.nnz < MIN_IN_PLACE or problem.transposed:
         return []
-    if context.adapter.pack_live is None or problem.transposed or (live and not is_exposed):
-        return []
+    blocks: list[SuperSchedule] = []
+    has_several = problem.operation == HIGH_SLICES.operation and problem.n_dense_cols > 1
+    is_open = not live or c_build.compiler_id(context.options.compiler) == "none"
+    if has_several and is_open and problem.dtype in VALUE_BYTES and problem.matrix.has_identical_rows:
+        row = ISAS[problem.target.isa]
+        shipped = wide(row.vector_bytes // VALUE_BYTES[problem.dtype], row.n_registers)
+        built = [one for one in shipped if one.dense_split("j") <= problem.n_dense_cols and context.is_built(one)]
+        widest = max((one.dense_split("j") for one in built), default=0)
+        blocks = [one for one in built if one.dense_split("j") == widest]
+    if context.adapter.pack_live is None or (live and not is_exposed):
+        return blocks
     own = [one for one in spaces.candidates(problem, context.supports) if one.format.is_csr]
     ready = [one for one in own if context.loaded(one) is not None][:MAX_IN_PLACE]
     others = [one for one in own if context.loaded(one) is None] if is_exposed and not live else []
-    return [*ready, *others[: MAX_IN_PLACE - len(ready)]]
-
-
-def _shared_rows(context: TuningContext) -> list[SuperSchedule]:
-    """Return the shipped schedules for several columns of rows that share their entries.
-
-    Models rank schedules first that differ from them in unrolling or width of indices, which need a compiler. Kernels
-    that numba compiles for 8 to 256 columns had 0.05 to 0.98 of the default kernel's speed (11 cases).
-    """
-    problem, row = context.problem, ISAS[context.problem.target.isa]
-    is_matmul = problem.operation == HIGH_SLICES.operation and problem.n_dense_cols > 1 and not problem.transposed
-    is_large = problem.pattern.nnz >= MIN_IN_PLACE and not problem.storage
-    if not (is_matmul and is_large) or problem.dtype not in VALUE_BYTES:
-        return []
-    found = [
-        one
-        for one in wide(row.vector_bytes // VALUE_BYTES[problem.dtype], row.n_registers)
-        if one.dense_split("j") <= problem.n_dense_cols and context.is_built(one)
-    ]
-    widest = max((one.dense_split("j") for one in found), default=0)
-    return [one for one in found if one.dense_split("j") == widest] if problem.matrix.has_identical_rows else []
+    return [*blocks, *ready, *others[: MAX_IN_PLACE - len(ready)]]
 
 
 def _shipped(context: TuningContext) -> list[SuperSchedule]:
