@@ -89,7 +89,7 @@ def plan(
             return Decision(refusal)
         if known is not None and known.satisfies(effort, budget_s):
             return adopt(context, known)
-    if (rates := context.rates).is_wanted or rates.is_unchecked:
+    if context.rates.is_wanted:
         measure_within(context, budget_s, clock=clock)
     spaces.entrants(context.problem, context.supports)  # first, so that the observed price of ranking excludes it
     search = search_for(context, effort=effort, start=known.schedule if known else None, live=False)

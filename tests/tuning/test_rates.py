@@ -99,7 +99,6 @@ def measured(*, noise: float = 0.0, seed: int = 0, busy: float = 1.0) -> probing
 @pytest.fixture(autouse=True)
 def _nothing_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(record, "_measured_now", weakref.WeakKeyDictionary())
-    monkeypatch.setattr(record, "_compared", weakref.WeakKeyDictionary())
 
 
 @pytest.fixture
@@ -117,7 +116,6 @@ def scripted(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Target]]:
         return measured(seed=len(targets), noise=0.05)
 
     monkeypatch.setattr(probing, "measured_rates", probe)
-    monkeypatch.setattr(probing, "gathers", lambda _: TRUE.gathers)
     with asp.options(rates=None):
         yield targets
 
@@ -160,27 +158,6 @@ def test_another_process_reads_the_record(tmp_path, scripted, monkeypatch):
     monkeypatch.setattr(record, "_measured_now", weakref.WeakKeyDictionary())
     found = record.measure_if_wanted(options, UNKNOWN, Store(tmp_path / "cache"))
     assert (found.source, len(scripted)) == ("measured on 1971-01-01, kept in the cache", 1)
-
-
-@pytest.mark.parametrize(("factor", "is_again"), [(0.3, True), (0.6, False), (1.0, False), (1.8, False), (3.0, True)])
-def test_a_record_that_is_off_by_two_is_measured_again(tmp_path, scripted, monkeypatch, factor, is_again):
-    options = get_options()
-    record.measure_if_wanted(options, UNKNOWN, Store(tmp_path / "cache"))
-    monkeypatch.setattr(record, "_measured_now", weakref.WeakKeyDictionary())
-    monkeypatch.setattr(probing, "gathers", lambda _: factor * TRUE.gathers)
-    later = Store(tmp_path / "cache")
-    assert record.rates_in_use(options, UNKNOWN, later).is_unchecked
-    for _ in range(2):
-        found = record.measure_if_wanted(options, UNKNOWN, later)
-    assert not found.is_unchecked
-    assert found.source.startswith("measured now" if is_again else "measured on")
-    assert len(scripted) == 1 + is_again
-
-
-def test_gathers_alone_are_measured():
-    clock = FakeClock()
-    assert probing.gathers(4, work=FakeMachine(clock, 4), clock=clock, cpu_clock=clock) == pytest.approx(TRUE.gathers)
-    assert 0.0 < probing.gathers(2, limit_s=1e-4) < float("inf")
 
 
 @pytest.mark.parametrize("other", ["QEMU", "Amazon EC2"])

@@ -43,4 +43,3 @@ class RatesInUse:
     source: str
     is_wanted: bool = False
     measured_at: float | None = None  # seconds since 1970, UTC
-    is_unchecked: bool = False  # an earlier process has measured them, and this one has not compared them yet

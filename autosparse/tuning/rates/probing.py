@@ -133,18 +133,6 @@ def measured_rates(
     return Measurement(rates, is_disturbed=timer.is_disturbed)
 
 
-def gathers(
-    threads: int, *, limit_s: float = 5 * SAMPLE_S, work: Workloads | None = None,
-    clock: Clock = time.perf_counter, cpu_clock: Clock = time.process_time,
-) -> float:  # fmt: skip
-    """Measure the rate of gathers of `threads` threads alone, in about `limit_s` seconds."""
-    work = work or _Products(0, threads)
-    try:
-        return _Timer(clock() + limit_s, clock, cpu_clock).rate(*work.gather(threads), 1.0, threads)
-    finally:
-        work.close()
-
-
 def far_bytes(target: Target, threads: int) -> int:
     """Return the footprint of the copy that measures memory: beyond the L2 caches of all threads, within MAX_BYTES."""
     wanted = max(MIN_BYTES, 6 * target.l2_bytes * threads)

@@ -2,8 +2,7 @@
 
 A record belongs to one processor, instruction set and number of cores (`Target.key`), to the maker of the machine,
 which tells hypervisors apart, and to the number of threads, which CPU quotas of control groups bound. It is stored
-beside the plans. The first tuning of a process measures one rate again, and all of them if the record is off by a
-factor of two. The option `rates` names another record, or turns records off.
+beside the plans. The option `rates` names another record, or turns records off.
 """
 
 from __future__ import annotations
@@ -37,8 +36,6 @@ Record = dict[str, Any]  # Any: JSON values
 
 _measured_now: Final[weakref.WeakKeyDictionary[cache.Store, set[str]]] = weakref.WeakKeyDictionary()
 """Keys of the records that this process has measured, by store."""
-_compared: Final[weakref.WeakKeyDictionary[cache.Store, set[str]]] = weakref.WeakKeyDictionary()
-"""Keys of the records of earlier processes that this process has compared with the machine, by store."""
 
 
 def rates_in_use(options: Options, target: Target, store: cache.Store | None = None) -> RatesInUse:
@@ -100,8 +97,7 @@ def _known(store: cache.Store, key: str, target: Target) -> RatesInUse | None:
     when = time.strftime("%Y-%m-%d", time.gmtime(measured_at))
     is_new = _is_new(store, key)
     source = "measured now, by this process" if is_new else f"measured on {when}, kept in the cache"
-    is_unchecked = not is_new and key not in _compared.get(store, ())
-    return RatesInUse(_rounded(rates, target), threads, source, measured_at=measured_at, is_unchecked=is_unchecked)
+    return RatesInUse(_rounded(rates, target), threads, source, measured_at=measured_at)
 
 
 def _is_new(store: cache.Store, key: str) -> bool:
@@ -130,36 +126,21 @@ def _rounded(rates: ProbedRates, target: Target) -> ProbedRates:
 def measure_if_wanted(
     options: Options, target: Target, store: cache.Store, *, clock: Callable[[], float] = time.time
 ) -> RatesInUse:
-    """Measure and store this machine's rates if there are none or they are outdated, and return the rates in use.
+    """Measure and store this machine's rates if there are none, and return the rates in use.
 
     Two processes at once would each measure half of the machine. So the process that holds the record's lock measures,
     and the other one goes on without. A measurement beside other busy programs is dropped; a later tuning repeats it.
     """
     found = rates_in_use(options, target, store)
-    key = key_of(target, found.threads)
-    is_outdated = found.is_unchecked and runtime_api.available and _is_outdated(store, key, found.threads)
-    if not (found.is_wanted or is_outdated) or not runtime_api.available:
+    if not found.is_wanted or not runtime_api.available:
         return found
+    key = key_of(target, found.threads)
     with store.exclusive(KIND, key) as is_held:
         if not is_held:
             return found
-        other = store.load(KIND, key, fresh=True) if options.rates != MEASURE and not is_outdated else None
-        if other is None:
+        if options.rates == MEASURE or store.load(KIND, key, fresh=True) is None:
             measure(target, store, clock=clock)
     return rates_in_use(options, target, store)
-
-
-def _is_outdated(store: cache.Store, key: str, threads: int) -> bool:
-    """Return whether gathers on this machine are half or twice as fast as in the record; a process asks once."""
-    from autosparse.tuning.rates import probing
-
-    _compared.setdefault(store, set()).add(key)
-    known = store.load(KIND, key)  # unrounded
-    kept, now = _read(known)[0].gathers if known is not None else 0.0, probing.gathers(threads)
-    if 0.5 * kept <= now <= 2.0 * kept:
-        return False
-    event("tune", "the machine no longer has the rates of its record", kept=kept, now=now)
-    return True
 
 
 def measure(

@@ -16,14 +16,13 @@ BUDGET_SHARE: Final = number("measuring rates", "budget share")
 
 
 def rates_step(context: TuningContext) -> Steps:
-    """Yield one step that measures the machine, if it has no record or this process has not compared it yet.
+    """Yield one step that measures the machine, if it has no record.
 
     It follows the search, whose plan it cannot change, so that a first search does not depend on whether products had
     paid for the measurement in time. Live tuning skips the step if products have not paid for it; a later session
     yields it again. The background thread does not measure, because products run beside it.
     """
-    rates = context.rates
-    if context.options.background or not (rates.is_wanted or rates.is_unchecked):
+    if context.options.background or not context.rates.is_wanted:
         return
     yield context.stats.work(KIND, partial(_measure, context), is_optional=True)
 
