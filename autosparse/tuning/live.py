@@ -6,6 +6,7 @@ it exceeds the best kernel's.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import threading
 import time
@@ -203,12 +204,14 @@ class LiveTuner:
         """Return whether tuning may spend the price of `step` now; if not, set the time of the next `look`."""
         if isinstance(step, Sample) and step.is_check and self.state.options.overhead > 0:
             return True  # a slow plan saves nothing that could pay for its check
-        account, outlook = self.account(), self.outlook()
+        account, outlook, earlier = self.account(), self.outlook(), self.state.account
+        if earlier is not None and earlier.is_repaid:
+            account = dataclasses.replace(account, saved_s=0.0)
         out_of_budget = self.tuning_s + step.price_s > self.state.options.budget_s
         known: dict[str, Any] = {"account": account, "outlook": outlook}
         known |= {"path_price_s": step.path_price_s, "in_advance": step.in_advance}
         pays = amortization.weigh(step.price_s, **known).pays
-        if not out_of_budget and (pays or amortization.is_earned(step.price_s, self.state.account, **known)):
+        if not out_of_budget and (pays or amortization.is_earned(step.price_s, earlier, **known)):
             return True
         look_s = amortization.next_look_s(step.price_s, **known)
         # Call `look` again after twice the time at the latest: calls must be counted, and estimates change.
