@@ -66,6 +66,8 @@ class LiveTuner:
     resume_at: int = 0  # n_calls when it ends
     _pause: Pause | None = None  # the pause that resume_at ends
     _served_sample: Sample | None = None  # the sample whose trial serves
+    _looked: tuple[int, Serving | None] = (0, None)  # n_calls at the last `look`, and the kernel of its product
+    _is_repeated: bool = False  # the kernel of the last product computed the one before it
     service: Service | None = None  # choice of the session's incumbent or its fallback
     _in_background: bool = False
     _checked: CheckedWidth = field(default_factory=CheckedWidth)
@@ -136,6 +138,8 @@ class LiveTuner:
         if self._in_background or not self._lock.acquire(blocking=False):
             return
         start_s, self._worked_s = self.clock(), 0.0
+        (n_calls, before), self._looked = self._looked, (self.state.n_calls, served_by)
+        self._is_repeated = served_by is (self.state.serving if self.state.n_calls > n_calls + 1 else before)
         try:
             if self.session is not None:
                 self.session.keep_private(self.state.options)
@@ -254,7 +258,7 @@ class LiveTuner:
         incumbent_s = self.session.incumbent_s if self.session is not None else 0.0
         known = [time_s for time_s in (self.outlook().default_s, incumbent_s) if time_s]
         self._spend(max(0.0, took_s - min(known, default=took_s)))
-        return lambda: took_s
+        return (lambda: took_s) if self._is_repeated else None
 
     def _incumbent(self, *, is_over: bool = False) -> ServedTrial | None:
         """Return the kernel that serves (None: default): the incumbent, or a fallback if its copy does not pay."""
