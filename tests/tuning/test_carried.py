@@ -101,7 +101,9 @@ def test_budget_earned_by_earlier_processes(spent, price_s, is_earned):
     assert amortization.is_earned(price_s, earlier, account=account, outlook=outlook) == is_earned
 
 
-@pytest.mark.parametrize(("is_served", "price_s", "is_earned"), [(False, 0.5, True), (True, 0.02, True), (True, 0.03, False)])
+@pytest.mark.parametrize(
+    ("is_served", "price_s", "is_earned"), [(False, 0.5, True), (True, 0.02, True), (True, 0.03, False)]
+)
 def test_a_process_whose_plan_serves_from_the_start_spends_the_overhead_share(is_served, price_s, is_earned):
     """Check that what the plan saves in each process pays for no search: 4 % of 0.7 s may be spent."""
     earlier = account_of(Spent(n_calls=9000, n_processes=6, product_s=18.0, saved_s=9.0, life_s=4.2))

@@ -29,7 +29,7 @@ class SearchSession(FakeSession):
     def __init__(self, clock: FakeClock, search: Search) -> None:
         super().__init__(clock, [], misjudged=1.0, challenger_s=1.0)
         self.search = search  # type: ignore[assignment]
-        self.steps = search.steps  # type: ignore[assignment, method-assign]
+        self.steps = search.steps  # type: ignore[method-assign]
 
     @property
     def incumbent(self) -> Any:  # Any: a FakeTrial in place of a ServedTrial
@@ -44,6 +44,7 @@ class SearchSession(FakeSession):
 
 def begun(factory: FakeFactory, known: Plan | None) -> Search:
     """Return a live search for two candidates, of which the first one serves already at 0.8 of the default's time."""
+
     def supports(operation: str, one: SuperSchedule) -> str | None:
         return None if one in (SERVING, OTHER) else "not in this test"
 
@@ -73,7 +74,7 @@ def incumbent_after(
     tuner.clock, state = factory.clock, tuner.state
     tuner.begin(SearchSession(factory.clock, search))  # type: ignore[arg-type]  # it has what the tuner reads
     state.next_look_ns, before = 0.0, SERVING
-    state.serving = search.incumbent  # type: ignore[assignment]
+    state.serving = search.incumbent
     for _ in range(20_000):
         serving: Any = state.serving
         schedule = None if serving is None else serving.schedule
@@ -86,7 +87,8 @@ def incumbent_after(
             break
     assert tuner.pending is None
     assert choice_of(OTHER) in search.measured_s or known is not None
-    return search.incumbent.schedule  # type: ignore[return-value]
+    found: Any = search.incumbent.schedule  # Any: a SuperSchedule, or None
+    return found  # type: ignore[no-any-return]
 
 
 def test_a_kernel_that_is_faster_only_after_another_one_does_not_serve(monkeypatch: pytest.MonkeyPatch) -> None:

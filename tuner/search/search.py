@@ -111,13 +111,7 @@ class Search:
         if self.effort is Effort.ESTIMATE:
             yield from self._take_estimate()
         else:
-            if self.start is not None and self.earlier.ratios:
-                if self.incumbent.choice == choice_of(self.start):  # it serves already
-                    yield from self._race([])
-                for batch in self._groups([choice_of(self.start)]):
-                    yield from self._run_batch(batch)
-            if self.start is None or self.incumbent is not self.default:  # the best earlier candidate won here too
-                self._settled = {one for one in self.earlier.ratios if self.earlier.is_measured(one, self.style.rule)}
+            yield from self._continue_earlier()
             alone = [self._groups([choice]) for choice in (*map(choice_of, self.always), *self.others)]
             for batch in itertools.chain(*alone, self._batches()):
                 yield from self._run_batch(batch)
@@ -125,6 +119,16 @@ class Search:
                 yield ask
                 yield from self._second_opinion()
         self.finished = True
+
+    def _continue_earlier(self) -> Steps:
+        """Race the best candidate of an unfinished search again; what was measured then needs no race if it wins."""
+        if self.start is not None and self.earlier.ratios:
+            if self.incumbent.choice == choice_of(self.start):  # it serves already
+                yield from self._race([])
+            for batch in self._groups([choice_of(self.start)]):
+                yield from self._run_batch(batch)
+        if self.start is None or self.incumbent is not self.default:
+            self._settled = {one for one in self.earlier.ratios if self.earlier.is_measured(one, self.style.rule)}
 
     def _second_opinion(self) -> Steps:
         """Race the learned model's proposals that are expected to beat the incumbent."""
