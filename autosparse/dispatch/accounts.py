@@ -89,18 +89,18 @@ class ProblemAccount:
         self.plan = None
         ledger.append(self.folder, [plan_row(self.key, None, process=ledger.token(), now=ledger.now())])
 
-    def limit_s(self) -> float:
-        """Return the seconds of tuning that this process may charge to earlier ones, a share of their mean lifetime."""
-        return RUN_SHARE * self.spent.mean_life_s
+    @property
+    def is_repaid(self) -> bool:
+        """Return whether the winner of an earlier process's race serves: what it saves, it saved that process, too."""
+        return self.is_served and self.plan is not None and self.plan.is_early
 
-    def expected_saved_s(self) -> float:
-        """Return the mean seconds that the plan of earlier processes saved each of them, and may be spent on a search.
+    def limit_s(self, overhead: float) -> float:
+        """Return the seconds of tuning that this process may charge to earlier ones, a share of their mean lifetime.
 
-        It is 0 if the plan does not serve, and if an early race found it: it served the earlier processes, too, and a
-        process that spends what it saves takes longer than they did.
+        Where their plan serves, little is left to gain, and a process that spends what the plan saves takes longer than
+        they did: the share is `overhead`.
         """
-        is_early = self.plan is not None and self.plan.is_early
-        return self.spent.mean_saved_s if self.is_served and not is_early else 0.0
+        return (min(overhead, RUN_SHARE) if self.is_served else RUN_SHARE) * self.spent.mean_life_s
 
     def earned_s(self, overhead: float) -> float:
         """Return the seconds of tuning that products of earlier processes have paid for and that are not spent yet.

@@ -322,13 +322,16 @@ def _tuning_look_ns(state: DispatchState) -> float:
         own_ns = 0.0 if options.overhead * certain_ns >= FIRST_SEARCH_S * 1e9 else own_ns
     if account is None or account.is_finished:
         return own_ns
-    # On an advance, like every step up to a first candidate that needs no compiler.
-    share = options.overhead * (1.0 + ADVANCE * UNKNOWN_GAIN)
-    limit_s = account.limit_s() + account.expected_saved_s() - account.recall_s
     # A process that cannot afford the next step of an unfinished search does not load the modules for it.
     next_s = SETUP_S + account.next_step_s if account.next_step_s else 0.0
-    is_due = account.earned_s(share) >= max(FIRST_SEARCH_S, next_s) and limit_s >= max(SETUP_S, next_s)
-    return 0.0 if is_due else own_ns
+    if account.is_served:  # earlier products are as good a reason as those of this process: `_search_look_ns`
+        earned_s, price_s = RUNS_TO_COME * GAIN_LEFT * account.spent.product_s, LATER_SEARCH_S
+        earned_s -= account.spent.tuning_s
+    else:  # on an advance, like every step up to a first candidate that needs no compiler
+        earned_s = account.earned_s(options.overhead * (1.0 + ADVANCE * UNKNOWN_GAIN))
+        price_s = FIRST_SEARCH_S
+    limit_s = account.limit_s(options.overhead) - account.recall_s
+    return 0.0 if earned_s >= max(price_s, next_s) and limit_s >= max(SETUP_S, next_s) else own_ns
 
 
 def _search_look_ns(state: DispatchState, early: FirstRace) -> float:

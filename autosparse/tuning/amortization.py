@@ -178,12 +178,12 @@ def is_earned(
     """Return whether earlier processes have paid for a step of `price_s`, and this process may spend that much of it.
 
     Earlier processes have paid if `weigh` accepts the step for all their products together. This process may spend
-    within a fraction of their mean lifetime plus what tuned products save, so that it takes no longer than untuned.
-    `terms` are those of `weigh`.
+    within a fraction of their mean lifetime, plus what tuned products save that were not tuned in theirs. `terms` are
+    those of `weigh`.
     """
     if earlier is None:
         return False
-    limit_s = earlier.limit_s() + max(account.saved_s, earlier.expected_saved_s())
+    limit_s = earlier.limit_s(outlook.overhead) + (0.0 if earlier.is_served else account.saved_s)
     if account.tuning_s + earlier.recall_s + price_s > limit_s:
         return False
     spent = earlier.spent

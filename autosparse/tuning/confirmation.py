@@ -199,9 +199,8 @@ def _compared(entrants: Sequence[Trial], *, excess_s: float, warmup_s: float) ->
     race = Race(2, WATCH_RULE)
     for turn in race:
         price_s = 0.0 if turn else max(0.0, excess_s)
-        sample = Sample(trial=entrants[turn], price_s=price_s, is_check=True, warmup_s=warmup_s)
-        # The first product is a warm-up: it refills the caches with what the other kernel does not read.
-        if (yield sample) is None or (seconds := (yield sample)) is None:
+        seconds = yield Sample(trial=entrants[turn], price_s=price_s, is_check=True, warmup_s=warmup_s)
+        if seconds is None:
             break
         race.add(turn, seconds)
     return race

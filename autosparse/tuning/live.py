@@ -6,6 +6,7 @@ it exceeds the best kernel's.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import threading
 import time
@@ -65,6 +66,8 @@ class LiveTuner:
     resume_at: int = 0  # n_calls when it ends
     _pause: Pause | None = None  # the pause that resume_at ends
     _served_sample: Sample | None = None  # the sample whose trial serves
+    _looked: tuple[int, Serving | None] = (0, None)  # n_calls at the last `look`, and the kernel of its product
+    _is_repeated: bool = False  # the kernel of the last product computed the one before it
     service: Service | None = None  # choice of the session's incumbent or its fallback
     _in_background: bool = False
     _checked: CheckedWidth = field(default_factory=CheckedWidth)
@@ -135,6 +138,8 @@ class LiveTuner:
         if self._in_background or not self._lock.acquire(blocking=False):
             return
         start_s, self._worked_s = self.clock(), 0.0
+        (n_calls, before), self._looked = self._looked, (self.state.n_calls, served_by)
+        self._is_repeated = served_by is (self.state.serving if self.state.n_calls > n_calls + 1 else before)
         try:
             if self.session is not None:
                 self.session.keep_private(self.state.options)
@@ -203,12 +208,14 @@ class LiveTuner:
         """Return whether tuning may spend the price of `step` now; if not, set the time of the next `look`."""
         if isinstance(step, Sample) and step.is_check and self.state.options.overhead > 0:
             return True  # a slow plan saves nothing that could pay for its check
-        account, outlook = self.account(), self.outlook()
+        account, outlook, earlier = self.account(), self.outlook(), self.state.account
+        if earlier is not None and earlier.is_repaid:
+            account = dataclasses.replace(account, saved_s=0.0)
         out_of_budget = self.tuning_s + step.price_s > self.state.options.budget_s
         known: dict[str, Any] = {"account": account, "outlook": outlook}
         known |= {"path_price_s": step.path_price_s, "in_advance": step.in_advance}
         pays = amortization.weigh(step.price_s, **known).pays
-        if not out_of_budget and (pays or amortization.is_earned(step.price_s, self.state.account, **known)):
+        if not out_of_budget and (pays or amortization.is_earned(step.price_s, earlier, **known)):
             return True
         look_s = amortization.next_look_s(step.price_s, **known)
         # Call `look` again after twice the time at the latest: calls must be counted, and estimates change.
@@ -251,7 +258,7 @@ class LiveTuner:
         incumbent_s = self.session.incumbent_s if self.session is not None else 0.0
         known = [time_s for time_s in (self.outlook().default_s, incumbent_s) if time_s]
         self._spend(max(0.0, took_s - min(known, default=took_s)))
-        return lambda: took_s
+        return (lambda: took_s) if self._is_repeated else None
 
     def _incumbent(self, *, is_over: bool = False) -> ServedTrial | None:
         """Return the kernel that serves (None: default): the incumbent, or a fallback if its copy does not pay."""

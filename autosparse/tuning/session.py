@@ -169,7 +169,7 @@ class TuningSession:
             yield context.stats.work("space", make, in_advance=True)
         start = known.schedule if known else None
         self.search = search = search_for(context, effort=self.effort, live=True, start=start, unfinished=known)
-        self._begin_with_winner(context, search)
+        self._begin_with_served(context, search)
         loop = StepLoop(search.steps())
         loop.answer(None)
         memory.SCRATCH.hold()
@@ -189,16 +189,25 @@ class TuningSession:
         yield context.stats.work("save", self._save)
         yield from rates_step(context)
 
-    def _begin_with_winner(self, context: TuningContext, search: Search) -> None:
-        """Let the search begin with the winner of the early race, on the same packed copy."""
-        race, recalled = self.early, self.recalled
-        if race is None or recalled is None or not race.is_won or search.start is not None:
+    def _begin_with_served(self, context: TuningContext, search: Search) -> None:
+        """Let the search begin with the kernel that serves, on the same packed copy: candidates must be faster than it.
+
+        It won an early race, or is the plan of an unfinished search.
+        """
+        race, recalled, known = self.early, self.recalled, self._known
+        if race is not None and race.is_won:
+            default_s, measured_s = race.default_s, race.default_s / race.ratio
+        elif recalled is not None and known is not None and known.choice == recalled.choice:
+            default_s, measured_s = known.default_s or 0.0, known.measured_s or 0.0
+        else:
+            return
+        if recalled is None or not 0.0 < measured_s < default_s:
             return
         trial = context(recalled.choice)
         trial.build()
         trial.pack()
         if trial.ready:
-            search.begin_with(trial, default_s=race.default_s, measured_s=race.default_s / race.ratio)
+            search.begin_with(trial, default_s=default_s, measured_s=measured_s)
 
     def _follow(self, context: TuningContext, search: Search) -> None:
         """Set the session's incumbent to the search's, so that it serves products, and update the expected gain."""

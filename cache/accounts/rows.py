@@ -64,11 +64,6 @@ class Spent:
         return self.product_s / self.n_processes if self.n_processes else 0.0
 
     @property
-    def mean_saved_s(self) -> float:
-        """Mean seconds per process saved by tuned products, 0 if unknown."""
-        return self.saved_s / self.n_processes if self.n_processes else 0.0
-
-    @property
     def mean_life_s(self) -> float:
         """Mean lifetime of a process in seconds, 0 if unknown."""
         return self.life_s / self.n_processes if self.n_processes else 0.0

@@ -343,30 +343,28 @@ def test_earlier_processes_pay_for_the_modules_of_tuning(spent, is_paid, monkeyp
 
 
 @pytest.mark.parametrize(
-    ("next_step_s", "is_served", "is_paid"),
+    ("product_s", "life_s", "next_step_s", "is_served", "is_paid"),
     [
-        (0.0, True, True),
-        (0.1, True, True),  # 140 ms is below a tenth of a process's life plus what the plan saves
-        (0.1, False, False),  # the plan saves nothing, so the limit is below the step
-        (0.35, True, False),  # no process can afford the step, so nothing is loaded
+        (3.0, 20.0, 0.0, True, True),
+        (3.0, 20.0, 0.03, True, True),  # 70 ms, with the modules, is below the share `overhead` of a process's life
+        (3.0, 20.0, 0.1, True, False),
+        (3.0, 20.0, 0.1, False, True),  # no plan serves, and 140 ms is below a tenth of a process's life
+        (3.0, 20.0, 0.35, False, False),  # no process can afford the step, so nothing is loaded
+        (0.4, 20.0, 0.0, True, False),  # 5 % of the products to come are less than a search takes
+        (3.0, 5.0, 0.0, True, False),  # a process of 0.5 s has no share that loads the modules
     ],
 )
-def test_an_unfinished_search_continues_when_its_next_step_is_affordable(next_step_s, is_served, is_paid, monkeypatch):
+@pytest.mark.parametrize("flags", [0, EARLY])
+def test_later_processes_search_within_their_share(
+    product_s, life_s, next_step_s, is_served, is_paid, flags, monkeypatch
+):
+    """Check that what a served plan saves, in each process, pays for no search: the next one would take longer."""
     monkeypatch.setattr(state, "tuning_look_ns", lambda *_: 1e9)
-    found = opened(asp.csr(matrix(), copy=True), n_processes=10, product_s=3.0, saved_s=1.5, life_s=5.0)
-    assert found.account is not None
-    found.account.next_step_s, found.account.is_served = next_step_s, is_served
-    assert first_look._tuning_look_ns(found) == (0.0 if is_paid else 1e9)
-
-
-@pytest.mark.parametrize(("flags", "is_paid"), [(0, True), (EARLY, False)])
-def test_savings_of_an_early_race_pay_for_no_search_of_a_later_process(flags, is_paid, monkeypatch):
-    """Check that a process does not take longer than the one before, which the same kernel served."""
-    monkeypatch.setattr(state, "tuning_look_ns", lambda *_: 1e9)
-    found = opened(asp.csr(matrix(), copy=True), n_processes=2, product_s=0.4, saved_s=0.4, life_s=0.6)
+    spent = {"n_processes": 10, "product_s": product_s, "saved_s": 1.5, "life_s": life_s}
+    found = opened(asp.csr(matrix(), copy=True), **spent)
     assert found.account is not None
     found.account.plan = PlanNote(plan=b"p" * 16, stamp=b"s" * 16, flags=flags)
-    found.account.is_served = True
+    found.account.next_step_s, found.account.is_served = next_step_s, is_served
     assert first_look._tuning_look_ns(found) == (0.0 if is_paid else 1e9)
 
 

@@ -28,8 +28,8 @@ def begun(factory: FakeFactory, known: Plan | None) -> Search:
     """Return a live search of a new process that continues from the plan of an earlier one."""
     search = make_search(factory, PROBLEM, style=LIVE)
     search.earlier = Earlier.of(known)
-    start = search.earlier.best(LIVE.rule) or (known.choice if known is not None else DEFAULT)
-    search.start = start.schedule if isinstance(start.schedule, SuperSchedule) else None
+    start = search.earlier.first(known, LIVE.rule) if known is not None else None
+    search.start = start.schedule if start is not None and isinstance(start.schedule, SuperSchedule) else None
     return search
 
 

@@ -99,3 +99,15 @@ def test_budget_earned_by_earlier_processes(spent, price_s, is_earned):
     outlook = Outlook(overhead=0.04, gain=0.4, default_s=2e-4, total_runs=300.0)
     earlier = None if spent is None else account_of(spent)
     assert amortization.is_earned(price_s, earlier, account=account, outlook=outlook) == is_earned
+
+
+@pytest.mark.parametrize(
+    ("is_served", "price_s", "is_earned"), [(False, 0.5, True), (True, 0.02, True), (True, 0.03, False)]
+)
+def test_a_process_whose_plan_serves_from_the_start_spends_the_overhead_share(is_served, price_s, is_earned):
+    """Check that what the plan saves in each process pays for no search: 4 % of 0.7 s may be spent."""
+    earlier = account_of(Spent(n_calls=9000, n_processes=6, product_s=18.0, saved_s=9.0, life_s=4.2))
+    earlier.is_served = is_served
+    account = TuningAccount(n_calls=250, product_s=0.05, saved_s=0.5)
+    outlook = Outlook(overhead=0.04, gain=0.4, default_s=2e-4, total_runs=None)
+    assert amortization.is_earned(price_s, earlier, account=account, outlook=outlook) == is_earned

@@ -358,7 +358,7 @@ def test_a_search_begins_with_the_winner(monkeypatch: pytest.MonkeyPatch) -> Non
     assert session is not None
     session.context = context_of(A._cell, found)
     search = candidates.search_for(session.context, effort=found.options.effort, live=True)
-    session._begin_with_winner(session.context, search)
+    session._begin_with_served(session.context, search)
     assert isinstance(found.recalled, KernelTrial)
     assert search.incumbent.choice == found.recalled.choice
     assert search.tried(search.incumbent.choice)

@@ -47,14 +47,18 @@ class Earlier:
         kept = sorted(found.items(), key=lambda item: -item[1].n_samples)[:MAX_EARLIER]
         return cls(dict(kept))
 
-    def best(self, rule: RaceRule) -> Choice | None:
-        """Return the fastest candidate with enough samples for `rule` that beat the default kernel, or None.
+    def first(self, plan: Plan, rule: RaceRule) -> Choice | None:
+        """Return the candidate that the search that left `plan` races first when it continues, or None.
 
-        It may differ from the stored plan, because a race that ends with its process selects no winner.
+        It is the plan's own, or the fastest one with enough samples for `rule` that beat it by the margin: a race that
+        ends with its process selects no winner.
         """
         able = {one: found.value for one, found in self.ratios.items() if found.n_samples >= rule.min_rounds}
         best = min(able, key=able.__getitem__, default=None)
-        return best if best is not None and able[best] <= 1.0 - rule.margin else None
+        held = self.ratios.get(plan.choice)
+        if best is not None and able[best] <= (1.0 - rule.margin) * (held.value if held is not None else 1.0):
+            return best
+        return None if plan.is_default else plan.choice
 
     def is_measured(self, choice: Choice, rule: RaceRule) -> bool:
         """Return whether `choice` needs no race by `rule`: it has enough samples, or is far behind the best."""

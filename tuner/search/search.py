@@ -111,11 +111,7 @@ class Search:
         if self.effort is Effort.ESTIMATE:
             yield from self._take_estimate()
         else:
-            if self.start is not None and self.earlier.ratios:
-                for batch in self._groups([choice_of(self.start)]):
-                    yield from self._run_batch(batch)
-            if self.start is None or self.incumbent is not self.default:  # the best earlier candidate won here too
-                self._settled = {one for one in self.earlier.ratios if self.earlier.is_measured(one, self.style.rule)}
+            yield from self._continue_earlier()
             alone = [self._groups([choice]) for choice in (*map(choice_of, self.always), *self.others)]
             for batch in itertools.chain(*alone, self._batches()):
                 yield from self._run_batch(batch)
@@ -123,6 +119,16 @@ class Search:
                 yield ask
                 yield from self._second_opinion()
         self.finished = True
+
+    def _continue_earlier(self) -> Steps:
+        """Race the best candidate of an unfinished search again; what was measured then needs no race if it wins."""
+        if self.start is not None and self.earlier.ratios:
+            if self.incumbent.choice == choice_of(self.start):  # it serves already
+                yield from self._race([])
+            for batch in self._groups([choice_of(self.start)]):
+                yield from self._run_batch(batch)
+        if self.start is None or self.incumbent is not self.default:
+            self._settled = {one for one in self.earlier.ratios if self.earlier.is_measured(one, self.style.rule)}
 
     def _second_opinion(self) -> Steps:
         """Race the learned model's proposals that are expected to beat the incumbent."""
@@ -247,7 +253,7 @@ class Search:
             yield group
 
     def begin_with(self, won: Trial, *, default_s: float, measured_s: float) -> None:
-        """Make `won`, the ready winner of a race before this search, the incumbent; it is not raced again."""
+        """Make `won`, the ready kernel that serves before this search, the incumbent; it needs no race of its own."""
         self.trials.append(won)
         self._entered.add(won.choice)
         self.incumbent, self.default_s, self.measured_s[won.choice] = won, default_s, measured_s
@@ -311,20 +317,22 @@ class Search:
         entrants = [*known, *challengers]
         race = Race(len(entrants), self.style.rule, n_kept=len(known))
         is_first = len(entrants) == 2 and self.trials[:1] == [entrants[1]]
-        warm_up = range(len(known), len(entrants)) if self.style.warm_up else range(0)
         try:
-            for n_before, turn in enumerate(itertools.chain(warm_up, race)):
+            for turn in race:
                 times_s = {at: median(samples) for at, samples in race.samples_s.items() if samples}
                 best_s = min(times_s.values(), default=self.default_s or 0.0)
                 # The price is the expected excess over the fastest known kernel.
                 mine_s = times_s.get(turn) or best_s * (1.0 if turn < len(known) else 1.0 + UNKNOWN_EXCESS)
-                seconds = yield Sample(
+                race.add(turn, (yield Sample(
                     trial=entrants[turn], price_s=max(0.0, mine_s - best_s), turn=race.n_rounds, in_advance=is_first
-                )
-                if n_before >= len(warm_up) or seconds is None:  # the first sample of a challenger does not count
-                    race.add(turn, seconds)
+                )))  # fmt: skip
         finally:
             self._update_incumbent(race, entrants)
+
+    def _defends(self, race: Race, entrants: Sequence[Trial], challenger: int) -> bool:
+        """Return whether the incumbent stays: it serves products, and `challenger` does not beat it by the margin."""
+        is_serving = self.style.is_live and self.incumbent is entrants[1] and race.ratio(1) < 1.0
+        return is_serving and not race.beats(challenger, 1)
 
     def _update_incumbent(self, race: Race, entrants: Sequence[Trial]) -> None:
         """Store the times of a race, and make its winner the incumbent; an unfinished race needs enough rounds."""
@@ -339,6 +347,8 @@ class Search:
         at = race.winner()
         if at == 0 and self.incumbent in entrants[1:] and race.ratio(1) < 1.0:
             at = 1  # an incumbent loses only to a faster one: over many batches, bad luck is likely
+        elif at > 1 and self._defends(race, entrants, at):
+            at = 1
         winner = entrants[at]
         if winner is self.incumbent or (at == 0 and race.n_rounds < race.rule.min_rounds):
             return

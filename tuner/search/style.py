@@ -31,7 +31,7 @@ class SearchStyle:
     takes_all_proposals: bool = True  # measure all proposals of a learned model, besides the analytic model's best
     asks_late: bool = False  # run a learned model after the analytic candidates, when their savings pay for it
     n_late: int = 4  # proposals of a late learned model that are measured if predicted to beat the incumbent
-    warm_up: bool = False  # discard each entrant's first sample, for drivers that pass raw samples
+    is_live: bool = False  # the incumbent serves products: a challenger must beat it, too, by the margin
     rule: RaceRule = field(default_factory=RaceRule)
 
 
@@ -46,7 +46,7 @@ LIVE: Final = SearchStyle(
     takes_all_proposals=False,
     batch=1,
     n_built=2,
-    warm_up=True,
+    is_live=True,
     rule=RaceRule(margin=number("live search", "margin"), min_rounds=6, max_rounds=12, first_cut=1),
 )
 LIVE_NARROW: Final = dataclasses.replace(LIVE, asks_late=True)

@@ -31,7 +31,11 @@ class Work:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """Step of a search that times one product with `trial`; the answer is its seconds, None without a sample."""
+    """Step of a search that times one product with `trial`; the answer is its seconds, None without a sample.
+
+    The product before it must be one by `trial`, too: users' programs run one kernel repeatedly, which then finds its
+    own data in the caches. In a race of single products in turn, the kernel with fewer bytes seemed faster.
+    """
 
     trial: Trial
     price_s: float  # expected excess over the best known kernel

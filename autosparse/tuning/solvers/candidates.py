@@ -48,7 +48,7 @@ def search_for(
     offer, earlier = offer_of(problem, context.options), Earlier()
     if unfinished is not None:
         earlier = Earlier.of(unfinished)
-        start = best.schedule if (best := earlier.best(style.rule)) is not None else start
+        start = first.schedule if (first := earlier.first(unfinished, style.rule)) is not None else start
     dense, refused = dense_rows.offered(problem, context.options)
     always: list[Schedule] = [*dense, *_raced_first(context, live=live)]
     if not live:
