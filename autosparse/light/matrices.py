@@ -50,7 +50,7 @@ def _container(fmt: str) -> Any:  # Any: a property, which mypy would refuse in 
 
     def find(self: Any) -> Any:
         try:
-            formats = importlib.import_module("autosparse.arrays.formats")  # by name: it imports this module
+            formats = importlib.import_module("autosparse.light.formats")  # by name: it imports this module
         except (ImportError, OSError):  # no file descriptor left, or another root directory
             return getattr(super(ConvertedBack, self), f"_{fmt}_container")
         return getattr(formats, of_array if isinstance(self, sps.sparray) else of_matrix)
