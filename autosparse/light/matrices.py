@@ -169,11 +169,12 @@ def _by_scipy(name: str) -> Any:
 
     def method(self: Any, *args: Any, **how: Any) -> Any:
         rows = self._light
-        if (rows is None or not light.may_be_light() or not rows.is_sound()) and _is_loaded():
+        is_sound = rows is not None and rows.is_sound()
+        if not (is_sound and light.may_be_light()) and _is_loaded():
             return _completed(self, name)(*args, **how)
         start_ns = perf_counter_ns()
         made = getattr(self._plain_class, name)(self, *args, **how)
-        light.count(start_ns, rows)
+        light.count(start_ns, rows if is_sound else None)
         return made
 
     return method
@@ -238,7 +239,8 @@ class Light(ConvertedBack, Slots):
 
     def sum(self, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
         """Return the sum over all entries or along an axis, as SciPy's `sum` does."""
-        if not light.may_be_light() or not self.has_canonical_format:  # SciPy may add up duplicates in place
+        is_in_place = axis is None and not self.has_canonical_format  # SciPy adds up duplicates in place
+        if is_in_place or not light.may_be_light():
             return _completed(self, "sum")(axis=axis, dtype=dtype, out=out)
         return self._plain_class.sum(self, axis=axis, dtype=dtype, out=out)
 
@@ -250,6 +252,7 @@ class Light(ConvertedBack, Slots):
         plain = object.__new__(self._plain_class)
         set_state(plain, self._shape)
         plain.indptr, plain.indices, plain.data = rows.arrays
+        plain.has_canonical_format = True
         return plain._argminmax(*args)
 
     def transpose(self, axes: tuple[int, int] | None = None, copy: bool = False) -> Any:
@@ -278,7 +281,10 @@ class Light(ConvertedBack, Slots):
             if (n_terms is None or n_terms > light.MAX_TERMS) and _is_loaded():
                 return _completed(self, "_matmul_dispatch")(other, *args)
             made = _product(self, rows, other) if is_own else self._plain_class._matmul_dispatch(self, other, *args)
-        light.count(start_ns, rows, is_product=is_own, is_native=multiply is not None)
+        is_sound = n_terms is not None
+        light.count(start_ns, rows if is_sound else None, is_product=is_own, is_native=multiply is not None)
+        if is_sound and (theirs := getattr(other, "_light", None)) is not None:  # SciPy does not keep its arrays
+            theirs.is_checked = True
         return made
 
     def _rmatmul_dispatch(self, other: Any, *args: Any) -> Any:
@@ -358,6 +364,7 @@ class csr_array(Light, sps.csr_array):  # type: ignore[misc]  # noqa: D101, N801
     __dict__ = SCIPY_DICT
     _plain_class = sps.csr_array
     _transposed = False
+    tocsr = sps.csr_array.tocsr
 
 
 class csc_array(Light, sps.csc_array):  # type: ignore[misc]  # noqa: D101, N801
@@ -365,6 +372,7 @@ class csc_array(Light, sps.csc_array):  # type: ignore[misc]  # noqa: D101, N801
     __dict__ = SCIPY_DICT
     _plain_class = sps.csc_array
     _transposed = True
+    tocsc = sps.csc_array.tocsc
 
 
 class csr_matrix(Light, sps.csr_matrix):  # type: ignore[misc]  # noqa: D101, N801
@@ -372,6 +380,7 @@ class csr_matrix(Light, sps.csr_matrix):  # type: ignore[misc]  # noqa: D101, N8
     __dict__ = SCIPY_DICT
     _plain_class = sps.csr_matrix
     _transposed = False
+    tocsr = sps.csr_matrix.tocsr
 
 
 class csc_matrix(Light, sps.csc_matrix):  # type: ignore[misc]  # noqa: D101, N801
@@ -379,6 +388,7 @@ class csc_matrix(Light, sps.csc_matrix):  # type: ignore[misc]  # noqa: D101, N8
     __dict__ = SCIPY_DICT
     _plain_class = sps.csc_matrix
     _transposed = True
+    tocsc = sps.csc_matrix.tocsc
 
 
 class coo_array(ConvertedBack, sps.coo_array):  # type: ignore[misc]  # noqa: D101, N801

@@ -193,6 +193,26 @@ print(json.dumps([n, light.is_complete]))
     assert printed(CLOCK + lines) == [4, False]
 
 
+def test_index_arrays_are_checked_once_after_methods_of_scipy_fetched_them():
+    lines = """
+n, is_sound = 0, light.is_sound
+def counted(*given):
+    global n
+    n += 1
+    return is_sound(*given)
+light.is_sound = counted
+S = asp.csr(m)
+counts = [n]
+for _ in range(3):
+    A.sum(axis=1), A.max(axis=1), A.toarray()
+    for _ in range(4):
+        A @ x, A.T @ y, A @ A.T, A @ S.T, A[2:4]
+    counts.append(n)
+print(json.dumps(counts))
+"""
+    assert printed(lines) == [1, 2, 3, 4]  # S in the constructor, then A once in each round
+
+
 @pytest.mark.parametrize("lines", ["light.MAX_TERMS = 100", "import threadpoolctl", "asp.set_options(threads=1)"])
 def test_other_programs_load_the_library_at_once(lines):
     if "threadpoolctl" in lines:
