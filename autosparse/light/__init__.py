@@ -12,6 +12,7 @@ matrices on the left), the library is loaded first. It is also loaded where the 
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import sys
 import weakref
@@ -25,18 +26,24 @@ from numpy.typing import NDArray
 
 from autosparse import configured, forking
 
-LOADING_NS: Final = 8_000_000
-"""Time in ns of products and slices of light matrices after which the library is loaded, which takes as long."""
+LOADING_NS: Final = 24_000_000
+"""Time in ns of products and slices of light matrices after which the library is loaded.
+
+Loading takes a third of it, and the library saves a tenth to nine tenths of the time of such methods. A smaller value
+slows down programs that end soon afterwards, a larger one delays what longer programs save.
+"""
 RUNTIME_NS: Final = 1_500_000
 """Time in ns of products with dense operands by SciPy's loops after which the C runtime is loaded, which takes as long.
 
 Its kernels take a fifth to a half of the time of SciPy's loops.
 """
-KERNEL_SHARE: Final = 2
-"""Divisor of the time of products by the runtime's kernels, of which the library saves at most half.
+KERNEL_SHARE: Final = 3
+"""Divisor of the time of products by the runtime's kernels, which the library calls, too, until it has tuned them.
 
-A larger value serves remembered plans later, a smaller one loads the library in programs that end soon afterwards.
+The first races of kernels are due at about LOADING_NS * KERNEL_SHARE. Remembered plans are looked up before.
 """
+LOOKUP_NS: Final = 2_000_000
+"""Time in ns of products of one matrix by the runtime's kernels after which a remembered plan loads the library."""
 MIN_TERMS: Final = 1 << 12
 """Minimum number of multiplications for which a kernel called through cffi (3 us) is faster than SciPy's loop."""
 MAX_TERMS: Final = 1 << 20
@@ -168,6 +175,20 @@ def count(start_ns: int, rows: Rows | None, *, is_product: bool = False, is_nati
         _products_ns += took_ns
     if rows is not None:
         rows.is_checked = True
+        if is_native:
+            rows.n_products += 1
+            rows.products_ns += took_ns
+
+
+def look_up(rows: Rows, B: Any, *, transposed: bool) -> None:
+    """Let the next product load the library if products of these rows have taken `LOOKUP_NS` and have a plan."""
+    global _spent_ns
+    if rows.products_ns < LOOKUP_NS or rows.is_looked_up or sys.is_finalizing():
+        return
+    rows.is_looked_up = True
+    with contextlib.suppress(ImportError, OSError, MemoryError, RecursionError), forking.loading():
+        if importlib.import_module("autosparse.light.native").has_plan(rows, B, transposed=transposed):
+            _spent_ns = LOADING_NS
 
 
 def native_product() -> Callable[..., Any] | None:
@@ -190,11 +211,15 @@ def is_runtime_due(n_terms: int) -> bool:
 class Rows:
     """Arrays of a light matrix, which its transpose shares."""
 
-    __slots__ = ("arrays", "copied_bytes", "is_checked", "is_exported", "is_shared", "n_major", "n_minor")
+    __slots__ = (
+        "arrays", "copied_bytes", "is_checked", "is_exported", "is_looked_up", "is_shared", "n_major", "n_minor",
+        "n_products", "products_ns",
+    )  # fmt: skip
 
     def __init__(self, n_major: int, n_minor: int, arrays: list[Any], copied_bytes: int | None) -> None:
         self.n_major, self.n_minor, self.arrays, self.copied_bytes = n_major, n_minor, arrays, copied_bytes
-        self.is_checked = self.is_exported = self.is_shared = False
+        self.is_checked = self.is_exported = self.is_looked_up = self.is_shared = False
+        self.n_products = self.products_ns = 0  # by the runtime's kernels
 
     def is_sound(self) -> bool:
         """Return whether SciPy's loops stay within the arrays, which is checked again where these may have changed."""

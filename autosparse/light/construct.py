@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import scipy.sparse as sps
 
 from autosparse import forking, light
-from autosparse.light.matrices import adopt
+from autosparse.light.matrices import adopt, same_rows
 
 if TYPE_CHECKING:
     import os
@@ -121,7 +121,10 @@ def _first(fmt: str, obj: Any, shape: Any, dtype: Any, *, copy: Any, frozen: boo
     """Return a light matrix of a SciPy matrix or arrays in the format `fmt`; load the library for other arguments."""
     kind = _KINDS.get((fmt, type(obj)))
     is_plain = copy is not False and not frozen and gradients is None
-    if kind is not None and is_plain and light.may_be_light():
+    is_plain = is_plain and light.may_be_light()
+    if is_plain and copy is None and shape is None and dtype is None and (same := same_rows(obj, fmt)) is not None:
+        return same
+    if kind is not None and is_plain:
         made: Any = object.__new__(kind)
         rows = adopt(made, light.arrays_of(made, obj, shape, dtype), copy=copy)
         if rows is not None and rows.is_sound():

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import operator
 import weakref
+from collections.abc import Callable
 from time import perf_counter_ns
 from typing import Any, ClassVar, Final
 
@@ -180,13 +182,16 @@ def _by_scipy(name: str) -> Any:
     return method
 
 
-def _reflected(name: str) -> Any:
-    """Return a method that leaves a plain matrix of A's format on the left to the complete method `name`."""
+def _reflected(name: str, operation: Callable[[Any, Any], Any]) -> Any:
+    """Return the method `name`, which makes a plain matrix of A's format on the left one of A's class, as A's is."""
 
     def method(self: Any, other: Any) -> Any:
-        if type(other) is self._plain_class:
+        if type(other) is not self._plain_class:
+            return getattr(self._plain_class, name)(self, other)
+        left = object.__new__(self._twin._twin)
+        if not (light.may_be_light() and adopt(left, light.arrays_of(left, other, None, None), copy=False)):
             return _completed(self, name)(other)
-        return getattr(self._plain_class, name)(self, other)
+        return operation(left, self)
 
     return method
 
@@ -207,10 +212,10 @@ class Light(ConvertedBack, Slots):
     def __init__(
         self, arg1: Any, shape: Any = None, dtype: Any = None, copy: bool = False, **kwargs: Any
     ) -> None:  # Any: SciPy's own arguments
-        is_plain = not copy and not kwargs and light.may_be_light()
+        is_plain = not kwargs and light.may_be_light()
         if is_plain and shape is None and dtype is None and sps.issparse(arg1) and arg1.format != self.format:
             arg1 = arg1.asformat(self.format)
-        if not (is_plain and adopt(self, light.arrays_of(self, arg1, shape, dtype), copy=False)):
+        if not (is_plain and adopt(self, light.arrays_of(self, arg1, shape, dtype), copy=bool(copy))):
             _completed(self, "__init__")(arg1, shape=shape, dtype=dtype, copy=copy, **kwargs)
 
     @property
@@ -277,13 +282,16 @@ class Light(ConvertedBack, Slots):
         multiply = light.native_product() if is_own and light.is_runtime_due(n_terms or 0) else None
         start_ns = perf_counter_ns()
         made = None if multiply is None else multiply(rows, other, transposed=self._transposed)
-        if made is None:
+        is_native = made is not None
+        if not is_native:
             if (n_terms is None or n_terms > light.MAX_TERMS) and _is_loaded():
                 return _completed(self, "_matmul_dispatch")(other, *args)
             made = _product(self, rows, other) if is_own else self._plain_class._matmul_dispatch(self, other, *args)
         is_sound = n_terms is not None
-        light.count(start_ns, rows if is_sound else None, is_product=is_own, is_native=multiply is not None)
-        if is_sound and (theirs := getattr(other, "_light", None)) is not None:  # SciPy does not keep its arrays
+        light.count(start_ns, rows if is_sound else None, is_product=is_own, is_native=is_native)
+        if is_native:
+            light.look_up(rows, other, transposed=self._transposed)
+        elif is_sound and (theirs := getattr(other, "_light", None)) is not None:  # SciPy does not keep its arrays
             theirs.is_checked = True
         return made
 
@@ -293,8 +301,8 @@ class Light(ConvertedBack, Slots):
         return self._plain_class._rmatmul_dispatch(self, other, *args)
 
     __getitem__, tocsc, tocsr = map(_by_scipy, ("__getitem__", "tocsc", "tocsr"))
-    __radd__, __rsub__ = map(_reflected, ("__radd__", "__rsub__"))
-    __rmul__, __rmatmul__ = map(_reflected, ("__rmul__", "__rmatmul__"))
+    __radd__, __rsub__ = _reflected("__radd__", operator.add), _reflected("__rsub__", operator.sub)
+    __rmul__, __rmatmul__ = _reflected("__rmul__", operator.mul), _reflected("__rmatmul__", operator.matmul)
     __copy__, __deepcopy__ = map(_by_complete, ("__copy__", "__deepcopy__"))
     __getstate__, __setstate__ = map(_by_complete, ("__getstate__", "__setstate__"))
     resize = _by_complete("resize")
@@ -331,6 +339,18 @@ def adopt(made: Any, found: light.Arrays, *, copy: bool | None) -> Rows | None:
         n_bytes = sum(array.nbytes for array in arrays)
     rows = Rows(n_major, n_minor, arrays, n_bytes)
     return rows if _register(made, rows, shape) else None
+
+
+def same_rows(A: Any, fmt: str) -> Any:
+    """Return another light matrix over the rows of `A`, if that is one of the format `fmt`; else None."""
+    rows = getattr(A, "_light", None)
+    if rows is None or A.format != fmt or A._twin._twin is not type(A):
+        return None
+    made = object.__new__(type(A))
+    if not (rows.is_sound() and _register(made, rows, A._shape)):
+        return None
+    rows.is_shared = True
+    return made
 
 
 def _register(made: Any, rows: Rows, shape: tuple[int, ...]) -> bool:
