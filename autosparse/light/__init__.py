@@ -12,7 +12,6 @@ matrices on the left), the library is loaded first. It is also loaded where the 
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import sys
 import weakref
@@ -27,10 +26,9 @@ from numpy.typing import NDArray
 from autosparse import configured, forking
 
 LOADING_NS: Final = 24_000_000
-"""Time in ns of products and slices of light matrices after which the library is loaded.
+"""Time in ns of products and slices of light matrices after which the library is loaded, three times what that takes.
 
-Loading takes a third of it, and the library saves a tenth to nine tenths of the time of such methods. A smaller value
-slows down programs that end soon afterwards, a larger one delays what longer programs save.
+A smaller value slows down programs that end soon afterwards, a larger one delays what longer programs save.
 """
 RUNTIME_NS: Final = 1_500_000
 """Time in ns of products with dense operands by SciPy's loops after which the C runtime is loaded, which takes as long.
@@ -38,10 +36,7 @@ RUNTIME_NS: Final = 1_500_000
 Its kernels take a fifth to a half of the time of SciPy's loops.
 """
 KERNEL_SHARE: Final = 3
-"""Divisor of the time of products by the runtime's kernels, which the library calls, too, until it has tuned them.
-
-The first races of kernels are due at about LOADING_NS * KERNEL_SHARE. Remembered plans are looked up before.
-"""
+"""Divisor of the time of products by the runtime's kernels, which the library calls, too, until it has tuned them."""
 LOOKUP_NS: Final = 2_000_000
 """Time in ns of products of one matrix by the runtime's kernels after which a remembered plan loads the library."""
 MIN_TERMS: Final = 1 << 12
@@ -178,17 +173,6 @@ def count(start_ns: int, rows: Rows | None, *, is_product: bool = False, is_nati
         if is_native:
             rows.n_products += 1
             rows.products_ns += took_ns
-
-
-def look_up(rows: Rows, B: Any, *, transposed: bool) -> None:
-    """Let the next product load the library if products of these rows have taken `LOOKUP_NS` and have a plan."""
-    global _spent_ns
-    if rows.products_ns < LOOKUP_NS or rows.is_looked_up or sys.is_finalizing():
-        return
-    rows.is_looked_up = True
-    with contextlib.suppress(ImportError, OSError, MemoryError, RecursionError), forking.loading():
-        if importlib.import_module("autosparse.light.native").has_plan(rows, B, transposed=transposed):
-            _spent_ns = LOADING_NS
 
 
 def native_product() -> Callable[..., Any] | None:

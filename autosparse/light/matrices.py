@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import operator
 import weakref
-from collections.abc import Callable
 from time import perf_counter_ns
 from typing import Any, ClassVar, Final
 
@@ -27,13 +26,10 @@ _PRODUCTS: Final = {
 }
 
 
-def _find_state() -> tuple[tuple[str, Any], ...]:
-    """Return the attributes that SciPy's constructor sets besides shape and arrays (maxprint where it has it)."""
-    others = {"indptr", "indices", "data", "_shape"}
-    return tuple((name, value) for name, value in vars(sps.csr_array((1, 1))).items() if name not in others)
-
-
-_NEW_ITEMS: Final = _find_state()
+_NEW_ITEMS: Final = tuple(
+    item for item in vars(sps.csr_array((1, 1))).items() if item[0] not in {"indptr", "indices", "data", "_shape"}
+)
+"""Attributes that SciPy's constructor sets besides shape and arrays (maxprint where it has it)."""
 
 
 def set_state(made: Any, shape: tuple[int, ...]) -> None:
@@ -182,7 +178,7 @@ def _by_scipy(name: str) -> Any:
     return method
 
 
-def _reflected(name: str, operation: Callable[[Any, Any], Any]) -> Any:
+def _reflected(name: str, operation: Any) -> Any:
     """Return the method `name`, which makes a plain matrix of A's format on the left one of A's class, as A's is."""
 
     def method(self: Any, other: Any) -> Any:
@@ -244,8 +240,7 @@ class Light(ConvertedBack, Slots):
 
     def sum(self, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
         """Return the sum over all entries or along an axis, as SciPy's `sum` does."""
-        is_in_place = axis is None and not self.has_canonical_format  # SciPy adds up duplicates in place
-        if is_in_place or not light.may_be_light():
+        if not light.may_be_light() or (axis is None and not self.has_canonical_format):  # SciPy adds up duplicates
             return _completed(self, "sum")(axis=axis, dtype=dtype, out=out)
         return self._plain_class.sum(self, axis=axis, dtype=dtype, out=out)
 
@@ -265,7 +260,7 @@ class Light(ConvertedBack, Slots):
         rows = self._light
         twin = object.__new__(self._twin)
         is_plain = rows is not None and not copy and axes in (None, (1, 0)) and rows.is_sound()
-        if rows is None or not (is_plain and _register(twin, rows, self._shape[::-1])):
+        if rows is None or not (is_plain and register(twin, rows, self._shape[::-1])):
             return _completed(self, "transpose")(axes=axes, copy=copy)
         rows.is_shared = True
         return twin
@@ -287,12 +282,9 @@ class Light(ConvertedBack, Slots):
             if (n_terms is None or n_terms > light.MAX_TERMS) and _is_loaded():
                 return _completed(self, "_matmul_dispatch")(other, *args)
             made = _product(self, rows, other) if is_own else self._plain_class._matmul_dispatch(self, other, *args)
-        is_sound = n_terms is not None
-        light.count(start_ns, rows if is_sound else None, is_product=is_own, is_native=is_native)
-        if is_native:
-            light.look_up(rows, other, transposed=self._transposed)
-        elif is_sound and (theirs := getattr(other, "_light", None)) is not None:  # SciPy does not keep its arrays
-            theirs.is_checked = True
+        light.count(start_ns, None if n_terms is None else rows, is_product=is_own, is_native=is_native)
+        if n_terms is not None and (theirs := getattr(other, "_light", None)) is not None:
+            theirs.is_checked = True  # SciPy's methods do not keep its arrays
         return made
 
     def _rmatmul_dispatch(self, other: Any, *args: Any) -> Any:
@@ -304,8 +296,7 @@ class Light(ConvertedBack, Slots):
     __radd__, __rsub__ = _reflected("__radd__", operator.add), _reflected("__rsub__", operator.sub)
     __rmul__, __rmatmul__ = _reflected("__rmul__", operator.mul), _reflected("__rmatmul__", operator.matmul)
     __copy__, __deepcopy__ = map(_by_complete, ("__copy__", "__deepcopy__"))
-    __getstate__, __setstate__ = map(_by_complete, ("__getstate__", "__setstate__"))
-    resize = _by_complete("resize")
+    __getstate__, __setstate__, resize = map(_by_complete, ("__getstate__", "__setstate__", "resize"))
     base, explain, owns_arrays = map(_complete_only, ("base", "explain", "owns_arrays"))
     to_scipy, tune, _repr_html_ = map(_complete_only, ("to_scipy", "tune", "_repr_html_"))
 
@@ -326,11 +317,9 @@ def adopt(made: Any, found: light.Arrays, *, copy: bool | None) -> Rows | None:
     """
     shape, *parts = found
     prepared = None if shape is None else light.prepared(type(made), shape, (parts[0], parts[1], parts[2]), copy)
-    if prepared is None or prepared[2][DATA].size > light.MAX_TERMS:
+    if prepared is None or prepared[2][DATA].size > light.MAX_TERMS or not prepared[2][DATA].dtype.isnative:
         return None
     n_major, n_minor, arrays = prepared
-    if not arrays[DATA].dtype.isnative:
-        return None
     n_bytes = None
     if copy is not False:
         if not all(array.flags.writeable for array in arrays):
@@ -338,22 +327,10 @@ def adopt(made: Any, found: light.Arrays, *, copy: bool | None) -> Rows | None:
         arrays = [array.copy() for array in arrays]
         n_bytes = sum(array.nbytes for array in arrays)
     rows = Rows(n_major, n_minor, arrays, n_bytes)
-    return rows if _register(made, rows, shape) else None
+    return rows if register(made, rows, shape) else None
 
 
-def same_rows(A: Any, fmt: str) -> Any:
-    """Return another light matrix over the rows of `A`, if that is one of the format `fmt`; else None."""
-    rows = getattr(A, "_light", None)
-    if rows is None or A.format != fmt or A._twin._twin is not type(A):
-        return None
-    made = object.__new__(type(A))
-    if not (rows.is_sound() and _register(made, rows, A._shape)):
-        return None
-    rows.is_shared = True
-    return made
-
-
-def _register(made: Any, rows: Rows, shape: tuple[int, ...]) -> bool:
+def register(made: Any, rows: Rows, shape: tuple[int, ...]) -> bool:
     """Make `made` a light matrix of these rows, unless the library is finished; return whether it is one."""
     key = id(made)
     with light.FINISHING:
@@ -384,7 +361,6 @@ class csr_array(Light, sps.csr_array):  # type: ignore[misc]  # noqa: D101, N801
     __dict__ = SCIPY_DICT
     _plain_class = sps.csr_array
     _transposed = False
-    tocsr = sps.csr_array.tocsr
 
 
 class csc_array(Light, sps.csc_array):  # type: ignore[misc]  # noqa: D101, N801
@@ -392,7 +368,6 @@ class csc_array(Light, sps.csc_array):  # type: ignore[misc]  # noqa: D101, N801
     __dict__ = SCIPY_DICT
     _plain_class = sps.csc_array
     _transposed = True
-    tocsc = sps.csc_array.tocsc
 
 
 class csr_matrix(Light, sps.csr_matrix):  # type: ignore[misc]  # noqa: D101, N801
@@ -400,7 +375,6 @@ class csr_matrix(Light, sps.csr_matrix):  # type: ignore[misc]  # noqa: D101, N8
     __dict__ = SCIPY_DICT
     _plain_class = sps.csr_matrix
     _transposed = False
-    tocsr = sps.csr_matrix.tocsr
 
 
 class csc_matrix(Light, sps.csc_matrix):  # type: ignore[misc]  # noqa: D101, N801
@@ -408,7 +382,6 @@ class csc_matrix(Light, sps.csc_matrix):  # type: ignore[misc]  # noqa: D101, N8
     __dict__ = SCIPY_DICT
     _plain_class = sps.csc_matrix
     _transposed = True
-    tocsc = sps.csc_matrix.tocsc
 
 
 class coo_array(ConvertedBack, sps.coo_array):  # type: ignore[misc]  # noqa: D101, N801
@@ -424,3 +397,4 @@ csr_matrix._twin, csc_matrix._twin = csc_matrix, csr_matrix
 
 for _class in (csr_array, csc_array, csr_matrix, csc_matrix):
     _class.__module__ = ModuleName("autosparse")  # the public location, for users and pickles
+    setattr(_class, (_name := "tocsc" if _class._transposed else "tocsr"), getattr(_class._plain_class, _name))

@@ -5,13 +5,15 @@ Loading the runtime takes 1.5 ms, a fifth of the time that the library takes.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import sys
 from types import SimpleNamespace
 from typing import Any, Final
 
 import numpy as np
 
-from autosparse import configured, light, scalar
+from autosparse import configured, forking, light, scalar
 from autosparse.light import Rows
 
 _VALUE_CODES: Final = {np.dtype(name): code for name, code in scalar.VALUE_CODES.items()}
@@ -38,6 +40,8 @@ def product(rows: Rows, B: Any, *, transposed: bool) -> Any:  # Any: arrays of t
 
     Return None where no kernel takes the operands.
     """
+    if rows.products_ns >= light.LOOKUP_NS and not rows.is_looked_up:
+        _look_up(rows, B, transposed=transposed)
     indptr, indices, data = tuple(rows.arrays)  # kept alive: another thread may replace them
     dtype_code, index_code = _VALUE_CODES.get(data.dtype), _INDEX_CODES.get(indices.dtype)
     if _lib is None or dtype_code is None or index_code is None or indptr.dtype != indices.dtype or not B.size:
@@ -53,6 +57,15 @@ def product(rows: Rows, B: Any, *, transposed: bool) -> Any:  # Any: arrays of t
         n_vecs, n_vecs, _lib.asp_max_threads(), 0,
     )  # fmt: skip
     return None if status else C
+
+
+def _look_up(rows: Rows, B: Any, *, transposed: bool) -> None:
+    """Let the next product load the library if earlier processes left a plan for this one."""
+    rows.is_looked_up = True
+    if not sys.is_finalizing():
+        with contextlib.suppress(ImportError, OSError, MemoryError, RecursionError), forking.loading():
+            if has_plan(rows, B, transposed=transposed):
+                light._spent_ns = light.LOADING_NS
 
 
 def has_plan(rows: Rows, B: Any, *, transposed: bool) -> bool:
