@@ -373,12 +373,6 @@ def blas_threads() -> str | None:
     return next((os.environ[name] for name in names if os.environ.get(name)), None)
 
 
-def xdg_cache_home() -> str:
-    """Return the folder of caches by the XDG specification; relative where the user has no home folder."""
-    named = os.environ.get("XDG_CACHE_HOME", "").strip()
-    return named if os.path.isabs(named) else os.path.expanduser("~/.cache")  # noqa: PTH111, PTH117  # as platformdirs
-
-
 def in_continuous_integration() -> bool:
     """Return whether the variable CI is set; progress bars are not drawn then."""
     return bool(os.environ.get("CI"))

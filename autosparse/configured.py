@@ -1,18 +1,61 @@
-"""Check of the environment for options, for code that runs before `autosparse.config` is loaded.
+"""Options in the environment and accounts of earlier processes, for code that runs before the library is loaded.
 
 `autosparse.config` remains the only module that interprets settings.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
-from typing import Final
+from typing import Any, Final
+
+import numpy as np
 
 _PREFIX: Final = "AUTOSPARSE_"
 _NO_DIFFERENCE: Final = frozenset({"AUTOSPARSE_CACHE_DIR", "AUTOSPARSE_STRICT"})
 """Variables of that prefix that change neither results nor matrices."""
+ACCOUNTS_FILE: Final = ("cache-v1", "accounts")
+"""File of accounts below the cache folder: `trust.LAYOUT` and `accounts.rows.ACCOUNTS`, which are not loaded yet."""
+_MAX_BYTES: Final = 1 << 20
+"""Number of bytes of that file which are read: four times the size at which it is folded."""
+_WIDE: Final = "q"
+"""Type code of a coordinate in a sample."""
 
 
 def by_environment() -> bool:
     """Return whether the environment has a variable that sets options, or a name that may be meant as one."""
     return any(name.startswith(_PREFIX) and name not in _NO_DIFFERENCE for name in os.environ)
+
+
+def xdg_cache_home() -> str:
+    """Return the folder of caches by the XDG specification; relative where the user has no home folder."""
+    named = os.environ.get("XDG_CACHE_HOME", "").strip()
+    return named if os.path.isabs(named) else os.path.expanduser("~/.cache")  # noqa: PTH111, PTH117  # as platformdirs
+
+
+def accounts_content() -> bytes:
+    """Return the file of accounts in the cache folder that the environment names; nothing where there is none."""
+    folder = os.environ.get("AUTOSPARSE_CACHE_DIR") or os.path.join(xdg_cache_home(), "autosparse")  # noqa: PTH118
+    try:
+        with open(os.path.join(os.path.expanduser(folder), *ACCOUNTS_FILE), "rb") as file:  # noqa: PTH111, PTH118
+            return file.read(_MAX_BYTES)
+    except OSError:
+        return b""
+
+
+def structure_sample(operand: Any) -> bytes:  # Any: an operand, of a higher layer, or the rows of a light matrix
+    """Return the shape and samples of the structure as bytes, which distinguish most patterns in microseconds."""
+    nnz = operand.nnz
+    picks = np.linspace(0, max(nnz - 1, 0), 64).astype(_WIDE)
+    starts = np.linspace(0, operand.n_major, 17).astype(_WIDE)
+    facts: bytes = np.array([operand.n_major, operand.n_minor, nnz], dtype=_WIDE).tobytes()
+    facts += operand.indptr[starts].astype(_WIDE).tobytes()
+    columns: bytes = operand.indices[picks].astype(_WIDE).tobytes() if nnz else b""
+    return facts + columns
+
+
+def account_key(sample: bytes, *facts: object) -> bytes:
+    """Return the key of a problem in the file of accounts, from a sample of the structure and other facts."""
+    digest = hashlib.blake2b(sample, digest_size=16)
+    digest.update(repr(facts).encode())
+    return digest.digest()

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autosparse import forking
-from autosparse.config import Options, get_options, xdg_cache_home
+from autosparse.config import Options, get_options
+from autosparse.configured import xdg_cache_home
 from autosparse.errors import RecordError
 from autosparse.log import event
 from autosparse.notices import CacheWarning, warn_once

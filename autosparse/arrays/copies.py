@@ -21,13 +21,14 @@ from autosparse._native import memory, runtime_api
 from autosparse.arrays.plain import NAMES, arrays_of, attributes, check_starts, constructed
 from autosparse.config import get_options
 from autosparse.core.dtypes import NarrowIndex, WideIndex
-from autosparse.light import takes_as_is
+from autosparse.light import VALUE_TYPES, takes_as_is
 from autosparse.light.matrices import set_state
 from autosparse.operands import ownership
 from autosparse.operands.csr import DATA, INDICES, INDPTR, Operand
-from autosparse.operands.native_rows import NATIVE
 
 _ALL: Final = slice(None)
+_PLAIN_TYPES: Final = VALUE_TYPES - frozenset("qQ")
+"""Type codes of values for which SciPy's results have the type of the values; for synonyms of int64 some have not."""
 _ADJACENT: Final = frozenset({slice, int, NarrowIndex, WideIndex})
 """Types of keys that select one or adjacent rows or columns."""
 _INT32: Final = np.dtype(NarrowIndex)
@@ -138,7 +139,7 @@ class Copies:
         """
         cell, kind = self._cell, type(self)
         indptr, indices, data = arrays = tuple(cell._arrays)
-        is_plain = type(indptr) is type(indices) is type(data) is np.ndarray and data.dtype.char in NATIVE
+        is_plain = type(indptr) is type(indices) is type(data) is np.ndarray and data.dtype.char in _PLAIN_TYPES
         is_final = self._twin._twin is kind  # type: ignore[attr-defined]
         is_whole = is_plain and is_final and indptr.shape == (cell.n_major + 1,)
         if not is_whole or not takes_as_is(kind, shape, indptr, indices):
@@ -174,7 +175,7 @@ class Copies:
         """Return the rows of a csr array with these numbers; None for other parts, which SciPy selects."""
         cell, kind = self._cell, type(self)
         indptr, indices, data = map(cell.peek, (INDPTR, INDICES, DATA))
-        is_plain = type(indptr) is type(indices) is type(data) is np.ndarray and data.dtype.char in NATIVE
+        is_plain = type(indptr) is type(indices) is type(data) is np.ndarray and data.dtype.char in _PLAIN_TYPES
         is_one_by_one = rows.ndim == 1 and rows.dtype.kind == "i" and rows.size > 0
         if not is_plain or not is_one_by_one or self._transposed or len(self._shape) != 2:
             return None
@@ -228,7 +229,7 @@ class Copies:
     def __iter__(self) -> Iterator[Any]:
         """Return an iterator over the rows, as SciPy's does: arrays of one dimension, or matrices of one row."""
         indptr, indices, values = map(self._cell.peek, (INDPTR, INDICES, DATA))
-        is_plain = type(indptr) is type(indices) is type(values) is np.ndarray and values.dtype.char in NATIVE
+        is_plain = type(indptr) is type(indices) is type(values) is np.ndarray and values.dtype.char in _PLAIN_TYPES
         is_final = self._twin._twin is type(self) and not self._transposed  # type: ignore[attr-defined]
         if is_plain and is_final and takes_as_is(type(self), self._shape, indptr, indices):
             return self._rows()

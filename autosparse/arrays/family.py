@@ -321,9 +321,6 @@ def _make_complete() -> None:
     plain.hasten(AutoSparseMatrix)
     own: dict[type, type] = {csr_matrix: _MatrixSemantics, csc_matrix: _MatrixSemantics}
     kinds = csr_array, csc_array, csr_matrix, csc_matrix
-    for kind in kinds:  # SciPy's method to the format that the matrix has
-        name = "tocsc" if kind._transposed else "tocsr"
-        setattr(kind, name, getattr(kind._plain_class, name))
     light.finish({kind: (own.get(kind, AutoSparseMatrix), kind._plain_class) for kind in kinds}, give_operand)
 
 

@@ -134,7 +134,8 @@ def _converted(right: Any, left: Any) -> Any:
         if not hasattr(right, "_cell"):
             right = left._twin(right)  # the same arrays, in a class that converts faster
         return right.tocsc() if left._transposed else right.tocsr()  # SciPy's constructor would take 20 us longer
-    return left.__class__(right)
+    made = left._twin._twin._over(right.asformat(left.format))  # faster than the constructor
+    return left.__class__(right) if made is None else made
 
 
 def _common_rows(*cells: Operand) -> tuple[CompressedRows, CompressedRows] | None:

@@ -7,13 +7,13 @@ file.
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from autosparse._native import runtime_api
 from autosparse.cache import stores, trust
 from autosparse.cache.accounts.rows import ACCOUNTS, MAX_BYTES, PlanNote, Spent, plan_row
+from autosparse.configured import account_key
 from autosparse.dispatch import number
 
 if TYPE_CHECKING:
@@ -161,14 +161,11 @@ def advance_share(gain: float) -> float:
 def key_of(operand: AnyOperand, state: Spender) -> bytes:
     """Return the key of the state's problem in the file of accounts, from samples of the structure: microseconds."""
     options = state.options
-    facts = (
-        state.operation, getattr(operand, "mode", 0), state.transposed, max(0, state.n_dense_cols - 1).bit_length(),
-        state.dtype.name, options.threads or runtime_api.max_threads(), options.isa, options.storage, options.hybrid,
-        options.compiler, options.vendor,
+    return account_key(
+        operand.structure_sample(), state.operation, getattr(operand, "mode", 0), state.transposed,
+        max(0, state.n_dense_cols - 1).bit_length(), state.dtype.name, options.threads or runtime_api.max_threads(),
+        options.isa, options.storage, options.hybrid, options.compiler, options.vendor,
     )  # fmt: skip
-    digest = hashlib.blake2b(operand.structure_sample(), digest_size=16)
-    digest.update(repr(facts).encode())
-    return digest.digest()
 
 
 def place_of(options: Options) -> tuple[Path, Path] | None:

@@ -12,7 +12,8 @@ import numpy as np
 
 from autosparse import forking
 from autosparse._native import runtime_api
-from autosparse.config import Effort, Options, decisive_options, get_options, xdg_cache_home
+from autosparse.config import Effort, Options, decisive_options, get_options
+from autosparse.configured import ACCOUNTS_FILE, xdg_cache_home
 from autosparse.dispatch import number
 from autosparse.log import event  # imported now, because a fallback must not import (no descriptors, another root)
 from autosparse.notices import FallbackWarning, warn_once
@@ -45,9 +46,6 @@ FIRST_GLANCE_S: Final = number("first look", "glance s")
 COLD_LOOK_S: Final = number("first look", "cold look s")
 """Cost in seconds of a first look where no earlier process left an account."""
 _MAX_ADVANCE: Final = number("amortisation", "maximum advance")  # that of `accounts`, which is not loaded yet
-ACCOUNTS_FILE: Final = ("cache-v1", "accounts")
-"""File of accounts below the cache folder: `trust.LAYOUT` and `accounts.rows.ACCOUNTS`, which are not loaded yet."""
-
 FIRST_FAST_PATH: Final = 300
 """Number of products before a state's first fast path, which saves 2 us each; loading its module takes 0.6 ms."""
 TURNED_FROM_ENTRIES: Final = 1 << 15

@@ -47,7 +47,7 @@ def offered(name: str) -> Any:
 
 def _formats() -> Any:
     """Return the module of classes, which a program that only calls `issparse` does not need."""
-    from autosparse.arrays import formats
+    from autosparse.light import formats
 
     return formats
 

@@ -25,18 +25,20 @@ from numpy.typing import NDArray
 
 from autosparse import configured, forking
 
-LOADING_NS: Final = 8_000_000
-"""Time in ns of products and slices of light matrices after which the library is loaded, which takes as long."""
+LOADING_NS: Final = 24_000_000
+"""Time in ns of products and slices of light matrices after which the library is loaded, three times what that takes.
+
+A smaller value slows down programs that end soon afterwards, a larger one delays what longer programs save.
+"""
 RUNTIME_NS: Final = 1_500_000
 """Time in ns of products with dense operands by SciPy's loops after which the C runtime is loaded, which takes as long.
 
 Its kernels take a fifth to a half of the time of SciPy's loops.
 """
-KERNEL_SHARE: Final = 2
-"""Divisor of the time of products by the runtime's kernels, of which the library saves at most half.
-
-A larger value serves remembered plans later, a smaller one loads the library in programs that end soon afterwards.
-"""
+KERNEL_SHARE: Final = 3
+"""Divisor of the time of products by the runtime's kernels, which the library calls, too, until it has tuned them."""
+LOOKUP_NS: Final = 2_000_000
+"""Time in ns of products of one matrix by the runtime's kernels after which a remembered plan loads the library."""
 MIN_TERMS: Final = 1 << 12
 """Minimum number of multiplications for which a kernel called through cffi (3 us) is faster than SciPy's loop."""
 MAX_TERMS: Final = 1 << 20
@@ -99,7 +101,7 @@ def complete() -> bool:
 
 def _is_loading() -> bool:
     """Return whether the library is being loaded, perhaps by code that a signal handler has interrupted."""
-    return any(name in _modules for name in _LIBRARY)
+    return not _modules.keys().isdisjoint(_LIBRARY)
 
 
 def finish(bases: Mapping[type, tuple[type, ...]], give_operand: Callable[[Any, Rows], None]) -> None:
@@ -168,6 +170,9 @@ def count(start_ns: int, rows: Rows | None, *, is_product: bool = False, is_nati
         _products_ns += took_ns
     if rows is not None:
         rows.is_checked = True
+        if is_native:
+            rows.n_products += 1
+            rows.products_ns += took_ns
 
 
 def native_product() -> Callable[..., Any] | None:
@@ -190,11 +195,15 @@ def is_runtime_due(n_terms: int) -> bool:
 class Rows:
     """Arrays of a light matrix, which its transpose shares."""
 
-    __slots__ = ("arrays", "copied_bytes", "is_checked", "is_exported", "is_shared", "n_major", "n_minor")
+    __slots__ = (
+        "arrays", "copied_bytes", "is_checked", "is_exported", "is_looked_up", "is_shared", "n_major", "n_minor",
+        "n_products", "products_ns",
+    )  # fmt: skip
 
     def __init__(self, n_major: int, n_minor: int, arrays: list[Any], copied_bytes: int | None) -> None:
         self.n_major, self.n_minor, self.arrays, self.copied_bytes = n_major, n_minor, arrays, copied_bytes
-        self.is_checked = self.is_exported = self.is_shared = False
+        self.is_checked = self.is_exported = self.is_looked_up = self.is_shared = False
+        self.n_products = self.products_ns = 0  # by the runtime's kernels
 
     def is_sound(self) -> bool:
         """Return whether SciPy's loops stay within the arrays, which is checked again where these may have changed."""
@@ -211,16 +220,20 @@ class Rows:
 
 
 def is_sound(indptr: Any, indices: Any, data: Any, n_major: int, n_minor: int) -> bool:
-    """Return whether row starts rise from 0 to the number of entries, and indices are in bounds."""
-    if indptr.size != n_major + 1 or indptr[0] != 0 or not indptr[-1] == indices.size == data.size:
+    """Return whether row starts rise from 0 to the number of entries, and indices are int32 or int64 and in bounds."""
+    if indptr.size != n_major + 1 or indptr.item(0) or not indptr.item(-1) == indices.size == data.size:
         return False
-    if (indptr[1:] < indptr[:-1]).any():
+    unsigned = _UNSIGNED.get(indices.dtype)
+    if unsigned is None or (indptr[1:] < indptr[:-1]).any():
         return False
-    return not indices.size or bool(indices.min() >= 0 and indices.max() < n_minor)
+    return not indices.size or bool(indices.view(unsigned).max() < n_minor)  # a negative index is a large one
 
 
 def is_sound_matrix(other: Any) -> bool:
     """Return whether the index arrays of another sparse matrix are within bounds, where it has row starts."""
+    rows: Rows | None = getattr(other, "_light", None)
+    if rows is not None:
+        return rows.is_sound()
     if other.format not in ("csr", "csc"):
         return True
     return is_sound(other.indptr, other.indices, other.data, *other._swap(other.shape))
@@ -229,23 +242,26 @@ def is_sound_matrix(other: Any) -> bool:
 def n_terms(made: Any, rows: Rows, other: Any) -> int | None:
     """Return the number of multiplications of a light matrix and `other`; None where the library must be loaded.
 
-    Where the formats of two sparse matrices differ, it is an estimate.
+    For two sparse matrices it is an upper bound if that is at most `MAX_TERMS`, and where their formats differ, an
+    estimate.
     """
-    n_inner, indptr, indices, values = made._shape[1], *rows.arrays
+    n_inner, n_values = made._shape[1], rows.arrays[1].size  # a reference to an array would count as one of other code
     if type(other) is np.ndarray:
         if not 0 < other.ndim <= 2 or other.shape[0] != n_inner or other.dtype.char not in VALUE_TYPES:
             return None
-        n = values.size * (1 if other.ndim == 1 else other.shape[1])
+        n = n_values * (1 if other.ndim == 1 else other.shape[1])
     else:
         is_matrix = sps.issparse(other) and other.ndim == 2 and other.shape[0] == n_inner
         if not (is_matrix and rows.is_sound() and is_sound_matrix(other)):
             return None
-        if other.format != made.format:
-            n = values.size * (1 + other.nnz // max(1, n_inner))
-        else:
-            is_csr = made.format == "csr"
-            left, right = (np.diff(other.indptr), indices) if is_csr else (np.diff(indptr), other.indices)
-            n = int(left[right].sum())
+        n = n_values * other.nnz
+        if n > MAX_TERMS and other.format != made.format:
+            n = n_values * (1 + other.nnz // max(1, n_inner))
+        elif n > MAX_TERMS:
+            theirs: Rows | None = getattr(other, "_light", None)
+            right = theirs.arrays if theirs is not None else [other.indptr, other.indices]
+            first, second = (rows.arrays, right) if made.format == "csr" else (right, rows.arrays)
+            n = int(np.diff(second[0])[first[1]].sum())
     return n if may_be_light() and rows.is_sound() else None
 
 
@@ -254,6 +270,7 @@ def n_terms(made: Any, rows: Rows, other: Any) -> int | None:
 
 _INT32, _INT64 = (np.dtype(sps.get_index_dtype(maxval=n)) for n in (0, 1 << 32))  # SciPy's two index types
 _INT32_MAX: Final = np.iinfo(_INT32).max
+_UNSIGNED: Final = {dtype: np.dtype(f"u{dtype.itemsize}") for dtype in (_INT32, _INT64)}
 VALUE_TYPES: Final = frozenset("?bBhHiIlLqQfdFD")
 _PLAIN: Final = {sps.csr_array: "csr", sps.csr_matrix: "csr", sps.csc_array: "csc", sps.csc_matrix: "csc"}
 NOTHING: Final = None, None, None, None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import scipy.sparse as sps
 
 from autosparse import forking, light
-from autosparse.light.matrices import adopt
+from autosparse.light.matrices import adopt, register
 
 if TYPE_CHECKING:
     import os
@@ -121,7 +121,10 @@ def _first(fmt: str, obj: Any, shape: Any, dtype: Any, *, copy: Any, frozen: boo
     """Return a light matrix of a SciPy matrix or arrays in the format `fmt`; load the library for other arguments."""
     kind = _KINDS.get((fmt, type(obj)))
     is_plain = copy is not False and not frozen and gradients is None
-    if kind is not None and is_plain and light.may_be_light():
+    is_plain = is_plain and light.may_be_light()
+    if is_plain and copy is None and shape is None and dtype is None and (same := _same(obj, fmt)) is not None:
+        return same
+    if kind is not None and is_plain:
         made: Any = object.__new__(kind)
         rows = adopt(made, light.arrays_of(made, obj, shape, dtype), copy=copy)
         if rows is not None and rows.is_sound():
@@ -129,6 +132,18 @@ def _first(fmt: str, obj: Any, shape: Any, dtype: Any, *, copy: Any, frozen: boo
     with forking.loading():
         importlib.import_module("autosparse.arrays.construct")  # calls `use`
     return _make(fmt, obj, shape, dtype, copy=copy, frozen=frozen, gradients=gradients)
+
+
+def _same(A: Any, fmt: str) -> Any:
+    """Return another light matrix over the rows of `A`, if that is one of the format `fmt`; else None."""
+    rows = getattr(A, "_light", None)
+    if rows is None or A.format != fmt or A._twin._twin is not type(A):
+        return None
+    made = object.__new__(type(A))
+    if not (rows.is_sound() and register(made, rows, A._shape)):
+        return None
+    rows.is_shared = True
+    return made
 
 
 _make: Callable[..., Any] = _first

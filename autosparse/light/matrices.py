@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import operator
 import weakref
 from time import perf_counter_ns
 from typing import Any, ClassVar, Final
@@ -25,13 +26,10 @@ _PRODUCTS: Final = {
 }
 
 
-def _find_state() -> tuple[tuple[str, Any], ...]:
-    """Return the attributes that SciPy's constructor sets besides shape and arrays (maxprint where it has it)."""
-    others = {"indptr", "indices", "data", "_shape"}
-    return tuple((name, value) for name, value in vars(sps.csr_array((1, 1))).items() if name not in others)
-
-
-_NEW_ITEMS: Final = _find_state()
+_NEW_ITEMS: Final = tuple(
+    item for item in vars(sps.csr_array((1, 1))).items() if item[0] not in {"indptr", "indices", "data", "_shape"}
+)
+"""Attributes that SciPy's constructor sets besides shape and arrays (maxprint where it has it)."""
 
 
 def set_state(made: Any, shape: tuple[int, ...]) -> None:
@@ -50,7 +48,7 @@ def _container(fmt: str) -> Any:  # Any: a property, which mypy would refuse in 
 
     def find(self: Any) -> Any:
         try:
-            formats = importlib.import_module("autosparse.arrays.formats")  # by name: it imports this module
+            formats = importlib.import_module("autosparse.light.formats")  # by name: it imports this module
         except (ImportError, OSError):  # no file descriptor left, or another root directory
             return getattr(super(ConvertedBack, self), f"_{fmt}_container")
         return getattr(formats, of_array if isinstance(self, sps.sparray) else of_matrix)
@@ -170,23 +168,27 @@ def _by_scipy(name: str) -> Any:
 
     def method(self: Any, *args: Any, **how: Any) -> Any:
         rows = self._light
-        if (rows is None or not light.may_be_light() or not rows.is_sound()) and _is_loaded():
+        is_sound = rows is not None and rows.is_sound()
+        if not (is_sound and light.may_be_light()) and _is_loaded():
             return _completed(self, name)(*args, **how)
         start_ns = perf_counter_ns()
         made = getattr(self._plain_class, name)(self, *args, **how)
-        light.count(start_ns, rows)
+        light.count(start_ns, rows if is_sound else None)
         return made
 
     return method
 
 
-def _reflected(name: str) -> Any:
-    """Return a method that leaves a plain matrix of A's format on the left to the complete method `name`."""
+def _reflected(name: str, operation: Any) -> Any:
+    """Return the method `name`, which makes a plain matrix of A's format on the left one of A's class, as A's is."""
 
     def method(self: Any, other: Any) -> Any:
-        if type(other) is self._plain_class:
+        if type(other) is not self._plain_class:
+            return getattr(self._plain_class, name)(self, other)
+        left = object.__new__(self._twin._twin)
+        if not (light.may_be_light() and adopt(left, light.arrays_of(left, other, None, None), copy=False)):
             return _completed(self, name)(other)
-        return getattr(self._plain_class, name)(self, other)
+        return operation(left, self)
 
     return method
 
@@ -207,10 +209,10 @@ class Light(ConvertedBack, Slots):
     def __init__(
         self, arg1: Any, shape: Any = None, dtype: Any = None, copy: bool = False, **kwargs: Any
     ) -> None:  # Any: SciPy's own arguments
-        is_plain = not copy and not kwargs and light.may_be_light()
+        is_plain = not kwargs and light.may_be_light()
         if is_plain and shape is None and dtype is None and sps.issparse(arg1) and arg1.format != self.format:
             arg1 = arg1.asformat(self.format)
-        if not (is_plain and adopt(self, light.arrays_of(self, arg1, shape, dtype), copy=False)):
+        if not (is_plain and adopt(self, light.arrays_of(self, arg1, shape, dtype), copy=bool(copy))):
             _completed(self, "__init__")(arg1, shape=shape, dtype=dtype, copy=copy, **kwargs)
 
     @property
@@ -239,7 +241,7 @@ class Light(ConvertedBack, Slots):
 
     def sum(self, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
         """Return the sum over all entries or along an axis, as SciPy's `sum` does."""
-        if not light.may_be_light() or not self.has_canonical_format:  # SciPy may add up duplicates in place
+        if not light.may_be_light() or (axis is None and not self.has_canonical_format):  # SciPy adds up duplicates
             return _completed(self, "sum")(axis=axis, dtype=dtype, out=out)
         return self._plain_class.sum(self, axis=axis, dtype=dtype, out=out)
 
@@ -251,6 +253,7 @@ class Light(ConvertedBack, Slots):
         plain = object.__new__(self._plain_class)
         set_state(plain, self._shape)
         plain.indptr, plain.indices, plain.data = rows.arrays
+        plain.has_canonical_format = True
         return plain._argminmax(*args)
 
     def transpose(self, axes: tuple[int, int] | None = None, copy: bool = False) -> Any:
@@ -258,7 +261,7 @@ class Light(ConvertedBack, Slots):
         rows = self._light
         twin = object.__new__(self._twin)
         is_plain = rows is not None and not copy and axes in (None, (1, 0)) and rows.is_sound()
-        if rows is None or not (is_plain and _register(twin, rows, self._shape[::-1])):
+        if rows is None or not (is_plain and register(twin, rows, self._shape[::-1])):
             return _completed(self, "transpose")(axes=axes, copy=copy)
         rows.is_shared = True
         return twin
@@ -275,11 +278,14 @@ class Light(ConvertedBack, Slots):
         multiply = light.native_product() if is_own and light.is_runtime_due(n_terms or 0) else None
         start_ns = perf_counter_ns()
         made = None if multiply is None else multiply(rows, other, transposed=self._transposed)
-        if made is None:
+        is_native = made is not None
+        if not is_native:
             if (n_terms is None or n_terms > light.MAX_TERMS) and _is_loaded():
                 return _completed(self, "_matmul_dispatch")(other, *args)
             made = _product(self, rows, other) if is_own else self._plain_class._matmul_dispatch(self, other, *args)
-        light.count(start_ns, rows, is_product=is_own, is_native=multiply is not None)
+        light.count(start_ns, None if n_terms is None else rows, is_product=is_own, is_native=is_native)
+        if n_terms is not None and (theirs := getattr(other, "_light", None)) is not None:
+            theirs.is_checked = True  # SciPy's methods do not keep its arrays
         return made
 
     def _rmatmul_dispatch(self, other: Any, *args: Any) -> Any:
@@ -288,11 +294,10 @@ class Light(ConvertedBack, Slots):
         return self._plain_class._rmatmul_dispatch(self, other, *args)
 
     __getitem__, tocsc, tocsr = map(_by_scipy, ("__getitem__", "tocsc", "tocsr"))
-    __radd__, __rsub__ = map(_reflected, ("__radd__", "__rsub__"))
-    __rmul__, __rmatmul__ = map(_reflected, ("__rmul__", "__rmatmul__"))
+    __radd__, __rsub__ = _reflected("__radd__", operator.add), _reflected("__rsub__", operator.sub)
+    __rmul__, __rmatmul__ = _reflected("__rmul__", operator.mul), _reflected("__rmatmul__", operator.matmul)
     __copy__, __deepcopy__ = map(_by_complete, ("__copy__", "__deepcopy__"))
-    __getstate__, __setstate__ = map(_by_complete, ("__getstate__", "__setstate__"))
-    resize = _by_complete("resize")
+    __getstate__, __setstate__, resize = map(_by_complete, ("__getstate__", "__setstate__", "resize"))
     base, explain, owns_arrays = map(_complete_only, ("base", "explain", "owns_arrays"))
     to_scipy, tune, _repr_html_ = map(_complete_only, ("to_scipy", "tune", "_repr_html_"))
 
@@ -313,11 +318,9 @@ def adopt(made: Any, found: light.Arrays, *, copy: bool | None) -> Rows | None:
     """
     shape, *parts = found
     prepared = None if shape is None else light.prepared(type(made), shape, (parts[0], parts[1], parts[2]), copy)
-    if prepared is None or prepared[2][DATA].size > light.MAX_TERMS:
+    if prepared is None or prepared[2][DATA].size > light.MAX_TERMS or not prepared[2][DATA].dtype.isnative:
         return None
     n_major, n_minor, arrays = prepared
-    if not arrays[DATA].dtype.isnative:
-        return None
     n_bytes = None
     if copy is not False:
         if not all(array.flags.writeable for array in arrays):
@@ -325,10 +328,10 @@ def adopt(made: Any, found: light.Arrays, *, copy: bool | None) -> Rows | None:
         arrays = [array.copy() for array in arrays]
         n_bytes = sum(array.nbytes for array in arrays)
     rows = Rows(n_major, n_minor, arrays, n_bytes)
-    return rows if _register(made, rows, shape) else None
+    return rows if register(made, rows, shape) else None
 
 
-def _register(made: Any, rows: Rows, shape: tuple[int, ...]) -> bool:
+def register(made: Any, rows: Rows, shape: tuple[int, ...]) -> bool:
     """Make `made` a light matrix of these rows, unless the library is finished; return whether it is one."""
     key = id(made)
     with light.FINISHING:
@@ -395,3 +398,4 @@ csr_matrix._twin, csc_matrix._twin = csc_matrix, csr_matrix
 
 for _class in (csr_array, csc_array, csr_matrix, csc_matrix):
     _class.__module__ = ModuleName("autosparse")  # the public location, for users and pickles
+    setattr(_class, (_name := "tocsc" if _class._transposed else "tocsr"), getattr(_class._plain_class, _name))

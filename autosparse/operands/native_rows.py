@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosparse._native import python_objects, runtime_api
-from autosparse.core.dtypes import WideIndex
 from autosparse.errors import StructureError
 from autosparse.scalar import PRODUCT_CODES, SCALARS
 
@@ -195,14 +194,3 @@ def pointer_to(array: AnyArray) -> tuple[Any, bool]:
     if python_objects.data_slot is None:
         return (runtime_api.pointer(array),), False
     return runtime_api.ffi.cast("void **", python_objects.data_slot(array)), True
-
-
-def structure_sample(operand: Any) -> bytes:  # Any: an Operand, whose module imports this one
-    """Return the shape and samples of the structure as bytes, which distinguish most patterns in microseconds."""
-    nnz = operand.nnz
-    picks = np.linspace(0, max(nnz - 1, 0), 64).astype(WideIndex)
-    starts = np.linspace(0, operand.n_major, 17).astype(WideIndex)
-    facts: bytes = np.array([operand.n_major, operand.n_minor, nnz], dtype=WideIndex).tobytes()
-    facts += operand.indptr[starts].astype(WideIndex).tobytes()
-    columns: bytes = operand.indices[picks].astype(WideIndex).tobytes() if nnz else b""
-    return facts + columns

@@ -11,8 +11,8 @@ import pytest
 import scipy.sparse as sps
 
 import autosparse as asp
-from autosparse.arrays.formats import OF_SCIPYS, OTHERS
 from autosparse.arrays.plain import NAMES
+from autosparse.light.formats import OF_SCIPYS, OTHERS
 from tests.covering import in_turn
 
 FORMATS = ("bsr", "coo", "csc", "csr", "dia", "dok", "lil")
@@ -102,8 +102,8 @@ def test_a_matrix_comes_back_from_every_format(kind: Any) -> None:
 def test_without_files_conversions_give_scipys_classes(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process may have lost its files (by chroot) before it first needs the module of the other formats."""
     A = asp.csr(VALUES)
-    monkeypatch.setitem(__import__("sys").modules, "autosparse.arrays.formats", None)
-    monkeypatch.delattr("autosparse.arrays.formats")
+    monkeypatch.setitem(__import__("sys").modules, "autosparse.light.formats", None)
+    monkeypatch.delattr("autosparse.light.formats")
     assert type(A.todia()) is sps.dia_array
     assert type(A.tolil()) is sps.lil_array
 

@@ -15,8 +15,8 @@ import pytest
 import scipy.sparse as sps
 
 import autosparse as asp
-from autosparse.arrays.formats import COMPRESSED, OF_SCIPYS, OTHERS, as_ours
 from autosparse.interop import namespace
+from autosparse.light.formats import COMPRESSED, OF_SCIPYS, OTHERS, as_ours
 from tests.covering import in_turn
 
 FORMATS = ("bsr", "coo", "csc", "csr", "dia", "dok", "lil")

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sps
 from autosparse._native import runtime_api
+from autosparse.cache.accounts import rows
 
 import autosparse as asp
 from autosparse import light
@@ -60,12 +61,14 @@ STAYS_LIGHT: Final = (
     "asp.csc(sps.csc_matrix(m)) * X", "asp.csc(sps.csc_array(m)) @ x", "asp.csr(m.astype(int)) @ x",
     "asp.csr(m.astype(np.complex64)) @ x",
     "asp.csr((m.data, m.indices, m.indptr), shape=m.shape) @ x", "asp.csc((m.data, m.indices, m.indptr), (30, 40)) @ y",
-    "asp.csr(sps.csr_matrix(m)).getrow(2)",
+    "asp.csr(sps.csr_matrix(m)).getrow(2)", "m + A", "m - A", "m @ A.T.tocsr()", "m * A", "A.tolil()", "A.todok()",
+    "A.todia()", "A.tobsr()", "A.tolil().tocsr()", "type(A)(m, copy=True)", "asp.csr(A)", "asp.csr(A) @ x",
+    "asp.csc(A.T) @ y",
 )  # fmt: skip
 COMPLETES: Final = (
-    "m + A", "m - A", "m @ A.T.tocsr()", "A.tolil()", "A.todok()", "A.todia()", "str(A.explain())", "A.base",
-    "A.to_scipy()", "A.owns_arrays", "next(iter(A))", "vars(A)['data']", "A._repr_html_()[:6]", "A @ list(x)",
-    "A @ np.matrix(x).T", "asp.csr(A)", "copy.copy(A)", "copy.deepcopy(A)", "pickle.loads(pickle.dumps(A))",
+    "str(A.explain())", "A.base", "A.to_scipy()", "A.owns_arrays", "next(iter(A))", "vars(A)['data']",
+    "A._repr_html_()[:6]",
+    "A @ list(x)", "A @ np.matrix(x).T", "copy.copy(A)", "copy.deepcopy(A)", "pickle.loads(pickle.dumps(A))",
     "asp.csr(m, copy=False)", "asp.csr(m, dtype=np.float32)", "asp.csr(m.tocoo())", "asp.csr(m.toarray())",
     "asp.csr_array(m)", "asp.matmul(A, x)", "asp.linalg.norm(A)",
 )  # fmt: skip
@@ -191,6 +194,53 @@ while "autosparse.light.native" not in sys.modules:
 print(json.dumps([n, light.is_complete]))
 """
     assert printed(CLOCK + lines) == [4, False]
+
+
+def test_index_arrays_are_checked_once_after_methods_of_scipy_fetched_them():
+    lines = """
+n, is_sound = 0, light.is_sound
+def counted(*given):
+    global n
+    n += 1
+    return is_sound(*given)
+light.is_sound = counted
+S = asp.csr(m)
+counts = [n]
+for _ in range(3):
+    A.sum(axis=1), A.max(axis=1), A.toarray()
+    for _ in range(4):
+        A @ x, A.T @ y, A @ A.T, A @ S.T, A[2:4]
+    counts.append(n)
+print(json.dumps(counts))
+"""
+    assert printed(lines) == [1, 2, 3, 4]  # S in the constructor, then A once in each round
+
+
+PLANNED: Final = """
+light.RUNTIME_NS = light.MIN_TERMS = light.LOOKUP_NS = 0
+for _ in range(2):
+    {product}
+is_light = not light.is_complete
+light.complete()
+{product}
+from autosparse.cache.accounts import ledger, rows
+from autosparse.dispatch import accounts
+(state,) = [state for state in A._cell.dispatcher.states.values() if state.n_calls == 3]
+note = rows.PlanNote(plan=bytes(16), stamp=bytes(16), flags={flags})
+place = accounts.place_of(state.options)
+ledger.append(place[0], [rows.plan_row(accounts.key_of(A._cell, state), note, process=1, now=ledger.now())])
+print(is_light)
+"""
+
+
+@pytest.mark.skipif(not runtime_api.available, reason="the C runtime was not built")
+@pytest.mark.parametrize("product", ["A @ x", "A.T @ y", "A @ X"])
+@pytest.mark.parametrize(("flags", "is_light"), [(rows.ASKED, False), (rows.ASKED | rows.NOTHING_FASTER, True)])
+def test_a_remembered_plan_loads_the_library_after_a_product(product, flags, is_light, tmp_path):
+    """The state counts the products that were computed before the library was loaded, two and one."""
+    lines = PLANNED.format(product=product, flags=flags)
+    assert run(lines, AUTOSPARSE_CACHE_DIR=str(tmp_path)) == "True"
+    assert run(lines, AUTOSPARSE_CACHE_DIR=str(tmp_path)) == str(is_light)
 
 
 @pytest.mark.parametrize("lines", ["light.MAX_TERMS = 100", "import threadpoolctl", "asp.set_options(threads=1)"])

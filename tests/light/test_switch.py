@@ -146,12 +146,12 @@ print(json.dumps([ours > scipys - 10, is_light, bool(np.allclose(A @ x, m @ x)),
 def test_a_matrix_that_another_thread_completes_while_it_is_made_is_returned():
     lines = """
 from autosparse.light import matrices
-register = matrices._register
+register = matrices.register
 def completed_meanwhile(made, rows, shape):
     is_light = register(made, rows, shape)
     light.complete()
     return is_light
-matrices._register = completed_meanwhile
+matrices.register = completed_meanwhile
 B = asp.csr(m)
 print(json.dumps([light.is_complete, bool(np.allclose(B @ x, m @ x))]))
 """

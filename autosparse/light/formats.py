@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import scipy.sparse as sps
 
-from autosparse.arrays import family
-from autosparse.light import ModuleName
+from autosparse import light
+from autosparse.light import ModuleName, matrices
 from autosparse.light.matrices import ConvertedBack, coo_array, coo_matrix
 
 
@@ -52,7 +52,7 @@ OTHERS: Final[tuple[Any, ...]] = (
 )  # fmt: skip
 """Classes of the formats other than csr and csc."""
 
-COMPRESSED: Final[tuple[Any, ...]] = (family.csr_array, family.csc_array, family.csr_matrix, family.csc_matrix)
+COMPRESSED: Final[tuple[Any, ...]] = (matrices.csr_array, matrices.csc_array, matrices.csr_matrix, matrices.csc_matrix)
 
 for _class in OTHERS:
     _class.__doc__ = _class._plain_class.__doc__
@@ -67,6 +67,8 @@ def as_ours(found: Any) -> Any:  # Any: whatever a function of scipy.sparse retu
     kind = OF_SCIPYS.get(type(found))
     if kind is None:
         return found
+    if kind in COMPRESSED and (light.may_be_light() or not light.complete()):
+        return kind(found)
     made = kind.__new__(kind)
     state = found.__dict__
     if kind in COMPRESSED:
