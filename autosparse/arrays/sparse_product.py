@@ -134,8 +134,24 @@ def _converted(right: Any, left: Any) -> Any:
         if not hasattr(right, "_cell"):
             right = left._twin(right)  # the same arrays, in a class that converts faster
         return right.tocsc() if left._transposed else right.tocsr()  # SciPy's constructor would take 20 us longer
-    made = left._twin._twin._over(right.asformat(left.format))  # faster than the constructor
-    return left.__class__(right) if made is None else made
+    if right.format == "dia" and _is_full_diagonal(right):
+        return _of_diagonal(right, left)
+    rows = right.asformat(left.format)
+    made = None if hasattr(type(rows), "_cell") else left._over(rows)  # SciPy's constructor checks the arrays again
+    return left.__class__(rows) if made is None else made
+
+
+def _is_full_diagonal(D: Any) -> bool:
+    """Return whether D is square and stores only its main diagonal, without zeros, which SciPy would drop."""
+    n, n_cols = D.shape
+    is_one = D.offsets.size == 1 and D.offsets[0] == 0 and D.data.shape == (1, n)
+    return is_one and n == n_cols and np.count_nonzero(D.data) == n
+
+
+def _of_diagonal(D: Any, left: Any) -> Any:
+    """Return a full diagonal in left's class, with its index type; the values may share memory with D."""
+    starts = np.arange(D.shape[0] + 1, dtype=left._cell.peek(INDICES).dtype)
+    return left._of_rows(D.shape, (starts, starts[:-1].copy(), np.ascontiguousarray(D.data[0])))
 
 
 def _common_rows(*cells: Operand) -> tuple[CompressedRows, CompressedRows] | None:

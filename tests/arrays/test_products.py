@@ -278,6 +278,46 @@ def test_a_transposed_operand_is_converted_without_scipys_constructor(
         np.testing.assert_allclose(mine.data, theirs.data)
 
 
+DIAGONALS = {
+    "full": ([[1.0, 2, np.nan, -4, 5, 6]], [0], 6),
+    "zeros": ([[1.0, 0, 3, -0.0, 5, 6]], [0], 6),
+    "complex": ([[1.0, 2j, 3, 4, 5, 6]], [0], 6),
+    "small integers": ([np.arange(1, 7, dtype=np.int8)], [0], 6),
+    "short": ([[1.0, 2]], [0], 6),
+    "long": ([[1.0, 2, 3, 4, 5, 6, 7, 8]], [0], 6),
+    "beside the main one": ([[1.0, 2, 3, 4, 5, 6]], [1], 6),
+    "two": ([[1.0, 2, 3, 4, 5, 6]] * 2, [0, -1], 6),
+    "wide": ([[1.0, 2, 3, 4, 5, 6]], [0], 9),
+}
+
+
+@covering(
+    name=list(CLASSES), diagonal=list(DIAGONALS), kind=["dia_array", "dia_matrix"], index=["i4", "i8"], dtype="?df"
+)
+def test_products_with_diagonals(name: str, diagonal: str, kind: str, index: str, dtype: str) -> None:
+    data, offsets, n_cols = DIAGONALS[diagonal]
+    D = getattr(sps, kind)((np.array(data), offsets), shape=(6, n_cols))
+    ours, theirs = pair(name, random(8, 6, dtype=dtype, density=0.5))
+    for A in (ours, theirs):
+        A.indices, A.indptr = A.indices.astype(index), A.indptr.astype(index)
+    found, expected = ours @ D, theirs @ D
+    assert (type(found).__name__, found.dtype) == (type(expected).__name__, expected.dtype)
+    for field in ("indptr", "indices", "data"):
+        np.testing.assert_array_equal(getattr(found, field), getattr(expected, field))
+        assert getattr(found, field).dtype == getattr(expected, field).dtype
+    assert not np.shares_memory(found.data, D.data)
+
+
+@pytest.mark.parametrize("fmt", ["csr", "csc"])
+def test_a_full_diagonal_is_not_searched_for_entries(fmt: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    A, D = asp.csr(random(8, 6)).asformat(fmt), sps.diags_array(np.arange(1.0, 7))
+    expected = (A.toarray() * np.arange(1.0, 7)).tolist()
+    for method in ("asformat", "tocsr", "tocsc", "tocoo"):
+        monkeypatch.setattr(sps.dia_array, method, None, raising=False)
+    assert A.base is not A  # matrices that are light multiply by SciPy
+    assert (A @ D).toarray().tolist() == expected
+
+
 def test_values_of_a_dtype_that_scipy_multiplies_come_and_go() -> None:
     """Data cached for values of one dtype must not be used for values of another."""
     m = sps.csr_array(np.arange(12).reshape(3, 4) % 5)

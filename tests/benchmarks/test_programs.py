@@ -126,3 +126,25 @@ def test_the_script_runs_a_program_and_writes_what_it_found(tmp_path: Path) -> N
     assert [line["kind"] for line in lines] == ["run", "case"]
     assert lines[1]["ratio"] > 0
     assert "knn_smoothing" in out.with_suffix(".md").read_text()
+
+
+def test_shares_count_outermost_calls_of_replaced_methods(monkeypatch: pytest.MonkeyPatch) -> None:
+    shares = importlib.import_module("programlib.shares")
+    ticks = itertools.count()
+    monkeypatch.setattr(shares.time, "thread_time", lambda: float(next(ticks)))  # a call takes one second
+    clock = shares.Clock()
+    row_sums = clock.wrapped(lambda A: A.sum(axis=1), "sum")
+    product = clock.wrapped(lambda A, B: (row_sums(A), A @ B)[1], "__matmul__")
+    A, D = scipy.sparse.eye_array(3, format="csr"), scipy.sparse.eye_array(3, format="dia")
+    found = product(A, A)
+    assert clock.seconds == 1.0  # the inner call is a part of the outer one
+    row_sums(found)
+    assert clock.seconds == 2.0
+    scaled = product(D, A)
+    row_sums(scaled)
+    product(scaled, A)
+    assert clock.seconds == 2.0
+    assert shares.bounds(0.0) == (1.0, 1.0)
+    assert shares.bounds(0.5) == (2.0, 1 / (0.5 + 0.5 / shares.GAIN))
+    records = [{"name": name, "what": "", "total_s": 1.0, "share": share} for name, share in (("a", 0.0), ("b", 0.75))]
+    assert "Geometric means of the bounds: 2.00" in shares.table(records)
