@@ -145,7 +145,7 @@ def _is_full_diagonal(D: Any) -> bool:
     """Return whether D is square and stores only its main diagonal, without zeros, which SciPy would drop."""
     n, n_cols = D.shape
     is_one = D.offsets.size == 1 and D.offsets[0] == 0 and D.data.shape == (1, n)
-    return is_one and n == n_cols and np.count_nonzero(D.data) == n
+    return bool(is_one and n == n_cols and np.count_nonzero(D.data) == n)
 
 
 def _of_diagonal(D: Any, left: Any) -> Any:
