@@ -19,7 +19,7 @@ from autosparse.core.problem import Problem
 from autosparse.core.target import Target
 from autosparse.dispatch import accounts
 from autosparse.dispatch.protocols import HasDtype
-from autosparse.dispatch.state import DispatchState, state_for
+from autosparse.dispatch.state import FIRST_FAST_PATH, DispatchState, state_for
 from autosparse.errors import OptionError, ShapeError
 from autosparse.log import progress_line
 from autosparse.operands.csr import Operand
@@ -85,6 +85,8 @@ def tune(
     if not isinstance(live_tuner := state.live_tuner, LiveTuner):
         live_tuner = state.live_tuner = LiveTuner(state, operand=weakref.ref(operand))
     live_tuner.install(session_of(live_tuner, operand, (context, decision)))
+    if state.fast_path_due == FIRST_FAST_PATH:
+        state.fast_path_due = 0  # who tunes multiplies often
     notes.note(context, decision.plan, is_asked=True)
     context.problem.pattern.forget()
     return decision.plan

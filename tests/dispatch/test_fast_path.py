@@ -10,7 +10,9 @@ import pytest
 import autosparse as asp
 from autosparse.config import decisive_options
 from autosparse.dispatch import fast_path
+from autosparse.dispatch import state as dispatch_state
 from autosparse.errors import ShapeError
+from autosparse.tuning import explicit
 from tests.covering import covering
 from tests.dispatch.entries import on_the_short_way, opened
 from tests.tuning.forcing import close, dense, force, make, schedule_of, state_of
@@ -205,6 +207,19 @@ def test_products_by_fast_call_are_counted_and_end_when_another_kernel_takes_ove
         close(asp.matmul(A, B, out=out), plain @ B)
         assert state_of(A, 8).n_tuned == n_tuned + 1
         assert trial.ready
+
+
+def test_a_tuned_matrix_has_a_fast_call_from_the_second_product_on(monkeypatch):
+    """Otherwise the fast call's module is loaded after 300 products, which are 2 us slower each."""
+    monkeypatch.setattr(dispatch_state, "FIRST_FAST_PATH", explicit.FIRST_FAST_PATH)
+    plain = make(200, 200)
+    tuned, untuned, B = asp.csr(plain), asp.csr(plain), dense(plain, 8)
+    tuned.tune(columns=8, effort="estimate")
+    for A in (tuned, untuned):
+        for _ in range(2):
+            close(A @ B, plain @ B)
+    assert tuned._cell.fast_path is not None
+    assert untuned._cell.fast_path is None
 
 
 def test_fast_calls_keep_reference_counts():
