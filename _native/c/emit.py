@@ -43,7 +43,7 @@ def emit(spec: KernelSpec) -> str:
     out = Writer()
     empty = " || ".join(f"n_{index} == 0" for index in expression.sparse.indices)
     with out.block(f"if ({empty})"):
-        if not expression.sampled:
+        if not expression.sampled and not spec.adds:
             out.line(zero_text(expression.output, spec))
         out.line("return 0;")
     if expression.sampled and "j" in expression.dense_indices:

@@ -45,6 +45,7 @@ from autosparse._native.ir.spec import (
     KernelSpec,
     expression_of,
     is_private,
+    reason_cannot_add,
     reason_not_of_type,
     variant_of,
 )
@@ -122,12 +123,12 @@ def _reason_unsupported_threads(expression: IndexExpression, schedule: SuperSche
 def lower(spec: KernelSpec) -> Program:
     """Return the IR of `spec`. Raises ScheduleError if `supports` refuses the schedule."""
     reason = supports(spec.operation, spec.schedule) or reason_not_of_type(spec.schedule, spec.dtype)
-    if reason:
+    if reason := reason or (reason_cannot_add(spec.schedule) if spec.adds else None):
         raise ScheduleError.illegal(spec.schedule.to_json(), reason)
     if spec.schedule.format.is_sliced:
         return lower_slices(spec)
     nest = _nest_of(spec)
-    lowering = _Lowering(nest, spec.schedule)
+    lowering = _Lowering(nest, spec.schedule, adds=spec.adds)
     return Program(nest.expression, nest.levels, lowering.program_body(), lowering.private)
 
 
@@ -160,9 +161,10 @@ class _State:
 class _Lowering:
     """State of one lowering: the nest, its block, and the positions of the workspaces."""
 
-    def __init__(self, nest: Nest, schedule: SuperSchedule) -> None:
+    def __init__(self, nest: Nest, schedule: SuperSchedule, *, adds: bool = False) -> None:
         self.nest = nest
         self.schedule = schedule
+        self.adds = adds
         self.fetched = frozenset(level.name for level in nest.levels if level.kind == "Q")
         self.block = choose_block(nest)
         self.n_loops = len(nest.order) - len(self.block.coordinates)  # loops outside the block
@@ -177,7 +179,7 @@ class _Lowering:
     def program_body(self) -> tuple[Node, ...]:
         """Return all loops, after clearing the output if they do not write all of it."""
         body = self._loops(0, _State())
-        return (Zero(self.nest.expression.output), *body) if self.init == "load" else body
+        return (Zero(self.nest.expression.output), *body) if self.init == "load" and not self.adds else body
 
     def _sums_inside(self, d: int) -> frozenset[str]:
         """Return the indices that the loops from the d-th inwards, or the block, sum over."""
@@ -339,7 +341,7 @@ class _Lowering:
         nest = self.nest
         sums = tuple(c.name for c in nest.order[:d] if not nest.is_output(c))
         parts = not state.visits_all and not nest.expression.sampled
-        self.init = "load" if parts or self.private else "first" if sums else "zero"
+        self.init = "load" if parts or self.private or self.adds else "first" if sums else "zero"
         body, factors = self._inside(d, state)
         first = sums if self.init == "first" else ()
         check, copies, ways = self.padded or self.spoilt, self._copies_for(body), self._ways(body)

@@ -36,6 +36,17 @@ def is_private(schedule: SuperSchedule) -> bool:
     return is_sum or (parallel in repeats and not expression.sampled)
 
 
+def reason_cannot_add(schedule: SuperSchedule) -> str | None:
+    """Return why no kernel of `schedule` can add to the output's previous content, or None."""
+    if schedule.is_precompiled:
+        return "the runtime's loops write results, they do not add to them"
+    if expression_of(schedule).sampled:
+        return f"results of {schedule.operation} are written once"
+    if schedule.format.is_sliced or is_private(schedule):
+        return "slices, and loops that sum in parallel, write results and do not add to them"
+    return None
+
+
 def reason_not_of_type(schedule: Schedule, dtype: str) -> str | None:
     """Return why no kernel of `schedule` is generated for values of `dtype`, or None; real values have all of them."""
     if dtype not in VALUE_BYTES:
@@ -77,6 +88,8 @@ class KernelSpec:
     `index_dtype` is the type of the user's index arrays; positions have it too, coordinates of packed formats have
     ``schedule.format.index_bits``. `deterministic` requests one summation order for any number of threads. `gathers`
     says whether gather instructions are faster on this CPU than one load per element; results are identical.
+
+    `adds` adds to the output's previous content.
     """
 
     operation: str
@@ -86,6 +99,7 @@ class KernelSpec:
     isa: str
     deterministic: bool = False
     gathers: bool = True
+    adds: bool = False
 
     @property
     def types(self) -> KernelType:
@@ -139,4 +153,6 @@ class KernelSpec:
             facts.append(self.deterministic)
         if not self.gathers:
             facts.append("loads")
+        if self.adds:
+            facts.append("adds")
         return key_of(self.operation, schedule, (self.dtype, self.index_dtype, self.isa), *facts)

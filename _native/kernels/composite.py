@@ -36,6 +36,8 @@ def composite_unsupported(operation: str, composite: Composite) -> str | None:
 
 def is_swept(composite: Composite) -> bool:
     """Return whether one sweep over B computes all parts: panels of whole rows, and rows sorted by first column."""
+    if not all(one.is_precompiled for one in composite.schedules):
+        return False
     *panels, last = (panel_shape(one.format) for one in composite.schedules)
     widths = {None if shape is None else shape[1] for shape in panels}
     if len(widths) != 1 or None in widths:

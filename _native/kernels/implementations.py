@@ -1,8 +1,8 @@
 """Implementations that compute schedules, as rows of a table, by which kernels are built, loaded or looked up.
 
 A schedule says whether its loops are generated or precompiled in the runtime, and the setting `compiler` names the
-generator. Both together select a row of IMPLEMENTATIONS. Composites have a row, and so have GPU kernels, which have
-their own class of schedules. To add an implementation, add a row.
+generator. Both together select a row of IMPLEMENTATIONS. Composites have a row, which delegates each part to another
+row, and so have GPU kernels, which have their own class of schedules. To add an implementation, add a row.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast, overload
 
 from autosparse._native.c import build as c_build
@@ -170,7 +169,7 @@ class Generated:
 
 
 class Composites:
-    """Composites: the runtime's loops of all parts, which are called together."""
+    """Composites: each part's kernel is made by the implementation of its schedule, and all are called together."""
 
     name: Final = COMPOSITE
 
@@ -183,22 +182,28 @@ class Composites:
     def compile(
         self, spec: CompositeSpec, *, store: ArtefactStore, compiler: str | None, compilations: Compilations
     ) -> CompositeKernel:
-        """Return the kernels; see `Implementation`."""
+        """Return the kernels, with parts compiled one after the other; see `Implementation`."""
         from autosparse._native.kernels.composite import CompositeKernel
 
-        compiled = partial(Precompiled().compile, store=store, compiler=compiler, compilations=compilations)
-        return CompositeKernel(spec.schedule, tuple(map(compiled, spec.parts)))
+        kernels: list[Any] = [  # each row has its own class
+            implementation_of(one.schedule, compiler).compile(
+                one, store=store, compiler=compiler, compilations=compilations
+            )
+            for one in spec.parts
+        ]
+        return CompositeKernel(spec.schedule, tuple(kernels))
 
     def loaded(self, spec: CompositeSpec, compiler: str | None) -> CompositeKernel | None:
-        """Return the kernels, or None if one is missing; see `Implementation`."""
+        """Return the kernels if all parts are loaded, else None; see `Implementation`."""
         from autosparse._native.kernels.composite import CompositeKernel
 
-        kernels = tuple(filter(None, map(ready_kernel, spec.parts)))
-        return CompositeKernel(spec.schedule, kernels) if len(kernels) == len(spec.parts) else None
+        kernels: list[Any] = [implementation_of(one.schedule, compiler).loaded(one, compiler) for one in spec.parts]
+        return None if None in kernels else CompositeKernel(spec.schedule, tuple(kernels))
 
     def is_built(self, spec: CompositeSpec, *, store: ArtefactStore, compiler: str | None) -> bool:
-        """Return whether all kernels exist; see `Implementation`."""
-        return self.loaded(spec, compiler) is not None
+        """Return whether all parts are built; see `Implementation`."""
+        parts = ((implementation_of(one.schedule, compiler), one) for one in spec.parts)
+        return all(made_by.is_built(one, store=store, compiler=compiler) for made_by, one in parts)
 
 
 class Devices:

@@ -22,7 +22,8 @@ def emit(spec: KernelSpec) -> str:
     out = PythonWriter()
     empty = " or ".join(f"n_{index} == 0" for index in program.expression.sparse.indices)
     with out.block(f"if {empty}"):
-        zero_output(emitter, program.expression.output, out)
+        if not spec.adds:
+            zero_output(emitter, program.expression.output, out)
         out.line("return 0")
     out.line("bad = 0")
     emitter.run(program.body, NumbaScope(out))

@@ -56,9 +56,13 @@ def interpret(
     n_threads: int = 1,
     *,
     flags: list[int] | None = None,
+    onto: Array | None = None,
 ) -> Array:
-    """Return ``C = op(A) @ B`` as `spec` computes it; `flags` receives the kernel's result (1: saw non-finite)."""
-    C = _dense_product(spec, packed, [B], n_threads, flags=flags)
+    """Return ``C = op(A) @ B`` as `spec` computes it; `flags` receives the kernel's return value (1: saw non-finite).
+
+    A spec that adds computes ``onto + op(A) @ B``.
+    """
+    C = _dense_product(spec, packed, [B], n_threads, flags=flags, onto=onto)
     return C.reshape((packed.sizes["i"], *B.shape[1:]))
 
 
@@ -97,6 +101,7 @@ def _dense_product(
     n_threads: int,
     *,
     flags: list[int] | None,
+    onto: Array | None = None,
 ) -> Array:
     """Return the output as an array of (rows, columns)."""
     program = lower(spec)
@@ -104,8 +109,10 @@ def _dense_product(
     dense, n_j = _columns_of(program, operands)
     shape = (packed.sizes["i"], n_j) if len(output.indices) == 2 else (packed.sizes["i"],)
     result = np.full(shape, np.nan, dtype=operands[0].dtype)
+    if onto is not None:
+        result[...] = onto.reshape(shape)
     if min(packed.sizes.values()) == 0:
-        result[...] = 0
+        result[...] = 0 if onto is None else result
     else:
         dense[output.tensor] = result
         numbers = packed.numbers if isinstance(packed, PackedOperand) else packed.values

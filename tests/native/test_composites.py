@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from autosparse._native import runtime_api
+from autosparse._native.ir.lower import lower
 from autosparse._native.storage.composite import composite_bytes, pack_composite, part_schedules
 
 from autosparse import _native, cache, config
@@ -29,6 +30,7 @@ from autosparse.core.target import Target
 from autosparse.errors import PackError, ScheduleError
 from tests.native.cases import schedule
 from tests.native.hooks import forced_choice
+from tests.native.interpreter import interpret
 
 CSR = schedule("i1:U,k1:C", "i1 j1 k1 j0", 16)
 ORDERED = schedule("i1:U,k1:C | rows=degree", "i1 j1 k1 j0", 16)
@@ -196,6 +198,25 @@ def test_result_that_padding_spoils_is_reported():
     C = np.empty((A.shape[0], 16), np.float32)
     bound, _ = bound_of(A, composite)
     assert not bound.run(B.ctypes.data, 16, C.ctypes.data, 16, 16, 1)
+
+
+@pytest.mark.parametrize("made", [CSR, BLOCKS, PANELS, ORDERED, VECTOR], ids=lambda made: str(made.format))
+def test_a_kernel_that_accumulates_equals_the_interpreter(made):
+    """Check C0 + A B against the interpreter, and that `adds` changes the key."""
+    A, isa = matrix(), Target.host().isa
+    plain = _native.KernelSpec("matmul", made, "float32", "int32", isa)
+    adding = _native.KernelSpec("matmul", made, "float32", "int32", isa, adds=True)
+    assert plain.key() != adding.key()
+    assert "zero" not in {type(node).__name__.lower() for node in lower(adding).body}
+    packed = _native.pack(pattern_of(A), A.data, made.format, transposed=False)
+    n = 1 if made is VECTOR else 19
+    rng = np.random.default_rng(6)
+    B, onto = (rng.integers(-4, 5, (rows, n)).astype(np.float32) for rows in A.shape[::-1])
+    C = onto.copy()
+    kernel = _native.build(adding, store=cache.open_store(), compiler=config.get_options().compiler)
+    kernel.bind(packed).run(B.ctypes.data, n, C.ctypes.data, n, n, 2)
+    np.testing.assert_array_equal(C, onto + A @ B)
+    np.testing.assert_array_equal(interpret(adding, packed, B, onto=onto), C)
 
 
 @pytest.mark.parametrize("composite", EVERY, ids=str)
