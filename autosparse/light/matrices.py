@@ -206,9 +206,8 @@ class Light(ConvertedBack, Slots):
 
     indptr, indices, data = map(_array, (INDPTR, INDICES, DATA))
 
-    def __init__(
-        self, arg1: Any, shape: Any = None, dtype: Any = None, copy: bool = False, **kwargs: Any
-    ) -> None:  # Any: SciPy's own arguments
+    # Any: SciPy's own arguments
+    def __init__(self, arg1: Any, shape: Any = None, dtype: Any = None, copy: bool = False, **kwargs: Any) -> None:
         is_plain = not kwargs and light.may_be_light()
         if is_plain and shape is None and dtype is None and sps.issparse(arg1) and arg1.format != self.format:
             arg1 = arg1.asformat(self.format)

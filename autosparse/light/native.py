@@ -74,9 +74,9 @@ def has_plan(rows: Rows, B: Any, *, transposed: bool) -> bool:
     operand = SimpleNamespace(
         indptr=indptr, indices=indices, nnz=indices.size, n_major=rows.n_major, n_minor=rows.n_minor
     )
-    n_vecs = B.size // max(1, B.shape[0])
+    n_vecs, names = B.size // max(1, B.shape[0]), importlib.import_module("autosparse.ops.names")
     key = configured.account_key(
-        configured.structure_sample(operand), "matmul", 0, transposed, max(0, n_vecs - 1).bit_length(),
+        configured.structure_sample(operand), names.MATMUL, 0, transposed, max(0, n_vecs - 1).bit_length(),
         data.dtype.name, _lib.asp_max_threads(), *_DEFAULTS,
     )  # fmt: skip
     content = configured.accounts_content()

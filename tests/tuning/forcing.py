@@ -120,7 +120,7 @@ def slow_others(monkeypatch: Any) -> None:
     )
     monkeypatch.setattr(candidates, "BLOCKING", no_others)
     monkeypatch.setattr(candidates, "proposer_of", lambda context, live: None)
-    monkeypatch.setattr(candidates, "_in_place", lambda context, live: [])
+    monkeypatch.setattr(candidates, "_raced_first", lambda context, live: [])
     monkeypatch.setattr(row_panels, "of_the_runtime", lambda context, effort, known: [])
     runner, served, timed_s = contexts.TuningContext.runner, contexts.TuningContext.served, race.timed_s
 

@@ -88,28 +88,26 @@ class Race:
         else:
             self.gone.add(turn)
 
-    def ratio(self, entrant: int) -> float:
-        """Return the median over rounds of (time of `entrant`) / (time of the holder); below 1: faster."""
-        pairs = list(zip(self.samples_s[entrant], self.samples_s[0], strict=False))
-        return median(mine / holder for mine, holder in pairs) if pairs else 1.0
+    def ratio(self, entrant: int, holder: int = 0) -> float:
+        """Return the median over rounds of (time of `entrant`) / (time of `holder`); below 1: faster."""
+        pairs = list(zip(self.samples_s[entrant], self.samples_s[holder], strict=False))
+        return median(mine / theirs for mine, theirs in pairs) if pairs else 1.0
 
-    def winner(self, factors: Sequence[float] = (), *, has_incumbent: bool = False) -> int:
-        """Return the fastest entrant that beats the holder by the margin, or 0.
+    def winner(self, factors: Sequence[float] = (), *, has_incumbent: bool = False, holder: int = 0) -> int:
+        """Return the fastest entrant that beats `holder` by the margin and in enough rounds, or `holder`.
 
         `factors`, one for each challenger, multiply their times when they are compared with each other. An incumbent,
-        entrant 1, competes with the winners if it is faster than the holder.
+        entrant 1, competes with the winners if it is faster than entrant 0.
         """
-        won = [1] if has_incumbent and self.ratio(1) < 1.0 else []
-        won += [at for at in range(1, self.n_entrants) if at not in self.gone and self.beats(at)]
-        return min(won, key=lambda at: self.ratio(at) * (factors[at - 1] if factors else 1.0), default=0)
-
-    def beats(self, entrant: int, other: int = 0) -> bool:
-        """Return whether `entrant` is faster than `other` by the margin, and in enough rounds."""
-        rule, pairs = self.rule, list(zip(self.samples_s[entrant], self.samples_s[other], strict=False))
-        n_won = sum(mine < theirs for mine, theirs in pairs)
-        is_early = 0 < rule.cut_short <= len(pairs) == n_won
-        is_whole = len(pairs) >= min(rule.min_rounds, rule.max_rounds) and n_won >= rule.majority * len(pairs)
-        return (is_early or is_whole) and median(mine / theirs for mine, theirs in pairs) <= 1.0 - rule.margin
+        rule, won = self.rule, [1] if has_incumbent and self.ratio(1) < 1.0 else []
+        for at in (at for at in range(1, self.n_entrants) if at not in self.gone and at != holder):
+            pairs = list(zip(self.samples_s[at], self.samples_s[holder], strict=False))
+            n_won = sum(mine < theirs for mine, theirs in pairs)
+            is_early = 0 < rule.cut_short <= len(pairs) == n_won
+            is_whole = len(pairs) >= min(rule.min_rounds, rule.max_rounds) and n_won >= rule.majority * len(pairs)
+            if (is_early or is_whole) and self.ratio(at, holder) <= 1.0 - rule.margin:
+                won.append(at)
+        return min(won, key=lambda at: self.ratio(at) * (factors[at - 1] if factors else 1.0), default=holder)
 
 
 LAST_ROUNDS: Final = (5, 11)  # minimum and maximum rounds of the last race

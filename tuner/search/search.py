@@ -111,7 +111,8 @@ class Search:
         if self.effort is Effort.ESTIMATE:
             yield from self._take_estimate()
         else:
-            yield from self._continue_earlier()
+            if self.earlier.ratios:
+                yield from self._continue_earlier()
             alone = [self._groups([choice]) for choice in (*map(choice_of, self.always), *self.others)]
             for batch in itertools.chain(*alone, self._batches()):
                 yield from self._run_batch(batch)
@@ -122,7 +123,7 @@ class Search:
 
     def _continue_earlier(self) -> Steps:
         """Race the best candidate of an unfinished search again; what was measured then needs no race if it wins."""
-        if self.start is not None and self.earlier.ratios:
+        if self.start is not None:
             if self.incumbent.choice == choice_of(self.start):  # it serves already
                 yield from self._race([])
             for batch in self._groups([choice_of(self.start)]):
@@ -329,11 +330,6 @@ class Search:
         finally:
             self._update_incumbent(race, entrants)
 
-    def _defends(self, race: Race, entrants: Sequence[Trial], challenger: int) -> bool:
-        """Return whether the incumbent stays: it serves products, and `challenger` does not beat it by the margin."""
-        is_serving = self.style.is_live and self.incumbent is entrants[1] and race.ratio(1) < 1.0
-        return is_serving and not race.beats(challenger, 1)
-
     def _update_incumbent(self, race: Race, entrants: Sequence[Trial]) -> None:
         """Store the times of a race, and make its winner the incumbent; an unfinished race needs enough rounds."""
         if not race.samples_s[0]:
@@ -345,10 +341,11 @@ class Search:
                 self.measured_s[trial.choice] = race.ratio(at) * self.default_s
                 self.n_samples[trial.choice] = self.n_samples.get(trial.choice, 0) + len(race.samples_s[at])
         at = race.winner()
-        if at == 0 and self.incumbent in entrants[1:] and race.ratio(1) < 1.0:
-            at = 1  # an incumbent loses only to a faster one: over many batches, bad luck is likely
-        elif at > 1 and self._defends(race, entrants, at):
-            at = 1
+        if self.incumbent in entrants[1:] and race.ratio(1) < 1.0:
+            if at == 0:
+                at = 1  # an incumbent loses only to a faster one: over many batches, bad luck is likely
+            elif self.style.is_live:
+                at = race.winner(holder=1)  # it serves products: whoever replaces it must beat it by the margin
         winner = entrants[at]
         if winner is self.incumbent or (at == 0 and race.n_rounds < race.rule.min_rounds):
             return
