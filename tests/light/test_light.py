@@ -149,11 +149,23 @@ light.perf_counter_ns = matrices.perf_counter_ns = tick
 """
 
 
-@pytest.mark.parametrize("product", ["A @ x", "A.T @ y", "A @ X", "A @ B", "A[2:4]", "A.tocsc()"])
-def test_the_library_is_loaded_once_methods_have_taken_as_long(product):
-    limits = "light.LOADING_NS = 3000\n"
+@pytest.mark.parametrize(
+    ("product", "weight", "uses_runtime"),
+    [
+        *((method, light.OTHER, False) for method in ("A @ x", "A.T @ y", "A @ X", "A[2:4]", "A.tocsc()")),
+        ("A @ B", light.SPARSE, False),
+        pytest.param(
+            "A @ x", light.NATIVE, True, marks=pytest.mark.skipif(not runtime_api.available, reason="no C runtime")
+        ),
+    ],
+)
+def test_the_library_is_loaded_once_methods_have_taken_as_long(product, weight, uses_runtime):
+    limits = f"light.LOADING_NS = {3 * light.OTHER * 1000}\n"
+    if uses_runtime:
+        limits += "light.RUNTIME_NS = light.MIN_TERMS = 0\n"
     lines = f"n = 0\nwhile not light.is_complete:\n    {product}\n    n += 1\nprint(n)"
-    assert run(CLOCK + limits + lines) == "4"  # three of 1,000 ns, and one that finds them spent
+    # each takes 1,000 ns, and one more finds them spent
+    assert run(CLOCK + limits + lines) == str(3 * light.OTHER // weight + 1)
 
 
 @pytest.mark.parametrize(
