@@ -11,8 +11,6 @@ from typing import Any, Final
 import numpy as np
 import pytest
 import scipy.sparse as sps
-from autosparse._native import runtime_api
-from autosparse.cache.accounts import rows
 
 import autosparse as asp
 from autosparse import light
@@ -122,62 +120,6 @@ def printed(lines: str, **environment: str) -> Any:
     return json.loads(run(lines, **environment))
 
 
-COUNT: Final = """
-def n_modules():
-    return sum(name.startswith("autosparse") and one.__name__ == name for name, one in list(sys.modules.items()))
-"""
-MAX_MODULES: Final = 7
-"""Maximum number of modules that a program with a few products loads. Each costs 0.1 to 0.3 ms: it may only fall."""
-
-
-def test_few_products_load_few_modules():
-    lines = "A @ x, A.T @ y, A @ X, A[2:5], A.sum(axis=0)\nprint(n_modules(), '_cffi_backend' in sys.modules)"
-    n_modules, has_runtime = run(COUNT + lines).split()
-    assert int(n_modules) <= MAX_MODULES
-    assert has_runtime == "False"
-
-
-CLOCK: Final = """
-from autosparse.light import matrices
-from tests.conftest import REPOSITORY
-now_ns = 0
-def tick():
-    global now_ns
-    now_ns += 1000
-    return now_ns
-light.perf_counter_ns = matrices.perf_counter_ns = tick
-"""
-
-
-@pytest.mark.parametrize(
-    ("product", "weight", "uses_runtime"),
-    [
-        *((method, light.OTHER, False) for method in ("A @ x", "A.T @ y", "A @ X", "A[2:4]", "A.tocsc()")),
-        ("A @ B", light.SPARSE, False),
-        pytest.param(
-            "A @ x", light.NATIVE, True, marks=pytest.mark.skipif(not runtime_api.available, reason="no C runtime")
-        ),
-    ],
-)
-def test_the_library_is_loaded_once_methods_have_taken_as_long(product, weight, uses_runtime):
-    limits = f"light.LOADING_NS = {3 * light.OTHER * 1000}\n"
-    if uses_runtime:
-        limits += "light.RUNTIME_NS = light.MIN_TERMS = 0\n"
-    lines = f"n = 0\nwhile not light.is_complete:\n    {product}\n    n += 1\nprint(n)"
-    # each takes 1,000 ns, and one more finds them spent
-    assert run(CLOCK + limits + lines) == str(3 * light.OTHER // weight + 1)
-
-
-@pytest.mark.parametrize(
-    ("product", "has_kernel"),
-    [("A @ X", True), ("A @ (X + 1j)", False), ("asp.csr(m.astype(int)) @ X.astype(int)", False)],
-)
-def test_a_long_product_needs_the_runtime_or_the_library(product, has_kernel):
-    lines = f"light.MAX_TERMS = 500\nA @ x\none = light.is_complete\n{product}\n"
-    lines += "print(json.dumps([one, light.is_complete]))"
-    assert printed(lines) == [False, not (has_kernel and runtime_api.available)]
-
-
 KERNEL_PRODUCTS: Final = (
     "A @ x", "A.T @ y", "A @ X", "y @ A", "A.T @ np.ones((40, 2))", "A @ np.asfortranarray(X)", "A @ x[::-1]",
     "A @ X[:, 1:2]", "X.T @ A.T", "A[:0] @ x", "A[:, :0] @ x[:0]", "A @ np.ones((30, 0))", "A[2:30] @ x", "A.dot(X)",
@@ -193,19 +135,6 @@ def test_kernels_of_the_runtime_answer_as_complete_matrices():
     lines = f"light.RUNTIME_NS = light.MIN_TERMS = 0\nexpressions = {list(KERNEL_PRODUCTS)!r}{COMPARE}"
     stayed, differing = json.loads(run(lines))
     assert (stayed, differing) == (list(KERNEL_PRODUCTS), [])
-
-
-def test_the_runtime_is_loaded_once_products_have_taken_as_long():
-    lines = """
-light.RUNTIME_NS, light.MIN_TERMS = 3000, 0
-n = 0
-while "autosparse.light.native" not in sys.modules:
-    A[2:4], A @ B
-    A @ x
-    n += 1
-print(json.dumps([n, light.is_complete]))
-"""
-    assert printed(CLOCK + lines) == [4, False]
 
 
 def test_index_arrays_are_checked_once_after_methods_of_scipy_fetched_them():
@@ -226,48 +155,6 @@ for _ in range(3):
 print(json.dumps(counts))
 """
     assert printed(lines) == [1, 2, 3, 4]  # S in the constructor, then A once in each round
-
-
-PLANNED: Final = """
-light.RUNTIME_NS = light.MIN_TERMS = light.LOOKUP_NS = 0
-for _ in range(2):
-    {product}
-is_light = not light.is_complete
-light.complete()
-{product}
-from autosparse.cache.accounts import ledger, rows
-from autosparse.dispatch import accounts
-(state,) = [state for state in A._cell.dispatcher.states.values() if state.n_calls == 3]
-note = rows.PlanNote(plan=bytes(16), stamp=bytes(16), flags={flags})
-place = accounts.place_of(state.options)
-ledger.append(place[0], [rows.plan_row(accounts.key_of(A._cell, state), note, process=1, now=ledger.now())])
-print(is_light)
-"""
-
-
-@pytest.mark.skipif(not runtime_api.available, reason="the C runtime was not built")
-@pytest.mark.parametrize("product", ["A @ x", "A.T @ y", "A @ X"])
-@pytest.mark.parametrize(("flags", "is_light"), [(rows.ASKED, False), (rows.ASKED | rows.NOTHING_FASTER, True)])
-def test_a_remembered_plan_loads_the_library_after_a_product(product, flags, is_light, tmp_path):
-    """The state counts the products that were computed before the library was loaded, two and one."""
-    lines = PLANNED.format(product=product, flags=flags)
-    assert run(lines, AUTOSPARSE_CACHE_DIR=str(tmp_path)) == "True"
-    assert run(lines, AUTOSPARSE_CACHE_DIR=str(tmp_path)) == str(is_light)
-
-
-@pytest.mark.parametrize("lines", ["light.MAX_TERMS = 100", "import threadpoolctl", "asp.set_options(threads=1)"])
-def test_other_programs_load_the_library_at_once(lines):
-    if "threadpoolctl" in lines:
-        pytest.importorskip("threadpoolctl")
-    assert run(f"{lines}\nasp.csr(m)\nprint(light.is_complete)") == "True"
-
-
-def test_settings_load_the_library_at_once():
-    lines = "print(json.dumps([light.is_complete, bool((A @ x == asp.csr(m) @ x).all())]))"
-    assert printed(lines, AUTOSPARSE_DETERMINISTIC="1") == [True, True]
-    assert printed(lines) == [False, True]
-    block = "with asp.options(deterministic=True):\n    B = A @ x\n"
-    assert printed(f"{block}{lines}") == [True, True]
 
 
 def test_matrices_stay_the_same_objects_of_the_same_classes():
