@@ -25,19 +25,18 @@ from numpy.typing import NDArray
 
 from autosparse import configured, forking
 
-LOADING_NS: Final = 72_000_000
-"""Weighted time in ns of products and methods of light matrices after which the library is loaded, which takes 8 ms.
+LOADING_NS: Final = 8_000_000
+"""Time in ns of products and slices of light matrices after which the library is loaded, which takes as long.
 
 A smaller value slows down programs that end soon afterwards, a larger one delays what longer programs save.
 """
-NATIVE, SPARSE, OTHER = 1, 3, 9
-"""Weights of products by the runtime's kernels, which the library calls, too, until it has tuned them, of products of
-two sparse matrices, and of SciPy's other methods, which take two to ten times as long as the library's."""
 RUNTIME_NS: Final = 1_500_000
 """Time in ns of products with dense operands by SciPy's loops after which the C runtime is loaded, which takes as long.
 
 Its kernels take a fifth to a half of the time of SciPy's loops.
 """
+KERNEL_SHARE: Final = 2
+"""Divisor of the time of products by the runtime's kernels, which the library calls, too, until it has tuned them."""
 LOOKUP_NS: Final = 2_000_000
 """Time in ns of products of one matrix by the runtime's kernels after which a remembered plan loads the library."""
 MIN_TERMS: Final = 1 << 12
@@ -158,20 +157,20 @@ def postpone() -> None:
     _spent_ns = 0
 
 
-def count(start_ns: int, rows: Rows | None, *, weight: int = OTHER, is_product: bool = False) -> None:
-    """Add the time since `start_ns` times `weight` to that of light matrices, after a method on `rows`.
+def count(start_ns: int, rows: Rows | None, *, is_product: bool = False, is_native: bool = False) -> None:
+    """Add the time since `start_ns` to that of light matrices, after a method on `rows`.
 
-    `is_product` says whether a kernel of the C runtime could have computed it.
+    `is_product` says whether a kernel of the C runtime could have computed it, `is_native` whether one did.
     SciPy's methods do not keep the arrays that they fetch, so sound rows stay sound.
     """
     global _spent_ns, _products_ns
     took_ns = perf_counter_ns() - start_ns
-    _spent_ns += weight * took_ns
+    _spent_ns += took_ns // KERNEL_SHARE if is_native else took_ns
     if is_product:
         _products_ns += took_ns
     if rows is not None:
         rows.is_checked = True
-        if weight == NATIVE:
+        if is_native:
             rows.n_products += 1
             rows.products_ns += took_ns
 

@@ -88,4 +88,4 @@ def has_plan(rows: Rows, B: Any, *, transposed: bool) -> bool:
     if plan is None or plan.flags & accounts.NOTHING_FASTER:
         return False
     saved_share = 1.0 - plan.measured_s / plan.default_s if plan.default_s else 0.0
-    return bool(plan.is_asked or saved_share * account.spent.mean_product_s * 1e9 > light.LOADING_NS // light.OTHER)
+    return bool(plan.is_asked or saved_share * account.spent.mean_product_s * 1e9 > light.LOADING_NS)
