@@ -171,7 +171,6 @@ def count(start_ns: int, rows: Rows | None, *, is_product: bool = False, is_nati
     if rows is not None:
         rows.is_checked = True
         if is_native:
-            rows.n_products += 1
             rows.products_ns += took_ns
 
 
@@ -197,13 +196,13 @@ class Rows:
 
     __slots__ = (
         "arrays", "copied_bytes", "is_checked", "is_exported", "is_looked_up", "is_shared", "n_major", "n_minor",
-        "n_products", "products_ns",
+        "products_ns",
     )  # fmt: skip
 
     def __init__(self, n_major: int, n_minor: int, arrays: list[Any], copied_bytes: int | None) -> None:
         self.n_major, self.n_minor, self.arrays, self.copied_bytes = n_major, n_minor, arrays, copied_bytes
         self.is_checked = self.is_exported = self.is_looked_up = self.is_shared = False
-        self.n_products = self.products_ns = 0  # by the runtime's kernels
+        self.products_ns = 0  # by the runtime's kernels
 
     def is_sound(self) -> bool:
         """Return whether SciPy's loops stay within the arrays, which is checked again where these may have changed."""
