@@ -1,6 +1,6 @@
 """Modules of a search, which several products load one after the other.
 
-All of them take 15 to 35 ms. A user's product does not stand still for so long.
+Loading all of them takes 15 to 35 ms, by which a single product would be late.
 """
 
 from __future__ import annotations
