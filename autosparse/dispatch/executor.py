@@ -325,14 +325,14 @@ def _look(state: DispatchState, operand: AnyOperand, n_vecs: int, trial: Serving
             return
         if state.live_tuner is None and _is_enough(state, operand, trial, took_ns, n_vecs):
             return
-        begun_ns, is_first = perf_counter_ns(), "autosparse.tuning.setup" not in sys.modules
         is_new = state.live_tuner is None
         with forking.loading():
-            from autosparse.tuning.setup import live_tuner_of
+            from autosparse.tuning import loading
 
-        live_tuner = live_tuner_of(state, operand)
-        if is_new and (is_first or state.expected is not None):  # the budget includes loading the modules
-            live_tuner.tuning_s += (perf_counter_ns() - begun_ns) * 1e-9
+        live_tuner = loading.live_tuner_of(state, operand)
+        if live_tuner is None:
+            state.commit()
+            return
         if is_new and state.early is not None:
             live_tuner.tuning_s += state.early.spent_s
         live_tuner.look(n_vecs, trial, took_ns)

@@ -104,6 +104,29 @@ def test_a_slower_kernel_leaves_sooner_the_slower_it_is(ratio, most, monkeypatch
     assert race.spent_s >= 0.9 * excess_s, "its excess counts as tuning"
 
 
+@pytest.mark.parametrize("is_checked", [False, True])
+@pytest.mark.parametrize(("n_noisy", "is_won"), [(0, True), (1, True), (2, False)])
+def test_a_race_that_noise_decides_runs_once_more(
+    n_noisy: int, is_won: bool, is_checked: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Let the candidate be faster in six rounds of nine, `n_noisy` times, and in all of them afterwards."""
+    found = make_state()
+    race, trial = begun(found, monkeypatch)
+    monkeypatch.setattr(early, "SliceTrial", Candidate)
+    if is_checked:
+        products(found, race, trial, n=1000, default_s=4e-5, mine_s=2e-5)
+        found.count(int(race.check_ns), is_tuned=True)
+        race.check(found)
+    n_rounds, n_before = 0, 0
+    while race.is_racing:
+        at = len(race._pairs)
+        n_rounds, n_before = n_rounds + (at != n_before), at
+        is_noise = n_rounds < early.MAX_ROUNDS * n_noisy and at in (1, 3, 6)
+        products(found, race, trial, n=1, default_s=4e-5, mine_s=(1e-4 if is_noise else 2e-5))
+    assert race.is_won is is_won
+    assert (found.serving is trial) is is_won
+
+
 @pytest.mark.parametrize("later", [0.7, 1.3])
 def test_a_winner_races_once_more(later: float, monkeypatch: pytest.MonkeyPatch) -> None:
     found = make_state()

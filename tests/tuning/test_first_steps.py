@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ import autosparse as asp
 from autosparse import _native
 from autosparse.config import Effort
 from autosparse.dispatch import executor
+from autosparse.tuning import loading
 from autosparse.tuning.live import LiveTuner
 from autosparse.tuning.setup import context_of, session_of
 from autosparse.tuning.solvers import candidates
@@ -74,11 +76,16 @@ def test_loading_the_modules_counts_as_tuning_of_the_first_problem(monkeypatch: 
     found = executor.state_for(A._cell, np.ones(3_000, np.float32), 1, False)
     found.product_ns = 10**9  # pays for a first look
     monkeypatch.delitem(sys.modules, "autosparse.tuning.setup")
-    monkeypatch.setattr(executor, "perf_counter_ns", iter(range(0, 10**12, 30_000_000)).__next__)
+    monkeypatch.delitem(sys.modules, "colorsys", raising=False)
+    monkeypatch.setattr(loading, "STEPS", ("colorsys", "autosparse.tuning.setup"))
+    monkeypatch.setattr(loading, "perf_counter", count(0.0, 0.5).__next__)
     monkeypatch.setattr(LiveTuner, "look", lambda *_: None)
     monkeypatch.setattr(executor, "_is_enough", lambda *_: False)
     executor._look(found, A._cell, 1, None, 100_000)
-    assert found.live_tuner.tuning_s >= 0.03  # type: ignore[union-attr]
+    assert found.live_tuner is None
+    assert found.product_ns >= found.next_look_ns, "the next product goes on"
+    executor._look(found, A._cell, 1, None, 100_000)
+    assert found.live_tuner.tuning_s == 1.0  # type: ignore[union-attr]
 
 
 def _steps_until_ranked(A: Any) -> list[str]:

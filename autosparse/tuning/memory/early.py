@@ -65,11 +65,15 @@ def verdict(pairs: Sequence[tuple[float, float]]) -> bool | None:
     is_settled = pairs[-1][1] >= SETTLED * pairs[-2][1]
     if is_settled and min(mine for _, mine in pairs) > HOPELESS * min(default for default, _ in pairs):
         return False
-    ratio, n_won = median(mine / default for default, mine in pairs), sum(mine < default for default, mine in pairs)
-    is_ahead = ratio <= 1.0 - MARGIN and 4 * n_won >= 3 * len(pairs)
-    if len(pairs) >= WON_ROUNDS and is_ahead:
+    n_won = sum(mine < default for default, mine in pairs)
+    if len(pairs) >= WON_ROUNDS and is_ahead(pairs) and 4 * n_won >= 3 * len(pairs):
         return True
     return False if len(pairs) >= MAX_ROUNDS else None
+
+
+def is_ahead(pairs: Sequence[tuple[float, float]]) -> bool:
+    """Return whether the candidate's median time is shorter than the default kernel's by MARGIN."""
+    return median(mine / default for default, mine in pairs) <= 1.0 - MARGIN
 
 
 def candidate(shape: tuple[int, int], values: Any, isa: str) -> Slices:
@@ -105,6 +109,7 @@ class EarlyRace:
         self._pairs: list[tuple[float, float]] = []
         self._round: dict[bool, float] = {}  # is candidate -> seconds of this round
         self._is_warm = False
+        self._is_repeated = False  # whether the race began anew, because noise decided too many rounds
         self._n_others = 0
         self._lock = forking.lock()
 
@@ -171,6 +176,9 @@ class EarlyRace:
             won = verdict(self._pairs)
             if not trial.ready or self._n_others >= MAX_OTHERS:
                 won = False
+            is_unclear = won is False and len(self._pairs) >= MAX_ROUNDS and is_ahead(self._pairs)
+            if is_unclear and not self._is_repeated and trial.ready:
+                won, self._pairs, self._is_repeated = None, [], True
             if won is None:
                 self._next(state)
             else:
@@ -257,7 +265,8 @@ class EarlyRace:
             if operand is not None and self.is_won:
                 self._note(state, operand, winner)
         elif self._winner is not None and self._winner.ready and state.serving is state.recalled is self._winner:
-            self.trial, self._pairs, self._round, self._is_warm = state.recalled, [], {}, False
+            self.trial, self._pairs, self._round = state.recalled, [], {}
+            self._is_warm = self._is_repeated = False
             self._next(state)
 
     def expand(self, state: DispatchState, operand: AnyOperand) -> Any:  # Any: a KernelTrial, or None
