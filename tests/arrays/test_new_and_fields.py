@@ -15,7 +15,7 @@ from scipy.sparse._data import _data_matrix
 import autosparse as asp
 
 CLASSES = ("csr_array", "csc_array", "csr_matrix", "csc_matrix")
-PLAIN = sps.random_array((10, 8), density=0.3, rng=np.random.default_rng(0), format="csr")
+PLAIN = sps.random_array((10, 8), density=0.3, random_state=np.random.default_rng(0), format="csr")
 
 USES: dict[str, Callable[[Any], Any]] = {
     "A @ x": lambda A: A @ np.ones(8),

@@ -21,7 +21,7 @@ KEYS = [*NUMBERS, *RANGES, *itertools.product([*NUMBERS, *RANGES], repeat=2), (E
 
 
 def plain(kind: str, shape: tuple[int, int], dtype: str = "float64", index: type = np.int32) -> Any:
-    entries = sps.random_array(shape, density=0.4, rng=np.random.default_rng(0), format="coo")
+    entries = sps.random_array(shape, density=0.4, random_state=np.random.default_rng(0), format="coo")
     entries.data = np.random.default_rng(1).integers(1, 9, entries.nnz).astype(float)
     m = getattr(sps, kind)(entries.astype(dtype))
     m.indices, m.indptr = m.indices.astype(index), m.indptr.astype(index)

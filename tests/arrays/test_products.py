@@ -264,7 +264,7 @@ def test_sparse_times_sparse(a: str, b: str) -> None:
 def test_a_transposed_operand_is_converted_without_scipys_constructor(
     fmt: str, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    m = getattr(sps, f"{fmt}_{kind}")(sps.random_array((30, 20), density=0.2, rng=np.random.default_rng(0)))
+    m = getattr(sps, f"{fmt}_{kind}")(sps.random_array((30, 20), density=0.2, random_state=np.random.default_rng(0)))
     A = getattr(asp, fmt)(m)
     expected = m @ m.T, m.T @ m
     made: list[Any] = []
@@ -342,7 +342,7 @@ def test_values_of_a_dtype_that_scipy_multiplies_come_and_go() -> None:
 def test_large_products_of_two_dtypes_are_those_of_scipy(left, right, fmt):
     """Compare dtype, class and order with SciPy's; the values of A must not change."""
     rng = np.random.default_rng(4)
-    plain = sps.random_array((300, 200), density=0.25, rng=rng, format=fmt)
+    plain = sps.random_array((300, 200), density=0.25, random_state=rng, format=fmt)
     plain.data = rng.integers(0, 5, plain.nnz).astype(left)
     A, before = autosparse.csr_array(plain) if fmt == "csr" else autosparse.csc_array(plain), plain.data.copy()
     B = np.asarray(rng.integers(0, 5, (200, 10)).astype(right), order="F")

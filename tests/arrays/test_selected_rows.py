@@ -22,7 +22,7 @@ KINDS = [sps.csr_array, sps.csc_array, sps.csr_matrix, sps.csc_matrix]
 
 def plain(kind: Any = sps.csr_array, dtype: str = "float64") -> Any:
     rng = np.random.default_rng(0)
-    return kind((sps.random_array((N, M), density=0.3, rng=rng) * 9).astype(dtype))
+    return kind((sps.random_array((N, M), density=0.3, random_state=rng) * 9).astype(dtype))
 
 
 def ours(m: Any) -> Any:

@@ -25,7 +25,7 @@ import numpy as np, scipy.sparse as sps
 import autosparse as asp
 from autosparse import light
 light.LOADING_NS = {loading_ns}
-m = sps.random_array((40, 30), density=0.2, format="csr", rng=np.random.default_rng(0))
+m = sps.random_array((40, 30), density=0.2, format="csr", random_state=np.random.default_rng(0))
 x, y, X = np.arange(30.0), np.arange(40.0), np.arange(90.0).reshape(30, 3)
 A, B = asp.csr(m), m[:30, :30]
 """

@@ -227,7 +227,7 @@ def test_bits_do_not_depend_on_threads(code: str) -> None:
 def test_small_systems(seed: int, n: int, density: float, rank: int) -> None:
     """Use systems that may be singular or inconsistent; SciPy must find the same for some order of the unknowns."""
     rng = np.random.default_rng(seed)
-    A = sps.random_array((n, n), density=density, rng=rng).toarray() + np.diag((np.arange(n) < rank) * 2.0)
+    A = sps.random_array((n, n), density=density, random_state=rng).toarray() + np.diag((np.arange(n) < rank) * 2.0)
     b, infos, sizes = rng.integers(-3, 4, n).astype(float), set(), [1e-8 * n**0.5]
     how = {"rtol": 1e-8, "maxiter": 5}
     with warnings.catch_warnings(), np.errstate(all="ignore"):
@@ -247,7 +247,9 @@ def test_the_basis_stays_as_orthogonal_as_one_by_one() -> None:
 
     rng = np.random.default_rng(0)
     n, k = 300, 60
-    S = sps.csr_array(sps.diags_array(np.logspace(0, 7, n)) + 0.1 * sps.random_array((n, n), density=0.02, rng=rng))
+    S = sps.csr_array(
+        sps.diags_array(np.logspace(0, 7, n)) + 0.1 * sps.random_array((n, n), density=0.02, random_state=rng)
+    )
     V, w, U = np.empty((k + 1, n)), np.empty(n), np.empty((k + 1, n))
     basis = Basis(V, w)
     V[0] = U[0] = np.full(n, n**-0.5)

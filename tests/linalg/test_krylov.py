@@ -318,7 +318,7 @@ def test_bits_do_not_depend_on_threads(name: str) -> None:
 def test_small_systems(name: str, seed: int, n: int, density: float) -> None:
     """Use positive definite systems, and compare info and the true residual."""
     rng = np.random.default_rng(seed)
-    B = sps.random_array((n, n), density=density, rng=rng)
+    B = sps.random_array((n, n), density=density, random_state=rng)
     S, b = sps.csr_array(B @ B.T + n * sps.eye_array(n)), rng.standard_normal(n)
     solve: Callable[..., Any] = getattr(asp.linalg, name)
     (x, info), (y, wanted) = solve(asp.csr(S), b, rtol=1e-9), getattr(scipys, name)(S, b, rtol=1e-9)

@@ -27,7 +27,7 @@ COLUMNS = (None, 1, 2, 3, 4, 5, 8, 9, 16, 17, 33)
 def system(n: int, code: str, density: float = 0.1, seed: int = 0) -> sps.csr_array:
     """Return a full matrix with a dominant diagonal."""
     rng = np.random.default_rng(seed)
-    S = sps.random_array((n, n), density=density, rng=rng, data_sampler=lambda size: rng.uniform(-1, 1, size))
+    S = sps.random_array((n, n), density=density, random_state=rng, data_sampler=lambda size: rng.uniform(-1, 1, size))
     S = S + (1j * S.T if code in "FD" else 0 * S)
     return sps.csr_array(S + sps.diags_array(np.linspace(2, 4, n) * (1 + density * n))).astype(code)
 
@@ -226,7 +226,7 @@ def test_any_pattern(drawn: tuple[Any, bool, bool], k: int | None) -> None:
 
 def shared_patterns(n: int, side: int) -> dict[str, Any]:
     """Return triangles of `n` rows (wide levels, one chain, both) and of a grid (small levels)."""
-    wide = sps.random_array((n, n), density=8 / n, rng=np.random.default_rng(3))
+    wide = sps.random_array((n, n), density=8 / n, random_state=np.random.default_rng(3))
     chain = sps.diags_array([np.full(n - 1, 0.5)], offsets=[-1])
     grid = sps.kronsum(*[sps.diags_array([np.ones(side - 1)], offsets=[-1], shape=(side, side))] * 2)
     mixed = sps.block_diag([wide, chain])
