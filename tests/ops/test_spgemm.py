@@ -247,8 +247,10 @@ def test_any_number_of_threads_can_be_allowed() -> None:
         assert (A @ A).nnz == 50
 
 
-def rows_of(A: Any) -> CompressedRows:
-    return CompressedRows(A.indptr, A.indices, A.data)
+def rows_of(A: Any, index: str = "") -> CompressedRows:
+    """Return the compressed rows of a matrix, with indices of its own type or of the type `index`."""
+    indptr, indices = (one.astype(index or one.dtype, copy=False) for one in (A.indptr, A.indices))
+    return CompressedRows(indptr, indices, A.data)
 
 
 @settings(max_examples=50, deadline=None)
@@ -286,7 +288,7 @@ def test_solvers_agree_on_rounding_long_rows_and_single_entries(solver: str) -> 
     A = sps.random_array((60, 300), density=0.3, random_state=rng, format="csr")
     D = sps.csr_array(sps.diags_array(rng.standard_normal(300)))
     for left in (A, D, sps.csr_array((60, 300))):
-        got = spgemm.multiply(rows_of(left), rows_of(B), n_cols=B.shape[1], threads=2, solver=solver)
+        got = spgemm.multiply(rows_of(left, "int32"), rows_of(B, "int32"), n_cols=B.shape[1], threads=2, solver=solver)
         wanted = left @ B
         np.testing.assert_array_equal(got.indices, wanted.indices)
         np.testing.assert_array_equal(got.data, wanted.data)
