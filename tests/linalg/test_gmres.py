@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import autosparse as asp
 from tests.covering import covering
+from tests.scipy_versions import needs_recent
 
 pytestmark = pytest.mark.skipif(not runtime_api.available, reason="needs the C runtime")
 
@@ -119,6 +120,7 @@ def test_callback_types_and_the_meaning_of_maxiter(kind: str | None, maxiter: in
         np.testing.assert_allclose(x, y, rtol=1e-9)
 
 
+@needs_recent
 def test_a_callback_without_its_type_is_warned_of_as_by_scipy() -> None:
     said = []
     for solve, A in ((asp.linalg.gmres, asp.csr(grid(3))), (scipys.gmres, grid(3))):
@@ -147,6 +149,7 @@ def test_an_exception_of_a_callback_passes() -> None:
     agree(A, grid(9), b, rtol=1e-9)
 
 
+@needs_recent
 @pytest.mark.parametrize(
     ("A", "b", "how"),
     [
@@ -301,6 +304,7 @@ def test_without_the_runtime_scipy_solves(monkeypatch: pytest.MonkeyPatch) -> No
     np.testing.assert_array_equal(x, y)
 
 
+@needs_recent
 @pytest.mark.parametrize("code", ["f", "d", "F", "D"])
 def test_a_preconditioned_residual_of_zero_warns_as_scipys_does(code: str) -> None:
     found, M = [], sps.csr_array((3, 3), dtype=code)

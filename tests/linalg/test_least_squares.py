@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 import autosparse as asp
 from autosparse.linalg.least_squares.bidiagonal import LeastSquaresSystem
+from tests.scipy_versions import needs_recent
 
 pytestmark = pytest.mark.skipif(not runtime_api.available, reason="needs the C runtime")
 
@@ -69,6 +70,7 @@ def assert_printed_alike(found: str, wanted: str) -> None:
         assert abs(float(one[0]) - float(other[0])) < 1.5 * max(units), (one[0], other[0])
 
 
+@needs_recent
 def test_types_in_single_precision() -> None:
     for code in "fF":
         S, b = matrix(30, 20, code), right_side(30, code)

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import autosparse as asp
+from tests.scipy_versions import needs_recent
 
 pytestmark = pytest.mark.skipif(not runtime_api.available, reason="needs the C runtime")
 
@@ -99,6 +100,7 @@ def test_breakdowns(A: Any, b: Any) -> None:
         agree(asp.csr(A), A, b, rtol=1e-10, maxiter=4)
 
 
+@needs_recent
 @pytest.mark.parametrize(
     ("A", "b", "how"),
     [

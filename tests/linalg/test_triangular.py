@@ -18,6 +18,7 @@ import autosparse as asp
 from autosparse.linalg import arguments
 from autosparse.linalg.triangular import triangle
 from tests.native.hooks import needs_hooks
+from tests.scipy_versions import needs_recent
 
 pytestmark = pytest.mark.skipif(not runtime_api.available, reason="needs the C runtime")
 SCIPYS = scipy.sparse.linalg.spsolve_triangular
@@ -48,6 +49,7 @@ def assert_same(x: Any, wanted: Any) -> None:
     np.testing.assert_allclose(x, wanted, rtol=0, atol=500 * np.finfo(x.dtype).eps * scale)
 
 
+@needs_recent
 @pytest.mark.parametrize("fmt", ["csr", "csc"])
 @pytest.mark.parametrize("code", "fdFD")
 @pytest.mark.parametrize("lower", [True, False])
@@ -65,6 +67,7 @@ def test_solutions_equal_scipys(lower: bool, code: str, fmt: str) -> None:
             ))  # fmt: skip
 
 
+@needs_recent
 @pytest.mark.parametrize("unit", [False, True])
 @pytest.mark.parametrize("code", "?bBhHiIlLqQfdFD")
 def test_dtypes_equal_scipys(code: str, unit: bool) -> None:
@@ -76,6 +79,7 @@ def test_dtypes_equal_scipys(code: str, unit: bool) -> None:
             assert_same(asp.linalg.spsolve_triangular(A, b, unit_diagonal=unit), wanted)
 
 
+@needs_recent
 @pytest.mark.parametrize(("a", "b"), [("g", "d"), ("d", "g"), ("G", "d")])
 def test_long_doubles_are_refused_as_by_scipy(a: str, b: str) -> None:
     L = sps.eye_array(3, format="csr").astype(a)
