@@ -1,4 +1,4 @@
-"""What the installed SciPy can do, for tests whose expectation depends on its version."""
+"""The version of SciPy that is installed, on which the expectations of some tests depend."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ import pytest
 import scipy
 
 IS_RECENT: Final = tuple(map(int, scipy.__version__.split(".")[:2])) >= (1, 15)
-"""Whether csr and csc arrays may have one dimension, as rows of arrays then do."""
+"""True if csr and csc arrays may have one dimension, as rows of arrays then do."""
 needs_recent = pytest.mark.skipif(not IS_RECENT, reason="this SciPy has other arguments, dtypes and warnings")
 """Mark of tests that compare `asp.linalg` with SciPy where that changed; ours does what 1.15 and later do."""
