@@ -83,7 +83,7 @@ def test_every_generated_kernel_keeps_to_the_setting(isa: str, tmp_path: Path, m
         compile_one(self, compiler, wanted, source, into)
 
     monkeypatch.setattr(Compilations, "compile", noted)
-    A = asp.csr(sps.random_array((300, 300), density=0.05, rng=np.random.default_rng(1), format="csr"))
+    A = asp.csr(sps.random_array((300, 300), density=0.05, random_state=np.random.default_rng(1), format="csr"))
     remembered._choices.clear()
     monkeypatch.setattr(einsum_kernel, "_loaded", {})
     with config.options(isa=isa, cache_dir=tmp_path, compiler="cc", runs=10_000):

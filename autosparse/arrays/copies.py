@@ -61,6 +61,12 @@ def _line_state() -> tuple[tuple[str, Any], ...] | None:
     return tuple((name, value) for name, value in vars(line).items() if name not in own)
 
 
+@functools.cache
+def _has_flat_rows() -> bool:
+    """Return whether iteration over an array yields rows of one dimension, as it does since SciPy 1.15."""
+    return bool(next(iter(sps.csr_array((1, 1)))).ndim == 1)
+
+
 class Copies:
     """Mixin for `A.copy()`, the module `copy` and `pickle`, placed before SciPy's class."""
 
@@ -239,8 +245,8 @@ class Copies:
         """Yield the rows of a csr object, each over copies of its entries."""
         cell, n_cols, start = self._cell, self._shape[1], 0
         check_starts(cell)
-        is_array = isinstance(self, sps.sparray)
-        shape = (n_cols,) if is_array else (1, n_cols)
+        is_flat = isinstance(self, sps.sparray) and _has_flat_rows()
+        shape = (n_cols,) if is_flat else (1, n_cols)
         starts = cell.peek(INDPTR)
         for end in starts[1:].tolist():
             indices, values = (cell.peek(field)[start:end].copy() for field in (INDICES, DATA))
@@ -249,7 +255,7 @@ class Copies:
                 1, n_cols, [np.array((0, end - start), starts.dtype), indices, values], is_valid=False
             )
             set_state(row, shape)
-            own.finish(1, n_cols, flat=is_array)
+            own.finish(1, n_cols, flat=is_flat)
             yield row
             start = end
 

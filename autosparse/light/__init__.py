@@ -268,7 +268,7 @@ def n_terms(made: Any, rows: Rows, other: Any) -> int | None:
 # -- recognition of constructor arguments that SciPy would accept unchanged. SciPy's methods construct each of their
 # results from such arguments. SciPy's checks take 8 us, three times as long as a small product.
 
-_INT32, _INT64 = (np.dtype(sps.get_index_dtype(maxval=n)) for n in (0, 1 << 32))  # SciPy's two index types
+_INT32, _INT64 = (np.dtype(f"i{n_bytes}") for n_bytes in (4, 8))  # SciPy's two index types
 _INT32_MAX: Final = np.iinfo(_INT32).max
 _UNSIGNED: Final = {dtype: np.dtype(f"u{dtype.itemsize}") for dtype in (_INT32, _INT64)}
 VALUE_TYPES: Final = frozenset("?bBhHiIlLqQfdFD")

@@ -11,6 +11,7 @@ import scipy.sparse as sps
 import autosparse as asp
 
 A = asp.csr(
-    sps.random_array((400, 300), density=0.02, rng=np.random.default_rng(0), format="csr") + sps.eye_array(400, 300)
+    sps.random_array((400, 300), density=0.02, random_state=np.random.default_rng(0), format="csr")
+    + sps.eye_array(400, 300)
 )
 A

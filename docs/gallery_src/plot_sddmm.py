@@ -15,7 +15,7 @@ from matplotlib import pyplot as plt
 import autosparse as asp
 
 rng = np.random.default_rng(0)
-ratings = sps.random_array((4000, 3000), density=0.005, rng=rng, format="csr", dtype=np.float32)
+ratings = sps.random_array((4000, 3000), density=0.005, random_state=rng, format="csr", dtype=np.float32)
 A = asp.csr(ratings)
 users, items = rng.standard_normal((2, 4000, 32)).astype(np.float32)
 items = np.asfortranarray(items[:3000].T)  # columns lie side by side, as the kernel reads them

@@ -118,7 +118,9 @@ def test_dense_results_are_those_of_scipy(cls, shape, dtype):
 
 
 def test_dense_results_hand_no_array_out():
-    A = autosparse.csr(sps.random_array((40, 30), density=0.2, rng=np.random.default_rng(0), format="csr"), copy=True)
+    A = autosparse.csr(
+        sps.random_array((40, 30), density=0.2, random_state=np.random.default_rng(0), format="csr"), copy=True
+    )
     A._cell.validate()
     assert A._cell.rows is not None
     A.toarray(), A.diagonal(), A.sum()

@@ -17,7 +17,7 @@ import scipy.sparse as sps
 import autosparse as asp
 from autosparse.errors import InputFileError
 
-PLAIN = sps.random_array((6, 5), density=0.4, rng=np.random.default_rng(0), format="csr")
+PLAIN = sps.random_array((6, 5), density=0.4, random_state=np.random.default_rng(0), format="csr")
 
 
 def text_of(matrix: object = PLAIN) -> bytes:

@@ -12,6 +12,7 @@ import pytest
 import scipy.sparse as sps
 
 import autosparse as asp
+from tests.scipy_versions import IS_RECENT
 
 KINDS = ["csr_array", "csc_array", "csr_matrix", "csc_matrix"]
 SHAPES = [(6, 9), (9, 6), (1, 5), (5, 1), (1, 1), (7, 7)]
@@ -21,7 +22,7 @@ KEYS = [*NUMBERS, *RANGES, *itertools.product([*NUMBERS, *RANGES], repeat=2), (E
 
 
 def plain(kind: str, shape: tuple[int, int], dtype: str = "float64", index: type = np.int32) -> Any:
-    entries = sps.random_array(shape, density=0.4, rng=np.random.default_rng(0), format="coo")
+    entries = sps.random_array(shape, density=0.4, random_state=np.random.default_rng(0), format="coo")
     entries.data = np.random.default_rng(1).integers(1, 9, entries.nnz).astype(float)
     m = getattr(sps, kind)(entries.astype(dtype))
     m.indices, m.indptr = m.indices.astype(index), m.indptr.astype(index)
@@ -74,7 +75,7 @@ def test_parts_are_copies_and_no_exports(kind: str) -> None:
     before = A @ x
     A._cell.validate()
     rows = A._cell.rows
-    parts = [A[2], A[:, 3], A[1:4, 2:7], A[2, 1:5]]
+    parts = [A[1:4, 2:7], *((A[2], A[:, 3], A[2, 1:5]) if IS_RECENT or kind.endswith("matrix") else ())]
     A[2, 3], A.sum(axis=0), A.sum(axis=1), A.diagonal(1)
     assert A._cell.rows is rows is not None
     for part in parts:
@@ -91,7 +92,8 @@ def test_a_part_of_a_block_is_a_part_of_the_matrix(kind: str) -> None:
 
 
 EXPRESSIONS = [
-    "M.sum()", "M.sum(axis=0)", "M.sum(axis=1)", "M.sum(axis=-1)", "M.sum(axis=-2)", "M.sum(axis=2)", "M.sum((1,))",
+    "M.sum()", "M.sum(axis=0)", "M.sum(axis=1)", "M.sum(axis=-1)", "M.sum(axis=-2)", "M.sum(axis=2)",
+    *(["M.sum((1,))"] if IS_RECENT else []),
     "M.sum(0, dtype=M.dtype)", "M.sum(axis=0, dtype='complex128')", "M.sum(axis=True)", "M.sum(axis=1.0)",
     "M.diagonal()", "M.diagonal(1)", "M.diagonal(-2)", "M.diagonal(20)", "M.diagonal(-20)", "M.diagonal(k=3)",
     "M.nnz", "M.size", "M.dtype", "M.nonzero()", "M.count_nonzero(axis=0)", "M._getnnz(axis=1)", "M._getnnz(axis=-2)",
@@ -129,6 +131,7 @@ def test_conversion_to_the_same_format_returns_the_object(fmt: str) -> None:
         assert getattr(A, f"to{fmt}")() is A
 
 
+@pytest.mark.skipif(not IS_RECENT, reason="this SciPy has no rows of one dimension")
 def test_rows_while_scipys_constructors_are_redirected() -> None:
     m = plain("csr_array", (6, 9))
     asp.install()

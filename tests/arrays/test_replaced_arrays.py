@@ -20,7 +20,7 @@ N = 300
 
 
 def matrix() -> Any:
-    return asp.csr(sps.random_array((N, N), density=0.05, format="csr", rng=np.random.default_rng(3)))
+    return asp.csr(sps.random_array((N, N), density=0.05, format="csr", random_state=np.random.default_rng(3)))
 
 
 @pytest.mark.parametrize("name", ["indptr", "indices", "data"])

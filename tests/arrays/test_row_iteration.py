@@ -15,7 +15,7 @@ CLASSES = ("csr_array", "csr_matrix", "csc_array", "csc_matrix")
 
 
 def plain(name: str, shape: tuple[int, int], dtype: str, index: str) -> Any:
-    m = sps.random_array(shape, density=0.3, rng=np.random.default_rng(0), format="csr")
+    m = sps.random_array(shape, density=0.3, random_state=np.random.default_rng(0), format="csr")
     m.data = (m.data * 5).astype(dtype)
     m = getattr(sps, name)(m)
     m.indices, m.indptr = m.indices.astype(index), m.indptr.astype(index)

@@ -95,7 +95,7 @@ def test_the_other_device_is_a_source_without_held_out_groups(products):
 def test_a_file_of_samples_is_read_back_and_not_sampled_twice(tmp_path: Path, products):
     path, given = tmp_path / "of" / "samples.jsonl", products[0]
     facts = {"device": "NVIDIA H200", "operation": "spmm", "matrix": "A", "columns": 64, "dtype": "float32"}
-    A = sps.random_array((50, 40), density=0.1, rng=0, format="csr")
+    A = sps.random_array((50, 40), density=0.1, random_state=0, format="csr")
     for _ in range(2):
         file = samples.SampleFile(path)
         if not file.has(facts):

@@ -73,7 +73,9 @@ def test_the_smallest_runs():
 def test_operations_agree_with_the_usual_way(operation):
     from suite.bench_operations import OPERATIONS
 
-    m = scipy.sparse.random_array((60, 60), density=0.1, format="csr", dtype=np.float32, rng=np.random.default_rng(0))
+    m = scipy.sparse.random_array(
+        (60, 60), density=0.1, format="csr", dtype=np.float32, random_state=np.random.default_rng(0)
+    )
     results = [OPERATIONS[operation](m, by)() for by in ("scipy", "off")]
     if operation == "spgemm":
         results = [one.toarray() for one in results]
@@ -100,7 +102,9 @@ def test_blocks_of_dask_give_the_same_product_by_every_way(monkeypatch):
     from suite import bench_surfaces, cases
 
     pytest.importorskip("dask", reason="dask is not installed")
-    m = scipy.sparse.random_array((40, 30), density=0.3, format="csr", dtype=np.float32, rng=np.random.default_rng(0))
+    m = scipy.sparse.random_array(
+        (40, 30), density=0.3, format="csr", dtype=np.float32, random_state=np.random.default_rng(0)
+    )
     monkeypatch.setattr(cases, "matrix", lambda name: m)
     for by in bench_surfaces.Dask.params[1]:
         benchmark = bench_surfaces.Dask()

@@ -7,7 +7,6 @@ import pickle
 
 import numpy as np
 import pytest
-import scipy
 import scipy.sparse as sps
 
 dask = pytest.importorskip("dask", reason="dask is not installed")
@@ -16,6 +15,7 @@ da = pytest.importorskip("dask.array", reason="dask is not installed")
 import autosparse as asp  # noqa: E402
 from autosparse.errors import EinsumError, InputError, InputTypeError, ShapeError  # noqa: E402
 from tests.covering import in_turn  # noqa: E402
+from tests.scipy_versions import IS_RECENT  # noqa: E402
 
 m = sps.random_array((300, 200), density=0.05, random_state=np.random.default_rng(1), format="csr")
 m2 = sps.random_array((200, 150), density=0.05, random_state=np.random.default_rng(2), format="csr")
@@ -113,7 +113,6 @@ def test_reductions(A, axis):
 
 
 UNEVEN = (((4, 9), 9), ((5, 0, 8), (4, 5)), ((0, 13), (2, 0, 7)), ((13,), 9))
-HAS_VECTORS = tuple(map(int, scipy.__version__.split(".")[:2])) >= (1, 15)
 OPERATIONS = {
     "A @ x": lambda A, x, B, S: A @ x,
     "A @ B": lambda A, x, B, S: A @ B,
@@ -152,10 +151,10 @@ OPERATIONS = {
         for name in ("sum", "mean", "max", "min", "argmax", "argmin")
         for axis in (None, 0, 1)
         # older SciPy gives extremes along an axis two dimensions
-        if HAS_VECTORS or axis is None or name in ("sum", "mean")
+        if IS_RECENT or axis is None or name in ("sum", "mean")
     },
 }
-if HAS_VECTORS:
+if IS_RECENT:
     OPERATIONS |= {"A[3]": lambda A, x, B, S: A[3], "A[:, 2]": lambda A, x, B, S: A[:, 2]}
 DTYPES = ("bool", "int8", "int32", "float32", "float64", "complex64")
 

@@ -42,7 +42,9 @@ N = 300
 
 def matrix(seed: int = 0) -> Any:
     blocks = sps.random_array((N // 2, N // 2), density=0.05, random_state=np.random.default_rng(seed))
-    return sps.csr_array(sps.kron(blocks, np.arange(1.0, 5.0).reshape(2, 2)))
+    m = sps.csr_array(sps.kron(blocks, np.arange(1.0, 5.0).reshape(2, 2)))
+    m.indices, m.indptr = m.indices.astype(np.int32), m.indptr.astype(np.int32)  # SciPy 1.13 draws int64
+    return m
 
 
 @pytest.fixture(autouse=True)

@@ -20,8 +20,8 @@ pytestmark = [
 
 FIRST = """
 import os, resource, tempfile, warnings
-import numpy as np, scipy.sparse as sps, autosparse as asp
-m = sps.random_array((1000, 1000), density=.02, rng=np.random.default_rng(0), format="csr")
+import numpy as np, numpy.testing, scipy.sparse as sps, autosparse as asp
+m = sps.random_array((1000, 1000), density=.02, random_state=np.random.default_rng(0), format="csr")
 A, X = asp.csr(m), np.ones((1000, 8))
 A @ X
 def no_descriptors():

@@ -73,7 +73,7 @@ def shipped(text: str = "", unroll: int = 2, prefetch: int = 32) -> SuperSchedul
 
 
 def matrix() -> Any:
-    m = sps.random_array((N, N), density=0.05, rng=np.random.default_rng(2), format="csr")
+    m = sps.random_array((N, N), density=0.05, random_state=np.random.default_rng(2), format="csr")
     m.data[:] = np.random.default_rng(3).standard_normal(m.nnz)
     return m
 
@@ -260,7 +260,7 @@ MAX_MODULES = 23
 
 
 def test_serving_a_plan_of_slices_loads_few_modules(tmp_path: Path) -> None:
-    m = sps.random_array((3000, 3000), density=0.01, rng=np.random.default_rng(2), format="csr")
+    m = sps.random_array((3000, 3000), density=0.01, random_state=np.random.default_rng(2), format="csr")
     remembered(asp.csr(m, copy=True), shipped())
     sps.save_npz(tmp_path / "m.npz", m)
     own = {"AUTOSPARSE_CACHE_DIR": str(tmp_path), "AUTOSPARSE_EXTRA_MEMORY": "50", "AUTOSPARSE_ISA": HOST}

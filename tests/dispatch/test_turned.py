@@ -32,7 +32,7 @@ def no_tuning() -> Any:
 
 def matrix(dtype: str = "float64") -> Any:
     rng = np.random.default_rng(0)
-    made = sps.random_array((N, N - 7), density=2 * TURNED_FROM_ENTRIES / N**2, rng=rng, format="csr")
+    made = sps.random_array((N, N - 7), density=2 * TURNED_FROM_ENTRIES / N**2, random_state=rng, format="csr")
     return made.astype(dtype)
 
 

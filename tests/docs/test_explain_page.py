@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(not PAGE.is_file(), reason="needs the sources: t
 @pytest.mark.parametrize("is_tuned", [False, True], ids=["untuned", "tuned"])
 @pytest.mark.parametrize("copy", [None, False], ids=["owned", "shared"])
 def test_every_line_of_an_explanation_is_on_the_page(is_tuned, copy):
-    m = scipy.sparse.random_array((400, 300), density=0.05, format="csr", rng=np.random.default_rng(0))
+    m = scipy.sparse.random_array((400, 300), density=0.05, format="csr", random_state=np.random.default_rng(0))
     A = autosparse.csr(m, copy=copy)
     if is_tuned:
         A.tune("matmul", columns=4, runs=10_000, effort="measure", budget_s=0.2)
@@ -42,7 +42,7 @@ def n_lines(found):
 
 def test_every_line_on_other_products_is_on_the_page():
     rng = np.random.default_rng(0)
-    A = autosparse.csr(scipy.sparse.random_array((60, 60), density=0.1, format="csr", rng=rng))
+    A = autosparse.csr(scipy.sparse.random_array((60, 60), density=0.1, format="csr", random_state=rng))
     T = autosparse.tensor(np.array([[0, 1, 2], [2, 1, 0], [0, 0, 1]]), np.ones(3), shape=(3, 3, 3))
     ones = np.ones(60)
     assert n_lines(sections(T.explain(4).report))

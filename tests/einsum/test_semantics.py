@@ -7,13 +7,13 @@ import shutil
 
 import numpy as np
 import pytest
-import scipy
 import scipy.sparse as sps
 
 import autosparse as asp
 from autosparse.contraction.results import FORMATS
 from autosparse.contraction.routes.chain import is_right_first
 from tests.covering import in_turn
+from tests.scipy_versions import IS_RECENT
 
 EXPRESSIONS = (
     *("ij,jk->ik", "ij,ij->ij", "ij->i", "ij->ji", "ii->i", "ii->", "ij,j->i", "ij,jk,kl->il", "ij,jk,ik->"),
@@ -30,7 +30,6 @@ EXPRESSIONS = (
         "ji,jk->ik",
     ),
 )
-HAS_VECTORS = tuple(map(int, scipy.__version__.split(".")[:2])) >= (1, 15)
 JOINS = {"compiler": "/no/such/compiler"}
 """Options without a compiler, so that NumPy joins the operands. Compiled programs are tested in test_programs."""
 
@@ -334,7 +333,7 @@ def test_trailing_array_elements_are_ignored(kind):
         np.testing.assert_allclose(found.toarray() if sps.issparse(found) else found, wanted, err_msg=text)
 
 
-@pytest.mark.skipif(not HAS_VECTORS, reason="this SciPy has no vectors of compressed rows")
+@pytest.mark.skipif(not IS_RECENT, reason="this SciPy has no vectors of compressed rows")
 def test_trailing_array_elements_of_a_vector_are_ignored():
     v = sps.csr_array(np.array([0.0, 1, 0, 2, 0]))
     v.data, v.indices = np.append(v.data, 9.0), np.append(v.indices, np.int32(0))

@@ -139,7 +139,7 @@ def test_duplicates_are_summed_and_stored_zeros_are_values() -> None:
 
 
 def test_shortest_paths_and_reachability_are_scipys() -> None:
-    G = sps.random_array((40, 40), density=0.08, rng=np.random.default_rng(3), format="csr")
+    G = sps.random_array((40, 40), density=0.08, random_state=np.random.default_rng(3), format="csr")
     D, R = G, G
     for _ in range(6):  # paths of up to 64 edges
         D = asp.einsum("ik + ij,jk -> ik", D, D, D, semiring="min_plus")

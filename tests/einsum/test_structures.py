@@ -39,7 +39,7 @@ def as_dense(result):
 
 
 def matrix(seed, shape=(30, 30)):
-    return sps.random_array(shape, density=0.2, format="csr", rng=np.random.default_rng(seed))
+    return sps.random_array(shape, density=0.2, format="csr", random_state=np.random.default_rng(seed))
 
 
 def relabelled(cls):

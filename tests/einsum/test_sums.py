@@ -96,7 +96,7 @@ def test_the_pattern_is_the_union_whatever_cancels(request: pytest.FixtureReques
     if at_once:
         request.getfixturevalue("kernels_at_once")
     rng = np.random.default_rng(0)
-    A, B = (sps.random_array((40, 30), density=0.1, rng=rng, format="csr") for _ in range(2))
+    A, B = (sps.random_array((40, 30), density=0.1, random_state=rng, format="csr") for _ in range(2))
     result = asp.einsum("ij + ij - ij -> ij", A, B, A)
     union = sps.csr_array(abs(A) + abs(B))
     union.sort_indices()
@@ -172,7 +172,7 @@ def test_the_path_and_the_explanation_name_every_term() -> None:
 
 def test_torch_sums_have_gradients() -> None:
     torch = pytest.importorskip("torch")
-    A = sps.random_array((4, 5), density=0.5, rng=np.random.default_rng(1), format="csr")
+    A = sps.random_array((4, 5), density=0.5, random_state=np.random.default_rng(1), format="csr")
     X, y = (
         torch.ones((5, 2), dtype=torch.float64, requires_grad=True),
         torch.ones(2, dtype=torch.float64, requires_grad=True),

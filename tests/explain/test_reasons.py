@@ -29,7 +29,9 @@ def test_reasons_name_failed_compilations(tmp_path: Path) -> None:
     compiler.chmod(0o755)
     with autosparse.options(compiler=str(compiler)), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        A = autosparse.csr(sps.random_array((400, 400), density=0.1, rng=np.random.default_rng(0), format="csr"))
+        A = autosparse.csr(
+            sps.random_array((400, 400), density=0.1, random_state=np.random.default_rng(0), format="csr")
+        )
         A.tune("matmul", columns=8, effort="measure", budget_s=600)
         shown = str(A.explain(8))
     assert "no such luck" in next(line for line in shown.splitlines() if line.strip().startswith(("why", "failed")))

@@ -19,7 +19,7 @@ from autosparse.arrays.family import AutoSparseMatrix
 from autosparse.interop.installing import PATCHED
 
 TEXTS = ["a sparse matrix", "is a matrix", "with few entries", "and many zeros"]
-PLAIN = sps.random_array((12, 12), density=0.3, rng=np.random.default_rng(0), format="csr")
+PLAIN = sps.random_array((12, 12), density=0.3, random_state=np.random.default_rng(0), format="csr")
 LINES = np.random.default_rng(1).random((12, 3))
 
 

@@ -80,7 +80,7 @@ SKLEARN = textwrap.dedent("""
     from autosparse.linalg.solves import Solve
     begun, enter = [], Solve.__enter__
     Solve.__enter__ = lambda solve: (begun.append(solve.name), enter(solve))[1]
-    A = sps.random_array((60, 12), density=0.4, rng=np.random.default_rng(1), format="csr")
+    A = sps.random_array((60, 12), density=0.4, random_state=np.random.default_rng(1), format="csr")
     y = np.random.default_rng(2).random(60)
     with asp.install():
         from sklearn.linear_model import Ridge  # it imports the name cg

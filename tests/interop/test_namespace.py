@@ -36,10 +36,15 @@ WITHOUT_OPERANDS: dict[str, list[Call]] = {
     ],
     "diags": [lambda sp, A, B, f=f: sp.diags([1.0, 2.0, 3.0], format=f) for f in (None, *FORMATS)],
     "spdiags": [lambda sp, A, B, f=f: sp.spdiags(FULL, [0, 1], 3, 4, format=f) for f in (None, "csr")],
-    "random_array": [lambda sp, A, B, f=f: sp.random_array((5, 4), density=0.4, rng=3, format=f) for f in FORMATS]
-    + [lambda sp, A, B: sp.random_array((5, 4), random_state=3), lambda sp, A, B: sp.random_array((6,), rng=3)],
-    "random": [lambda sp, A, B, f=f: sp.random(5, 4, 0.4, f, rng=3) for f in FORMATS],
-    "rand": [lambda sp, A, B, f=f: sp.rand(5, 4, density=0.4, format=f, rng=3) for f in FORMATS],
+    "random_array": [
+        lambda sp, A, B, f=f: sp.random_array((5, 4), density=0.4, random_state=3, format=f) for f in FORMATS
+    ]
+    + [
+        lambda sp, A, B: sp.random_array((5, 4), random_state=3),
+        lambda sp, A, B: sp.random_array((6,), random_state=3),
+    ],
+    "random": [lambda sp, A, B, f=f: sp.random(5, 4, 0.4, f, random_state=3) for f in FORMATS],
+    "rand": [lambda sp, A, B, f=f: sp.rand(5, 4, density=0.4, format=f, random_state=3) for f in FORMATS],
     "load_npz": [lambda sp, A, B, f=f, k=k: sp.load_npz(_file(f, k)) for f in FORMATS[:5] for k in ("array", "matrix")],
 }
 _WITH_OPERANDS: dict[str, list[Call]] = {
@@ -197,7 +202,7 @@ def test_results_share_the_arrays_that_they_wrap() -> None:
 
 
 EVERYDAY = """
-A = sp.random_array((60, 50), density=0.1, format="csr", rng=rng)
+A = sp.random_array((60, 50), density=0.1, format="csr", random_state=rng)
 A = sp.diags_array(rng.random(60)) @ A
 A = A @ sp.diags_array(rng.random(50))
 A = A + sp.coo_array((rng.random(9), (np.arange(9), np.arange(9))), shape=(60, 50)).tocsr()
@@ -258,7 +263,7 @@ def n_calls(function: Callable[[], Any]) -> int:
 @pytest.mark.parametrize("fmt", ["csr", "csc", "coo"])
 @pytest.mark.parametrize("name", ["vstack", "hstack", "kron", "block_diag", "tril", "eye_array", "diags_array"])
 def test_functions_enter_hardly_more_functions_than_scipys(name: str, fmt: str) -> None:
-    m = sps.random_array((50, 60), density=0.1, format=fmt, rng=np.random.default_rng(0))
+    m = sps.random_array((50, 60), density=0.1, format=fmt, random_state=np.random.default_rng(0))
     calls: dict[str, Call] = {
         "vstack": lambda sp, A, B: sp.vstack([A, A]),
         "hstack": lambda sp, A, B: sp.hstack([A, A]),

@@ -16,7 +16,7 @@ from autosparse.interop import neighbours
 from tests.covering import in_turn
 
 CLASSES = ("csr_array", "csc_array", "csr_matrix", "csc_matrix")
-PLAIN = sps.random_array((60, 20), density=0.3, rng=np.random.default_rng(0), format="csr")
+PLAIN = sps.random_array((60, 20), density=0.3, random_state=np.random.default_rng(0), format="csr")
 
 
 def run(code: str) -> str:

@@ -113,7 +113,7 @@ def magnetic(n: int) -> Any:
 def saddle(n: int) -> Any:
     """Return [[K, B^T], [B, -C]] with K a Laplacian, B random and C a small diagonal."""
     K = grid(n, n)
-    B = sps.random_array((n * n // 4, n * n), density=3 / n**2, rng=np.random.default_rng(5), format="csr")
+    B = sps.random_array((n * n // 4, n * n), density=3 / n**2, random_state=np.random.default_rng(5), format="csr")
     return sps.block_array([[K, B.T], [B, -0.1 * sps.eye_array(B.shape[0])]])
 
 
@@ -136,7 +136,7 @@ def equilibrated(A: Any) -> Any:
 
 def dominant(n: int) -> Any:
     """Return a random unsymmetric matrix whose diagonal outweighs each row."""
-    A = sps.random_array((n, n), density=8 / n, rng=np.random.default_rng(11), format="csr")
+    A = sps.random_array((n, n), density=8 / n, random_state=np.random.default_rng(11), format="csr")
     return A + sps.diags_array(np.asarray(abs(A).sum(axis=1)).ravel() * 1.05 + 0.1)
 
 

@@ -35,7 +35,7 @@ def matrix(name: str, code: str, n: int = 12) -> sps.csr_array:
     """Return a matrix that suits the solver: Hermitian for cg and minres."""
     S = hermitian(n) if code in "FD" else grid(n, shift=2.3)
     if name in ("bicgstab", "gmres"):
-        S = S + sps.random_array(S.shape, density=0.02, rng=np.random.default_rng(0)) * 0.3
+        S = S + sps.random_array(S.shape, density=0.02, random_state=np.random.default_rng(0)) * 0.3
     return sps.csr_array(S).astype(code)
 
 

@@ -29,7 +29,7 @@ def symmetric(n: int, code: str = "d") -> sps.csr_array:
     rng = np.random.default_rng(n)
     S = sps.diags_array([-1, 2.5, -1], offsets=[-1, 0, 1], shape=(n, n)) + sps.diags_array(np.linspace(0, 3, n))
     if code in "FD":
-        upper = sps.triu(sps.random_array((n, n), density=0.02, rng=rng), 1) * 0.2j
+        upper = sps.triu(sps.random_array((n, n), density=0.02, random_state=rng), 1) * 0.2j
         S = S + upper + upper.conj().T
     return sps.csr_array(S).astype(code)
 
@@ -81,7 +81,7 @@ def test_errors_and_signatures_are_scipys(name: str) -> None:
     ours, theirs = getattr(asp.linalg, name), getattr(scipys, name)
     assert inspect.signature(ours) == inspect.signature(theirs)
     for shape, k in (((20, 20), 0), ((20, 20), 20), ((20, 20), 19), ((20, 10), 3)):
-        S = sps.random_array(shape, density=0.3, format="csr", rng=np.random.default_rng(0))
+        S = sps.random_array(shape, density=0.3, format="csr", random_state=np.random.default_rng(0))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             texts = []

@@ -31,7 +31,7 @@ TIMES: list[dict[str, Any]] = [
 
 
 def matrix(n: int, code: str, scale: float = 1.0) -> sps.csr_array:
-    S = sps.random_array((n, n), density=0.3, rng=np.random.default_rng(n)) * scale
+    S = sps.random_array((n, n), density=0.3, random_state=np.random.default_rng(n)) * scale
     S = S * (1 + 0.5j) if code in "FD" else S
     return sps.csr_array(sps.csr_array(np.round(S.toarray() % 1)) if code == "l" else S).astype(code)
 

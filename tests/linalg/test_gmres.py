@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import autosparse as asp
 from tests.covering import covering
+from tests.scipy_versions import needs_recent
 
 pytestmark = pytest.mark.skipif(not runtime_api.available, reason="needs the C runtime")
 
@@ -119,6 +120,7 @@ def test_callback_types_and_the_meaning_of_maxiter(kind: str | None, maxiter: in
         np.testing.assert_allclose(x, y, rtol=1e-9)
 
 
+@needs_recent
 def test_a_callback_without_its_type_is_warned_of_as_by_scipy() -> None:
     said = []
     for solve, A in ((asp.linalg.gmres, asp.csr(grid(3))), (scipys.gmres, grid(3))):
@@ -147,6 +149,7 @@ def test_an_exception_of_a_callback_passes() -> None:
     agree(A, grid(9), b, rtol=1e-9)
 
 
+@needs_recent
 @pytest.mark.parametrize(
     ("A", "b", "how"),
     [
@@ -227,7 +230,7 @@ def test_bits_do_not_depend_on_threads(code: str) -> None:
 def test_small_systems(seed: int, n: int, density: float, rank: int) -> None:
     """Use systems that may be singular or inconsistent; SciPy must find the same for some order of the unknowns."""
     rng = np.random.default_rng(seed)
-    A = sps.random_array((n, n), density=density, rng=rng).toarray() + np.diag((np.arange(n) < rank) * 2.0)
+    A = sps.random_array((n, n), density=density, random_state=rng).toarray() + np.diag((np.arange(n) < rank) * 2.0)
     b, infos, sizes = rng.integers(-3, 4, n).astype(float), set(), [1e-8 * n**0.5]
     how = {"rtol": 1e-8, "maxiter": 5}
     with warnings.catch_warnings(), np.errstate(all="ignore"):
@@ -247,7 +250,9 @@ def test_the_basis_stays_as_orthogonal_as_one_by_one() -> None:
 
     rng = np.random.default_rng(0)
     n, k = 300, 60
-    S = sps.csr_array(sps.diags_array(np.logspace(0, 7, n)) + 0.1 * sps.random_array((n, n), density=0.02, rng=rng))
+    S = sps.csr_array(
+        sps.diags_array(np.logspace(0, 7, n)) + 0.1 * sps.random_array((n, n), density=0.02, random_state=rng)
+    )
     V, w, U = np.empty((k + 1, n)), np.empty(n), np.empty((k + 1, n))
     basis = Basis(V, w)
     V[0] = U[0] = np.full(n, n**-0.5)
@@ -299,6 +304,7 @@ def test_without_the_runtime_scipy_solves(monkeypatch: pytest.MonkeyPatch) -> No
     np.testing.assert_array_equal(x, y)
 
 
+@needs_recent
 @pytest.mark.parametrize("code", ["f", "d", "F", "D"])
 def test_a_preconditioned_residual_of_zero_warns_as_scipys_does(code: str) -> None:
     found, M = [], sps.csr_array((3, 3), dtype=code)

@@ -79,7 +79,7 @@ PAIRS: dict[str, tuple[Made, Made]] = {
 def systems(code: str) -> list[Any]:
     """Return Hermitian positive definite matrices: a grid, a random one, an arrow, dense, diagonal, and of one row."""
     rng = np.random.default_rng(0)
-    random = sps.random_array((40, 40), density=0.1, rng=rng)
+    random = sps.random_array((40, 40), density=0.1, random_state=rng)
     random = random + random.T + sps.diags_array(np.full(40, 8.0))
     arrow = np.diag(np.linspace(40, 50, 20))
     arrow[0] = arrow[:, 0] = 1

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 import autosparse as asp
 from autosparse.linalg.least_squares.bidiagonal import LeastSquaresSystem
+from tests.scipy_versions import needs_recent
 
 pytestmark = pytest.mark.skipif(not runtime_api.available, reason="needs the C runtime")
 
@@ -28,8 +29,10 @@ VAGUE = {"lsqr": {5, 6, 7, 9}, "lsmr": {4, 5, 6}}
 def matrix(m: int, n: int, code: str = "d") -> sps.csr_array:
     """Return a well-conditioned matrix, for which rounding does not change iterations."""
     rng = np.random.default_rng(m * n)
-    S = sps.random_array((m, n), density=0.2, rng=rng) + 4 * sps.eye_array(m, n)
-    return sps.csr_array(S + 1j * sps.random_array((m, n), density=0.2, rng=rng) if code in "FD" else S).astype(code)
+    S = sps.random_array((m, n), density=0.2, random_state=rng) + 4 * sps.eye_array(m, n)
+    return sps.csr_array(
+        S + 1j * sps.random_array((m, n), density=0.2, random_state=rng) if code in "FD" else S
+    ).astype(code)
 
 
 def right_side(m: int, code: str = "d") -> Any:
@@ -67,6 +70,7 @@ def assert_printed_alike(found: str, wanted: str) -> None:
         assert abs(float(one[0]) - float(other[0])) < 1.5 * max(units), (one[0], other[0])
 
 
+@needs_recent
 def test_types_in_single_precision() -> None:
     for code in "fF":
         S, b = matrix(30, 20, code), right_side(30, code)
@@ -225,9 +229,9 @@ def test_numbers_at_the_ends_of_the_range(name: str, factor: float, part: str) -
 @pytest.mark.parametrize("code", "fdFD")
 def test_bits_do_not_depend_on_threads(name: str, code: str) -> None:
     rng = np.random.default_rng(0)
-    S = sps.csr_array(sps.random_array((9000, 6000), density=1e-3, rng=rng) + 4 * sps.eye_array(9000, 6000)).astype(
-        code
-    )
+    S = sps.csr_array(
+        sps.random_array((9000, 6000), density=1e-3, random_state=rng) + 4 * sps.eye_array(9000, 6000)
+    ).astype(code)
     b, found = right_side(9000, code), []
     for threads in range(1, 6):
         with asp.options(threads=threads, effort="off", deterministic=True):
@@ -256,7 +260,7 @@ def test_small_systems(name: str, seed: int, m: int, n: int, density: float) -> 
     solved, and more where these do not show SciPy's range.
     """
     rng = np.random.default_rng(seed)
-    A, b = sps.random_array((m, n), density=density, rng=rng).toarray(), rng.standard_normal(m)
+    A, b = sps.random_array((m, n), density=density, random_state=rng).toarray(), rng.standard_normal(m)
     how: dict[str, Any] = {"atol": 1e-8, "btol": 1e-8, "conlim": 0, LIMIT[name]: 60}
     itns, sizes = [], [1e-6 * np.linalg.norm(b)]
     with warnings.catch_warnings(), np.errstate(all="ignore"):
@@ -305,7 +309,7 @@ def warned(solver: Any, A: Any, b: Any, **how: Any) -> set[tuple[type[Warning], 
 @pytest.mark.parametrize("code", ["f", "d", "F", "D"])
 @pytest.mark.parametrize("maxiter", [0, 1, 2, 50])
 def test_lsmr_warns_as_scipys_does(code: str, maxiter: int) -> None:
-    m = sps.random_array((30, 20), density=0.3, rng=np.random.default_rng(8), format="csr").astype(code)
+    m = sps.random_array((30, 20), density=0.3, random_state=np.random.default_rng(8), format="csr").astype(code)
     b = np.random.default_rng(9).standard_normal(30).astype(code)
     expected = warned(scipys.lsmr, m, b, maxiter=maxiter)
     assert warned(asp.linalg.lsmr, asp.csr(m, copy=True), b, maxiter=maxiter) == expected

@@ -32,7 +32,7 @@ def fast_calls_from_the_start(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
 
 
 def matrix(m: int, n: int) -> Any:
-    S = sps.random_array((m, n), density=min(1.0, 5 / n), rng=np.random.default_rng(m + n))
+    S = sps.random_array((m, n), density=min(1.0, 5 / n), random_state=np.random.default_rng(m + n))
     return sps.csr_array(S + sps.eye_array(m, n))
 
 

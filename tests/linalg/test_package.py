@@ -14,6 +14,7 @@ import scipy.sparse.linalg
 import autosparse as asp
 from autosparse import linalg
 from autosparse.linalg import arguments
+from tests.scipy_versions import needs_recent
 
 SUBMODULES = ("interface", "isolve", "eigen", "matfuncs", "dsolve", "_interface", "_isolve", "_isolve.iterative")
 KRYLOV = ("cg", "cgs", "bicgstab", "minres")
@@ -46,6 +47,7 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
         _ = linalg.nonsense
 
 
+@needs_recent
 @pytest.mark.parametrize("name", KRYLOV)
 def test_parameters_and_defaults_are_scipys(name: str) -> None:
     ours = inspect.signature(getattr(linalg, name)).parameters

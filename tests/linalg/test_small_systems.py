@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import autosparse as asp
 from autosparse.linalg.operators import product_of
+from tests.scipy_versions import needs_recent
 
 SOLVERS = {
     "cg": "definite", "minres": "symmetric", "gmres": "general", "bicgstab": "general", "cgs": "general",
@@ -164,6 +165,7 @@ def outcome(function: Any, A: Any, b: Any, how: dict[str, Any]) -> tuple[Any, ..
     return x, told, error, {(one.category, str(one.message)) for one in caught}
 
 
+@needs_recent
 @pytest.mark.parametrize("case", UNUSUAL)
 def test_unusual_arguments_have_the_outcome_of_scipy(case: str) -> None:
     solvers, A, b, how = UNUSUAL[case]

@@ -18,6 +18,7 @@ import autosparse as asp
 from autosparse.linalg import arguments
 from autosparse.linalg.triangular import triangle
 from tests.native.hooks import needs_hooks
+from tests.scipy_versions import needs_recent
 
 pytestmark = pytest.mark.skipif(not runtime_api.available, reason="needs the C runtime")
 SCIPYS = scipy.sparse.linalg.spsolve_triangular
@@ -27,7 +28,7 @@ COLUMNS = (None, 1, 2, 3, 4, 5, 8, 9, 16, 17, 33)
 def system(n: int, code: str, density: float = 0.1, seed: int = 0) -> sps.csr_array:
     """Return a full matrix with a dominant diagonal."""
     rng = np.random.default_rng(seed)
-    S = sps.random_array((n, n), density=density, rng=rng, data_sampler=lambda size: rng.uniform(-1, 1, size))
+    S = sps.random_array((n, n), density=density, random_state=rng, data_sampler=lambda size: rng.uniform(-1, 1, size))
     S = S + (1j * S.T if code in "FD" else 0 * S)
     return sps.csr_array(S + sps.diags_array(np.linspace(2, 4, n) * (1 + density * n))).astype(code)
 
@@ -48,6 +49,7 @@ def assert_same(x: Any, wanted: Any) -> None:
     np.testing.assert_allclose(x, wanted, rtol=0, atol=500 * np.finfo(x.dtype).eps * scale)
 
 
+@needs_recent
 @pytest.mark.parametrize("fmt", ["csr", "csc"])
 @pytest.mark.parametrize("code", "fdFD")
 @pytest.mark.parametrize("lower", [True, False])
@@ -65,6 +67,7 @@ def test_solutions_equal_scipys(lower: bool, code: str, fmt: str) -> None:
             ))  # fmt: skip
 
 
+@needs_recent
 @pytest.mark.parametrize("unit", [False, True])
 @pytest.mark.parametrize("code", "?bBhHiIlLqQfdFD")
 def test_dtypes_equal_scipys(code: str, unit: bool) -> None:
@@ -76,6 +79,7 @@ def test_dtypes_equal_scipys(code: str, unit: bool) -> None:
             assert_same(asp.linalg.spsolve_triangular(A, b, unit_diagonal=unit), wanted)
 
 
+@needs_recent
 @pytest.mark.parametrize(("a", "b"), [("g", "d"), ("d", "g"), ("G", "d")])
 def test_long_doubles_are_refused_as_by_scipy(a: str, b: str) -> None:
     L = sps.eye_array(3, format="csr").astype(a)
@@ -226,7 +230,7 @@ def test_any_pattern(drawn: tuple[Any, bool, bool], k: int | None) -> None:
 
 def shared_patterns(n: int, side: int) -> dict[str, Any]:
     """Return triangles of `n` rows (wide levels, one chain, both) and of a grid (small levels)."""
-    wide = sps.random_array((n, n), density=8 / n, rng=np.random.default_rng(3))
+    wide = sps.random_array((n, n), density=8 / n, random_state=np.random.default_rng(3))
     chain = sps.diags_array([np.full(n - 1, 0.5)], offsets=[-1])
     grid = sps.kronsum(*[sps.diags_array([np.ones(side - 1)], offsets=[-1], shape=(side, side))] * 2)
     mixed = sps.block_diag([wide, chain])

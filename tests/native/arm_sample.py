@@ -18,7 +18,7 @@ RTOL = {"float32": 1e-4, "float64": 1e-11, "complex64": 1e-4, "complex128": 1e-1
 def check(isa: str, dtype: str, threads: int) -> None:
     """Compare the products of one matrix with SciPy's."""
     rng = np.random.default_rng(0)
-    m = sps.random_array((300, 240), density=0.05, rng=rng, format="csr").astype(dtype)
+    m = sps.random_array((300, 240), density=0.05, random_state=rng, format="csr").astype(dtype)
     A, rtol = asp.csr(m), RTOL[dtype]
     with asp.options(isa=isa, effort="off", threads=threads):
         for width in (1, 2, 3, 7, 8, 13, 32, 67):

@@ -84,7 +84,7 @@ def test_files_and_folders_of_another_user_are_not_read(folder: Path) -> None:
 PRODUCT = """
 import numpy as np, scipy.sparse as sps, autosparse as asp, warnings
 warnings.simplefilter("ignore")
-A = asp.csr(sps.random_array((300, 300), density=.1, rng=np.random.default_rng(0), format="csr"))
+A = asp.csr(sps.random_array((300, 300), density=.1, random_state=np.random.default_rng(0), format="csr"))
 A.tune("matmul", columns=8, effort="measure", budget_s=1)
 X = np.ones((300, 8))
 np.testing.assert_allclose(A @ X, A.toarray() @ X)

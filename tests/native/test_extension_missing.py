@@ -22,7 +22,7 @@ PYTHON_ONLY = """
     assert runtime_api.available and runtime_api.extension is None
     assert FAULT in runtime_api.extension_fault, runtime_api.extension_fault
     assert fast_path.make is None and python_objects.small_product is None
-    m = sps.random_array((300, 300), density=0.02, format="csr", rng=np.random.default_rng(0))
+    m = sps.random_array((300, 300), density=0.02, format="csr", random_state=np.random.default_rng(0))
     A, x = asp.csr(m, copy=True), np.ones(300)
     for n in range(40):
         np.testing.assert_allclose(A @ x, m @ x)

@@ -88,7 +88,7 @@ def test_the_smallest_freed_pages_that_suffice_are_reused():
 
 
 def test_sparse_products_with_fewer_entries_each_time_reuse_pages():
-    patterns = [scipy.sparse.random_array((2_000, 2_000), density=k / 2_000, rng=k) for k in (40, 36, 33)]
+    patterns = [scipy.sparse.random_array((2_000, 2_000), density=k / 2_000, random_state=k) for k in (40, 36, 33)]
     for n_done, pattern in enumerate(patterns):
         before = kept_pages()["n_reused"]
         csr(pattern.tocsr()) @ csr(pattern.tocsr())  # made and freed

@@ -42,7 +42,7 @@ def test_there_are_no_more_threads_than_processors():
     script = (
         "import pathlib, numpy as np, scipy.sparse as sps, autosparse as asp\n"
         "asp.set_options(threads=64, effort='off')\n"
-        "m = sps.random_array((40_000, 40_000), density=1e-3, format='csr', rng=np.random.default_rng(0))\n"
+        "m = sps.random_array((40_000, 40_000), density=1e-3, format='csr', random_state=np.random.default_rng(0))\n"
         "A, x = asp.csr(m), np.ones(40_000)\n"
         "for _ in range(40): A @ x\n"
         "names = [one.read_text().strip() for one in pathlib.Path('/proc/self/task').glob('*/comm')]\n"

@@ -247,8 +247,10 @@ def test_any_number_of_threads_can_be_allowed() -> None:
         assert (A @ A).nnz == 50
 
 
-def rows_of(A: Any) -> CompressedRows:
-    return CompressedRows(A.indptr, A.indices, A.data)
+def rows_of(A: Any, index: str = "") -> CompressedRows:
+    """Return the compressed rows of a matrix, with indices of its own type or of the type `index`."""
+    indptr, indices = (one.astype(index or one.dtype, copy=False) for one in (A.indptr, A.indices))
+    return CompressedRows(indptr, indices, A.data)
 
 
 @settings(max_examples=50, deadline=None)
@@ -282,11 +284,11 @@ def test_every_solver_gives_scipys_entries_in_scipys_order(
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_solvers_agree_on_rounding_long_rows_and_single_entries(solver: str) -> None:
     rng = np.random.default_rng(4)
-    B = sps.random_array((300, 20_000), density=0.05, rng=rng, format="csr")
-    A = sps.random_array((60, 300), density=0.3, rng=rng, format="csr")
+    B = sps.random_array((300, 20_000), density=0.05, random_state=rng, format="csr")
+    A = sps.random_array((60, 300), density=0.3, random_state=rng, format="csr")
     D = sps.csr_array(sps.diags_array(rng.standard_normal(300)))
     for left in (A, D, sps.csr_array((60, 300))):
-        got = spgemm.multiply(rows_of(left), rows_of(B), n_cols=B.shape[1], threads=2, solver=solver)
+        got = spgemm.multiply(rows_of(left, "int32"), rows_of(B, "int32"), n_cols=B.shape[1], threads=2, solver=solver)
         wanted = left @ B
         np.testing.assert_array_equal(got.indices, wanted.indices)
         np.testing.assert_array_equal(got.data, wanted.data)
@@ -296,13 +298,13 @@ def test_few_rows_of_a_wide_matrix_and_hashed_columns_of_equal_low_bits() -> Non
     rng = np.random.default_rng(6)
     columns = np.sort(rng.choice(2**11, (50, 8)), axis=1) * 1024
     B = sps.csr_array((rng.standard_normal(400), columns.ravel(), np.arange(0, 401, 8)), shape=(50, 2**21))
-    A = sps.random_array((20, 50), density=0.3, rng=rng, format="csr")
+    A = sps.random_array((20, 50), density=0.3, random_state=rng, format="csr")
     assert_identical(autosparse.csr_array(A) @ B, A @ B)
 
 
 def test_costs_count_every_row_and_multiplication_once() -> None:
     rng = np.random.default_rng(8)
-    A, B = (sps.random_array((200, 200), density=0.02, rng=rng, format="csr") for _ in range(2))
+    A, B = (sps.random_array((200, 200), density=0.02, random_state=rng, format="csr") for _ in range(2))
     by_class, *alone = costs(rows_of(A), rows_of(B), n_cols=200)
     lengths = np.diff(B.indptr)
     work = np.array([lengths[A.indices[start:stop]].sum() for start, stop in itertools.pairwise(A.indptr)])
@@ -317,7 +319,7 @@ def test_costs_count_every_row_and_multiplication_once() -> None:
 
 
 def test_explanations_of_sparse_products_list_the_solvers() -> None:
-    A = sps.random_array((30, 30), density=0.2, rng=np.random.default_rng(0), format="csr")
+    A = sps.random_array((30, 30), density=0.2, random_state=np.random.default_rng(0), format="csr")
     ours = autosparse.csr_array(A)
     for text in map(str, (ours.explain(A), autosparse.csc_array(A).explain(ours), explain_einsum("ij,jk->ik", A, A))):
         for solver in SOLVERS:
@@ -332,7 +334,9 @@ def test_explanations_of_sparse_products_list_the_solvers() -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_rows_wait_in_little_memory_for_their_place_in_the_result(dtype: str) -> None:
-    A = sps.random_array((9_000, 9_000), density=6 / 9_000, rng=np.random.default_rng(0), format="csr", dtype=dtype)
+    A = sps.random_array(
+        (9_000, 9_000), density=6 / 9_000, random_state=np.random.default_rng(0), format="csr", dtype=dtype
+    )
     made = spgemm.multiply(rows_of(A), rows_of(A), n_cols=9_000, threads=1)
     private_bytes = hook("asp_spgemm_private_bytes")()
     assert private_bytes <= 1 << 20
@@ -355,7 +359,7 @@ def test_results_grow_beyond_an_estimate_from_the_first_rows(threads: int, order
 
 
 def test_results_are_copied_where_the_pool_is_turned_off() -> None:
-    A = sps.random_array((3_000, 3_000), density=8 / 3_000, rng=np.random.default_rng(0), format="csr")
+    A = sps.random_array((3_000, 3_000), density=8 / 3_000, random_state=np.random.default_rng(0), format="csr")
     with autosparse.options(output_pool_bytes=0):
         assert_identical(autosparse.csr_array(A) @ A, A @ A)
 

@@ -37,14 +37,14 @@ def widths(full: tuple[int, ...] = WIDTHS, sample: tuple[int, ...] = SAMPLE) -> 
 def patterns() -> dict[str, Any]:
     """Return matrices with rows of different lengths: empty, short, long, and three identical ones after each other."""
     rng = np.random.default_rng(3)
-    ragged = sps.random_array((90, 70), density=0.08, format="lil", rng=rng)
+    ragged = sps.random_array((90, 70), density=0.08, format="lil", random_state=rng)
     ragged[3:9, :] = 0
     ragged[40, :] = 1.0
-    nodes = sps.random_array((40, 30), density=0.2, rng=rng)
+    nodes = sps.random_array((40, 30), density=0.2, random_state=rng)
     return {
         "ragged": ragged.tocsr(),
         "identical rows": sps.kron(nodes, np.ones((3, 1))).tocsr(),
-        "one column": sps.random_array((200, 1), density=0.5, format="csr", rng=rng),
+        "one column": sps.random_array((200, 1), density=0.5, format="csr", random_state=rng),
         "without entries": sps.csr_array((5, 4)),
     }
 

@@ -48,7 +48,7 @@ def test_products_of_another_width_are_no_samples(monkeypatch: pytest.MonkeyPatc
 def blocks(dtype: str) -> Any:
     """Return a matrix whose rows have the same columns in groups of three."""
     rng = np.random.default_rng(3)
-    coarse = sps.random_array((1000, 900), density=0.01, rng=rng, format="csr")
+    coarse = sps.random_array((1000, 900), density=0.01, random_state=rng, format="csr")
     m = sps.csr_array(sps.kron(coarse, np.ones((3, 3))))
     m.data[:] = rng.standard_normal(m.nnz)
     m.sort_indices()
@@ -116,7 +116,10 @@ def test_a_search_begins_with_the_winner_of_several_columns(monkeypatch: pytest.
 @pytest.mark.usefixtures("best_isa")
 def test_rows_with_other_columns_have_no_race_of_several_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     race_at_once(monkeypatch)
-    A, X = asp.csr(sps.random_array((3000, 3000), density=0.01, rng=np.random.default_rng(0))), np.ones((3000, 8))
+    A, X = (
+        asp.csr(sps.random_array((3000, 3000), density=0.01, random_state=np.random.default_rng(0))),
+        np.ones((3000, 8)),
+    )
     A @ X
     (found,) = A._cell.dispatcher.states.values()
     found.next_look_ns = 0

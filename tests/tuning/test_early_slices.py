@@ -92,7 +92,7 @@ def test_the_name_of_a_kernel_on_blocks_is_that_of_its_spec(isa: str, dtype: str
 @pytest.mark.parametrize("blocks", SHARED, ids=str)
 def test_blocks_hold_what_a_packed_operand_of_their_format_holds(blocks, dtype, index_dtype):
     rng = np.random.default_rng(4)
-    m = sps.random_array((1000, 700), density=0.01, format="csr", rng=rng, dtype=dtype)
+    m = sps.random_array((1000, 700), density=0.01, format="csr", random_state=rng, dtype=dtype)
     m.indptr, m.indices = m.indptr.astype(index_dtype), m.indices.astype(index_dtype)
     light = slice_kernel.laid_out(m.shape, m.indptr, m.indices, blocks)
     assert light.fill(m.indptr, m.indices, m.data)
@@ -116,7 +116,7 @@ def test_slices_hold_what_a_packed_operand_of_their_format_holds(kind, dtype, in
         pytest.skip("no avx512 here: only its permutations read a table of 16 values")
     lanes = isa.vector_bytes // np.dtype(dtype).itemsize
     shape = {"sorted": (2 * lanes, 512), "wide window": (lanes, 8192)}.get(kind, (lanes, 1))
-    m = sps.random_array((9000, 700), density=0.01, format="csr", rng=rng, dtype=dtype)
+    m = sps.random_array((9000, 700), density=0.01, format="csr", random_state=rng, dtype=dtype)
     m.data[:] = rng.integers(1, 9, m.nnz) if kind == "few values" else rng.standard_normal(m.nnz)
     m.indptr, m.indices = m.indptr.astype(index_dtype), m.indices.astype(index_dtype)
     A, x = asp.csr(m, copy=True), rng.standard_normal(700).astype(dtype)
@@ -175,7 +175,7 @@ def turned_state(A: Any, monkeypatch: pytest.MonkeyPatch) -> DispatchState:
 def test_slices_of_a_transpose_hold_what_a_packed_transpose_holds(sigma: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng, isa = np.random.default_rng(4), slice_kernel.isa_of(Target.host().isa)
     lanes = isa.vector_bytes // 8
-    m = sps.random_array((9000, 700), density=0.01, format="csr", rng=rng)
+    m = sps.random_array((9000, 700), density=0.01, format="csr", random_state=rng)
     A, y = asp.csr(m, copy=True), rng.standard_normal(9000)
     with asp.options(extra_memory=20.0):
         found = found_with(turned_state(A, monkeypatch), extra_memory=20.0)
@@ -221,7 +221,7 @@ def test_products_with_a_transpose_race_by_its_rows(form: str, monkeypatch: pyte
 
 @pytest.mark.parametrize("fault", ["wrong values", "no memory", "nan"])
 def test_a_candidate_that_cannot_serve_holds_no_memory(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    m = sps.random_array((2000, 2000), density=0.01, format="csr", rng=np.random.default_rng(5))
+    m = sps.random_array((2000, 2000), density=0.01, format="csr", random_state=np.random.default_rng(5))
     if fault == "nan":
         m.data[:] = np.nan
     A, isa = asp.csr(m, copy=True), slice_kernel.isa_of(Target.host().isa)

@@ -31,7 +31,7 @@ def kept_bytes() -> tuple[int, int]:
 
 def matrix() -> sps.csr_array:
     """Return a matrix with 3 MB of values, so that each packed copy is large enough for the pool."""
-    return sps.random_array((20_000, 20_000), density=1e-3, format="csr", rng=np.random.default_rng(0))
+    return sps.random_array((20_000, 20_000), density=1e-3, format="csr", random_state=np.random.default_rng(0))
 
 
 @pytest.mark.parametrize("columns", [1, 16])

@@ -198,7 +198,9 @@ def plans_of(folder: Path) -> list[Path]:
 
 
 def test_plans_found_without_a_cache_are_never_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    plain = sps.random_array((400, 400), density=0.05, format="csr", rng=np.random.default_rng(0), dtype=np.float32)
+    plain = sps.random_array(
+        (400, 400), density=0.05, format="csr", random_state=np.random.default_rng(0), dtype=np.float32
+    )
     x = np.ones(400, np.float32)
     with asp.options(cache_dir=tmp_path):
         A = asp.csr(plain, copy=True)
@@ -215,7 +217,9 @@ def test_plans_found_without_a_cache_are_never_written(tmp_path: Path, monkeypat
 
 @pytest.mark.usefixtures("paid")
 def test_tuning_that_goes_on_inside_a_block_without_a_cache_writes_nothing(tmp_path: Path) -> None:
-    plain = sps.random_array((400, 400), density=0.05, format="csr", rng=np.random.default_rng(0), dtype=np.float32)
+    plain = sps.random_array(
+        (400, 400), density=0.05, format="csr", random_state=np.random.default_rng(0), dtype=np.float32
+    )
     x = np.ones(400, np.float32)
     with asp.options(cache_dir=tmp_path, overhead=1.0, runs=10**12, budget_s=1000.0):
         A = asp.csr(plain, copy=True)

@@ -316,7 +316,9 @@ print("autosparse.tuning.rates.probing" in sys.modules)
 
 
 def problem(n_dense_cols: int = 1, threads: int = 4) -> Problem:
-    m = sps.random_array((4000, 4000), density=4e-3, rng=np.random.default_rng(0), format="csr", dtype=np.float32)
+    m = sps.random_array(
+        (4000, 4000), density=4e-3, random_state=np.random.default_rng(0), format="csr", dtype=np.float32
+    )
     pattern = Pattern(4000, 4000, m.indptr, m.indices)
     return Problem(
         operation="matmul", pattern=pattern, transposed=False, n_dense_cols=n_dense_cols, dtype="float32",

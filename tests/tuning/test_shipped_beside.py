@@ -38,9 +38,9 @@ def test_high_slices_are_tried_where_values_are_numbered(n_values):
 @pytest.mark.parametrize("columns", [1, 4, 8, 32])
 def test_kernels_for_rows_that_share_entries_race_without_a_compiler(columns, has_compiler, has_shared_rows):
     rng = np.random.default_rng(1)
-    blocks = sps.random_array((700, 700), density=0.01, format="csr", rng=rng)
+    blocks = sps.random_array((700, 700), density=0.01, format="csr", random_state=rng)
     m = sps.kron(blocks, np.ones((3, 3)), format="csr") if has_shared_rows else sps.random_array(
-        (2100, 2100), density=0.01, format="csr", rng=rng
+        (2100, 2100), density=0.01, format="csr", random_state=rng
     )  # fmt: skip
     A = asp.csr(m.astype("float32"), copy=True)
     with asp.options(compiler=None if has_compiler else "no-such-compiler"):
@@ -54,7 +54,7 @@ def test_kernels_for_rows_that_share_entries_race_without_a_compiler(columns, ha
 
 @pytest.mark.parametrize("columns", [8, 32])
 def test_a_search_in_one_go_races_them_first_whether_or_not_there_is_a_compiler(columns: int) -> None:
-    blocks = sps.random_array((700, 700), density=0.01, format="csr", rng=np.random.default_rng(1))
+    blocks = sps.random_array((700, 700), density=0.01, format="csr", random_state=np.random.default_rng(1))
     A = asp.csr(sps.kron(blocks, np.ones((3, 3)), format="csr").astype("float32"), copy=True)
     for compiler in (None, "no-such-compiler"):
         with asp.options(compiler=compiler):
@@ -71,7 +71,7 @@ def test_they_race_beside_kernels_that_numba_compiles(monkeypatch: pytest.Monkey
     monkeypatch.setattr(c_build, "compiler_id", lambda *_: "none")
     monkeypatch.setattr(identity, "has_numba", lambda: True)
     assert identity.backend_name(None) == "numba"
-    blocks = sps.random_array((700, 700), density=0.01, format="csr", rng=np.random.default_rng(1))
+    blocks = sps.random_array((700, 700), density=0.01, format="csr", random_state=np.random.default_rng(1))
     A = asp.csr(sps.kron(blocks, np.ones((3, 3)), format="csr").astype("float32"), copy=True)
     with asp.options(compiler=None):
         context = context_of(A._cell, state_of(A, 8))

@@ -18,7 +18,7 @@ N = 60
 
 
 def system(dtype: str) -> sps.csr_array:
-    made = sps.random_array((N, N), density=0.1, rng=np.random.default_rng(0), format="csr") * 100
+    made = sps.random_array((N, N), density=0.1, random_state=np.random.default_rng(0), format="csr") * 100
     return sps.csr_array((made + 500 * sps.eye_array(N)).astype(dtype))
 
 

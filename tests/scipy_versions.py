@@ -1,0 +1,13 @@
+"""The version of SciPy that is installed, on which the expectations of some tests depend."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+import scipy
+
+IS_RECENT: Final = tuple(map(int, scipy.__version__.split(".")[:2])) >= (1, 15)
+"""True if csr and csc arrays may have one dimension, as rows of arrays then do."""
+needs_recent = pytest.mark.skipif(not IS_RECENT, reason="this SciPy has other arguments, dtypes and warnings")
+"""Mark of tests that compare `asp.linalg` with SciPy where that changed; ours does what 1.15 and later do."""
