@@ -24,6 +24,8 @@ Callback = Callable[[Vector], object]
 Scalar = complex  # a Python float; complex for complex systems
 
 _CODES: Final = "fdFD"
+_FOREIGN_CODES: Final = frozenset("gGO")
+"""Codes of long double, complex long double and objects."""
 
 
 class System:
@@ -79,10 +81,13 @@ def suits_sweeps(system: System, b_norm: float) -> bool:
     """Return whether the sweeps compute what SciPy's solvers would: else SciPy itself runs.
 
     Sweeps give no RuntimeWarnings for infinities and NaNs in b. They do not cast a complex preconditioner to real, and
-    do not iterate on an x of another dtype, as SciPy does after ``x0="Mb"`` with such an M.
+    do not iterate on an x of another dtype, as SciPy does after ``x0="Mb"`` with such an M. Products in long double or
+    with Python's objects do not fit their vectors.
     """
+    codes = [np.dtype(each.dtype).char for each in (system.A, system.M) if each is not None]
     is_cast = system.M is not None and system.dtype.kind != "c" and np.dtype(system.M.dtype).kind == "c"
-    return not is_cast and system.x.dtype == system.dtype and math.isfinite(b_norm)
+    is_foreign = is_cast or not _FOREIGN_CODES.isdisjoint(codes)
+    return not is_foreign and system.x.dtype == system.dtype and math.isfinite(b_norm)
 
 
 def make_system(A: Any, M: Any, x0: Any, b: Any) -> System:  # Any: whatever SciPy's solvers take

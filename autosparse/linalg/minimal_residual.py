@@ -80,7 +80,7 @@ def minres(
     """
     system = make_system(A, M, x0, b) if is_ours(others, x0) and not show else None
     b_norm = 0.0 if system is None else norm(system.b)
-    is_given_real = isinstance(shift, (int, float, np.floating, np.integer))
+    is_given_real = isinstance(shift, (int, float, np.floating, np.integer)) and not isinstance(shift, np.longdouble)
     if system is None or system.dtype.kind == "c" or not is_given_real or not suits_sweeps(system, b_norm):
         how = {"rtol": rtol, "shift": shift, "maxiter": maxiter, "M": M, "callback": callback, "show": show}
         found: tuple[Vector, int] = scipys("minres")(A, b, x0, **how, check=check, **others)

@@ -193,6 +193,48 @@ def test_a_breakdown_has_scipys_info(name: str) -> None:
             agree(name, asp.csr(A), np.array(A), np.array(b), rtol=1e-10)
 
 
+@pytest.mark.parametrize("name", (*SOLVERS, "gmres"))
+@pytest.mark.parametrize("code", "gGO")
+@pytest.mark.parametrize("who", ["A", "operator", "dense", "M"])
+def test_wider_numbers_and_objects_give_what_scipy_gives(name: str, code: str, who: str) -> None:
+    """Check values, dtype, warnings and errors where A or M has long double numbers or Python's objects."""
+    S, b = grid(4), right_side(16)
+    wide = S.toarray().astype(code)
+    M = scipys.LinearOperator(S.shape, matvec=lambda r: r * wide[0, 0], dtype=code) if who == "M" else None
+    operator = scipys.LinearOperator(S.shape, matvec=lambda x: wide @ x, dtype=code)
+    theirs = {"A": S.astype("d" if code == "O" else code), "operator": operator, "dense": wide, "M": S}[who]
+    ours = asp.csr(theirs) if who in ("A", "M") else theirs
+    (found, told), (wanted, theirs_told) = (
+        outcome(lambda solve=getattr(module, name), A=A: solve(A, b, M=M, maxiter=6))
+        for module, A in ((asp.linalg, ours), (scipys, theirs))
+    )
+    assert (type(found), told) == (type(wanted), theirs_told)
+    if isinstance(wanted, Exception):
+        assert str(found) == str(wanted)
+        return
+    assert (found[0].dtype, found[1]) == (wanted[0].dtype, wanted[1])
+    np.testing.assert_allclose(np.asarray(found[0], complex), np.asarray(wanted[0], complex), rtol=1e-6)
+
+
+def outcome(call: Callable[[], Any]) -> tuple[Any, set[type[Warning]]]:
+    """Return the result of a call, or the exception it raises, and the categories of its warnings."""
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        try:
+            found = call()
+        except (TypeError, ValueError, AttributeError) as error:
+            found = error
+    return found, {one.category for one in told}
+
+
+def test_minres_with_a_long_double_shift_has_scipys_dtype() -> None:
+    shift = np.longdouble("0.1")
+    x, _ = asp.linalg.minres(asp.csr(grid(4)), right_side(16), shift=shift)
+    y, _ = scipys.minres(grid(4), right_side(16), shift=shift)
+    assert x.dtype == y.dtype
+    np.testing.assert_allclose(x.astype(float), y.astype(float), rtol=1e-6)
+
+
 @pytest.mark.parametrize("name", WITH_ATOL)
 @pytest.mark.parametrize("atol", [None, "legacy", -1.0])
 def test_atol_is_refused_as_scipy_does(name: str, atol: Any) -> None:
