@@ -215,13 +215,30 @@ def test_wider_numbers_and_objects_give_what_scipy_gives(name: str, code: str, w
     np.testing.assert_allclose(np.asarray(found[0], complex), np.asarray(wanted[0], complex), rtol=1e-6)
 
 
+@pytest.mark.parametrize("name", [*SOLVERS, "gmres", "qmr"])
+@pytest.mark.parametrize("at", [0, 1])
+def test_an_infinite_entry_gives_scipys_warnings_and_errors(name: str, at: int) -> None:
+    S = grid(3)
+    S.data[at] = np.inf  # on the diagonal or beside it
+    for errors in ("warn", "raise"):
+        with np.errstate(over=errors, invalid=errors, divide=errors):
+            found, told = outcome(getattr(asp.linalg, name), asp.csr(S), right_side(9), maxiter=8)
+            wanted, theirs_told = outcome(getattr(scipys, name), S, right_side(9), maxiter=8)
+        assert (type(found), told) == (type(wanted), theirs_told)
+        if isinstance(wanted, Exception):
+            assert str(found) == str(wanted)
+        else:
+            assert found[1] == wanted[1]
+            np.testing.assert_allclose(found[0], wanted[0], rtol=1e-6)
+
+
 def outcome(solve: Callable[..., Any], *given: Any, **how: Any) -> tuple[Any, set[type[Warning]]]:
     """Return the result of a call, or the exception it raises, and the categories of its warnings."""
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         try:
             found = solve(*given, **how)
-        except (TypeError, ValueError, AttributeError) as error:
+        except (TypeError, ValueError, AttributeError, FloatingPointError) as error:
             found = error
     return found, {one.category for one in told}
 

@@ -77,11 +77,6 @@ class SolverMemory:
             self._free.setdefault(key, []).extend(vectors)
             self._kept_bytes += n_bytes
 
-    @property
-    def kept_bytes(self) -> int:
-        """Bytes of the vectors that no solve holds."""
-        return self._kept_bytes
-
     def note_length(self, solver: str, n_iterations: int) -> None:
         """Record that a solve by `solver` took `n_iterations`; the smallest number is kept."""
         self.fewest[solver] = min(n_iterations, self.fewest.get(solver, n_iterations))
