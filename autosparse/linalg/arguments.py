@@ -18,6 +18,7 @@ from autosparse._native import runtime_api
 from autosparse.arrays.family import AutoSparseMatrix
 from autosparse.linalg.operators import Product, preconditioner_of, product_of
 from autosparse.linalg.solves import NotFiniteError, Solve
+from autosparse.linalg.solves.workspace import zeros
 from autosparse.linalg.sweeps import Dot, Scale, Step, Sweep
 
 Vector = NDArray[Any]
@@ -135,7 +136,7 @@ def _own_preconditioner(given: Any, A: Any) -> Any:  # Any: an object with any a
 
 def _initial_guess(x0: Any, b: Vector, M: Any, shape: tuple[int, int]) -> Vector:
     if x0 is None:
-        return np.zeros(b.size, b.dtype)
+        return zeros(b.size, b.dtype)
     if isinstance(x0, str):  # "Mb"
         x = b.copy() if M is None else aslinearoperator(M).matvec(b.copy())
         return np.ascontiguousarray(x)
