@@ -26,7 +26,7 @@ Callback = Callable[[Vector], object]
 Scalar = complex  # a Python float; complex for complex systems
 
 _CODES: Final = "fdFD"
-_FOREIGN_CODES: Final = "gGO"
+FOREIGN_CODES: Final = "gGO"
 """Codes of long double, complex long double and objects."""
 
 
@@ -87,7 +87,7 @@ def suits_sweeps(system: System, b_norm: float) -> bool:
     with Python's objects do not fit their vectors.
     """
     M_dtype = system.dtype if system.M is None else np.dtype(system.M.dtype)
-    if system.A.dtype.char in _FOREIGN_CODES or M_dtype.char in _FOREIGN_CODES:
+    if system.A.dtype.char in FOREIGN_CODES or M_dtype.char in FOREIGN_CODES:
         return False
     is_cast = M_dtype.kind == "c" and system.dtype.kind != "c"
     return not is_cast and system.x.dtype == system.dtype and math.isfinite(b_norm)

@@ -11,6 +11,7 @@ import numpy as np
 from autosparse._native import python_objects
 from autosparse.core.dtypes import Real
 from autosparse.linalg.arguments import (
+    FOREIGN_CODES,
     Callback,
     Preconditioning,
     System,
@@ -81,7 +82,8 @@ def minres(
     """
     system = make_system(A, M, x0, b) if is_ours(others, x0) and not show else None
     b_norm = 0.0 if system is None else norm(system.b)
-    is_given_real = isinstance(shift, (int, float, np.floating, np.integer)) and not isinstance(shift, np.longdouble)
+    is_given_real = isinstance(shift, (int, float, np.floating, np.integer))
+    is_given_real = is_given_real and np.asarray(shift).dtype.char not in FOREIGN_CODES
     if system is not None and system.dtype.kind != "c" and is_given_real and suits_sweeps(system, b_norm):
         most = 5 * system.n if maxiter is None else maxiter
         how: dict[str, Any] = {"quantity": CRITERION, "progress": progress, "is_strict": callback is None}
