@@ -6,6 +6,7 @@ import functools
 import importlib
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final, TypeVar
 
 import numpy as np
@@ -16,7 +17,8 @@ from scipy.sparse.linalg import LinearOperator, aslinearoperator
 from autosparse._native import runtime_api
 from autosparse.arrays.family import AutoSparseMatrix
 from autosparse.linalg.operators import Product, preconditioner_of, product_of
-from autosparse.linalg.solves import Solve
+from autosparse.linalg.solves import NotFiniteError, Solve
+from autosparse.linalg.solves.workspace import zeros
 from autosparse.linalg.sweeps import Dot, Scale, Step, Sweep
 
 Vector = NDArray[Any]
@@ -24,6 +26,8 @@ Callback = Callable[[Vector], object]
 Scalar = complex  # a Python float; complex for complex systems
 
 _CODES: Final = "fdFD"
+FOREIGN_CODES: Final = "gGO"
+"""Codes of long double, complex long double and objects."""
 
 
 class System:
@@ -79,9 +83,13 @@ def suits_sweeps(system: System, b_norm: float) -> bool:
     """Return whether the sweeps compute what SciPy's solvers would: else SciPy itself runs.
 
     Sweeps give no RuntimeWarnings for infinities and NaNs in b. They do not cast a complex preconditioner to real, and
-    do not iterate on an x of another dtype, as SciPy does after ``x0="Mb"`` with such an M.
+    do not iterate on an x of another dtype, as SciPy does after ``x0="Mb"`` with such an M. Products in long double or
+    with Python's objects do not fit their vectors.
     """
-    is_cast = system.M is not None and system.dtype.kind != "c" and np.dtype(system.M.dtype).kind == "c"
+    M_dtype = system.dtype if system.M is None else np.dtype(system.M.dtype)
+    if system.A.dtype.char in FOREIGN_CODES or M_dtype.char in FOREIGN_CODES:
+        return False
+    is_cast = M_dtype.kind == "c" and system.dtype.kind != "c"
     return not is_cast and system.x.dtype == system.dtype and math.isfinite(b_norm)
 
 
@@ -128,7 +136,7 @@ def _own_preconditioner(given: Any, A: Any) -> Any:  # Any: an object with any a
 
 def _initial_guess(x0: Any, b: Vector, M: Any, shape: tuple[int, int]) -> Vector:
     if x0 is None:
-        return np.zeros(b.size, b.dtype)
+        return zeros(b.size, b.dtype)
     if isinstance(x0, str):  # "Mb"
         x = b.copy() if M is None else aslinearoperator(M).matvec(b.copy())
         return np.ascontiguousarray(x)
@@ -228,23 +236,24 @@ def solved(
     rtol: float, atol: float, maxiter: int | None, factors: dict[str, Any], callback: Callback | None,
     others: dict[str, Any], progress: bool = False,
 ) -> tuple[Vector, int]:  # fmt: skip  # Any: whatever SciPy's solvers take
-    """Solve A x = b by `method`, or by SciPy's function `name` if `is_ours` or `suits_sweeps` is false.
+    """Solve A x = b by `method`, or by SciPy's function `name` if `is_ours` or `suits_sweeps` is false, or after a NaN.
 
     `factors`: the preconditioners by the names of their arguments, of which `method` is given M.
     If b is 0, b itself and 0 are returned, as in SciPy. Exceptions are those of `make_system` and `tolerance`.
     """
     system = make_system(A, factors.get("M"), x0, b) if is_ours(others, x0) else None
     b_norm = 0.0 if system is None else norm(system.b)
-    if system is None or not suits_sweeps(system, b_norm):
-        how = {"rtol": rtol, "atol": atol, "maxiter": maxiter, "callback": callback}
-        found: tuple[Vector, int] = scipys(name)(A, b, x0, **how, **factors, **others)
-        return found
-    limit = tolerance(name, b_norm, atol=atol, rtol=rtol)
-    if b_norm == 0:
-        return system.b, 0
-    most = system.n * 10 if maxiter is None else maxiter
-    with Solve(name, A, target=limit, limit=most, progress=progress) as solve:
-        return solve.answer(method(system, solve, limit, most, callback), system.b)
+    if system is not None and suits_sweeps(system, b_norm):
+        limit = tolerance(name, b_norm, atol=atol, rtol=rtol)
+        if b_norm == 0:
+            return system.b, 0
+        most = system.n * 10 if maxiter is None else maxiter
+        asked = Solve(name, A, target=limit, limit=most, progress=progress, is_strict=callback is None)
+        with suppress(NotFiniteError), asked as solve:
+            return solve.answer(method(system, solve, limit, most, callback), system.b)
+    how = {"rtol": rtol, "atol": atol, "maxiter": maxiter, "callback": callback}
+    found: tuple[Vector, int] = scipys(name)(A, b, x0, **how, **factors, **others)
+    return found
 
 
 Solver = TypeVar("Solver", bound=Callable[..., Any])

@@ -6,6 +6,7 @@ import math
 import operator
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -30,7 +31,7 @@ from autosparse.linalg.arguments import (
     tolerance,
 )
 from autosparse.linalg.operators import Product
-from autosparse.linalg.solves import Solve
+from autosparse.linalg.solves import NotFiniteError, Solve
 from autosparse.linalg.solves.tracing import timed_method
 from autosparse.linalg.sweeps import Combine, Dot, Scale, Sweep
 from autosparse.scalar import DOUBLE
@@ -91,8 +92,7 @@ def gmres(
     -----
     DeprecationWarning if there is a callback without a `callback_type`, as SciPy does.
 
-    The recurrence is that of `scipy.sparse.linalg.gmres` (Saad and Schultz, 1986), with the modified Gram-Schmidt
-    process in blocked form (see `Basis`).
+    The recurrence is SciPy's (Saad and Schultz, 1986), with the modified Gram-Schmidt process in blocked form.
     """
     how = {"rtol": rtol, "atol": atol, "restart": restart, "maxiter": maxiter, "M": M}
     if not is_ours(others, x0) or min(1 if restart is None else restart, 1 if maxiter is None else maxiter) < 1:
@@ -104,18 +104,19 @@ def gmres(
         raise ValueError(f"Unknown callback_type: {kind!r}")
     system = make_system(A, M, x0, b)
     b_norm = norm(system.b)
-    if not suits_sweeps(system, b_norm):
-        return scipys("gmres")(A, b, x0, callback=callback, callback_type=kind, **how)  # type: ignore[no-any-return]
-    limit = tolerance("gmres", b_norm, atol=atol, rtol=rtol)
-    if b_norm == 0:
-        return system.b, 0
-    maxiter = system.n * 10 if maxiter is None else maxiter
-    operator.index(maxiter)  # TypeError for floats, as in SciPy
-    bounds = _Bounds(limit, b_norm, maxiter, min(RESTART if restart is None else restart, system.n))
-    listener = _Listener(callback, kind, system.dtype)
-    most = maxiter if listener.counts_iterations() else maxiter * bounds.restart
-    with Solve("gmres", A, target=limit, limit=most, progress=progress) as solve:
-        return solve.answer(_Gmres(system, solve, bounds, listener).run(), system.b)
+    if suits_sweeps(system, b_norm):
+        limit = tolerance("gmres", b_norm, atol=atol, rtol=rtol)
+        if b_norm == 0:
+            return system.b, 0
+        most = system.n * 10 if maxiter is None else maxiter
+        operator.index(most)  # TypeError for floats, as in SciPy
+        bounds = _Bounds(limit, b_norm, most, min(RESTART if restart is None else restart, system.n))
+        listener = _Listener(callback, kind, system.dtype)
+        most = most if listener.counts_iterations() else most * bounds.restart
+        asked = Solve("gmres", A, target=limit, limit=most, progress=progress, is_strict=callback is None)
+        with suppress(NotFiniteError), asked as solve:
+            return solve.answer(_Gmres(system, solve, bounds, listener).run(), system.b)
+    return scipys("gmres")(A, b, x0, callback=callback, callback_type=kind, **how)  # type: ignore[no-any-return]
 
 
 class _Bounds(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from autosparse._native import python_objects
 from autosparse.core.dtypes import Real
 from autosparse.linalg.arguments import (
+    FOREIGN_CODES,
     Callback,
     Preconditioning,
     System,
@@ -24,7 +26,7 @@ from autosparse.linalg.arguments import (
     takes_columns,
 )
 from autosparse.linalg.operators import ProductSweep
-from autosparse.linalg.solves import CRITERION, Solve
+from autosparse.linalg.solves import CRITERION, NotFiniteError, Solve
 from autosparse.linalg.sweeps import Combine, Dot, Sweep
 
 
@@ -81,24 +83,26 @@ def minres(
     system = make_system(A, M, x0, b) if is_ours(others, x0) and not show else None
     b_norm = 0.0 if system is None else norm(system.b)
     is_given_real = isinstance(shift, (int, float, np.floating, np.integer))
-    if system is None or system.dtype.kind == "c" or not is_given_real or not suits_sweeps(system, b_norm):
-        how = {"rtol": rtol, "shift": shift, "maxiter": maxiter, "M": M, "callback": callback, "show": show}
-        found: tuple[Vector, int] = scipys("minres")(A, b, x0, **how, check=check, **others)
-        return found
-    most = 5 * system.n if maxiter is None else maxiter
-    with Solve("minres", A, target=rtol, limit=most, quantity=CRITERION, progress=progress) as solve:
-        lanczos = _Lanczos(system, solve, float(shift))
-        squared = lanczos.begin()
-        if squared < 0:
-            raise ValueError("indefinite preconditioner")
-        if squared == 0:
-            return system.x, 0
-        if b_norm == 0:
-            return system.b, 0
-        if check:
-            lanczos.check()
-        scalars = _Scalars(math.sqrt(squared), system.dtype, rtol, most)
-        return solve.answer(_iterate(lanczos, scalars, solve, callback), system.b)
+    is_given_real = is_given_real and np.asarray(shift).dtype.char not in FOREIGN_CODES
+    if system is not None and system.dtype.kind != "c" and is_given_real and suits_sweeps(system, b_norm):
+        most = 5 * system.n if maxiter is None else maxiter
+        how: dict[str, Any] = {"quantity": CRITERION, "progress": progress, "is_strict": callback is None}
+        with suppress(NotFiniteError), Solve("minres", A, target=rtol, limit=most, **how) as solve:
+            lanczos = _Lanczos(system, solve, float(shift))
+            squared = lanczos.begin()
+            if squared < 0:
+                raise ValueError("indefinite preconditioner")
+            if squared == 0:
+                return system.x, 0
+            if b_norm == 0:
+                return system.b, 0
+            if check:
+                lanczos.check()
+            scalars = _Scalars(math.sqrt(squared), system.dtype, rtol, most)
+            return solve.answer(_iterate(lanczos, scalars, solve, callback), system.b)
+    how = {"rtol": rtol, "shift": shift, "maxiter": maxiter, "M": M, "callback": callback, "show": show}
+    found: tuple[Vector, int] = scipys("minres")(A, b, x0, **how, check=check, **others)
+    return found
 
 
 def _iterate(lanczos: _Lanczos, scalars: _Scalars, solve: Solve, callback: Callback | None) -> tuple[Vector, int]:

@@ -195,6 +195,64 @@ def test_a_breakdown_has_scipys_info(name: str) -> None:
             agree(name, asp.csr(A), np.array(A), np.array(b), rtol=1e-10)
 
 
+@pytest.mark.parametrize("name", [*SOLVERS, "gmres"])
+@pytest.mark.parametrize("code", "gGO")
+@pytest.mark.parametrize("who", ["A", "operator", "dense", "M"])
+def test_wider_numbers_and_objects_give_what_scipy_gives(name: str, code: str, who: str) -> None:
+    """Check values, dtype, warnings and errors where A or M has long double numbers or Python's objects."""
+    S, b = grid(4), right_side(16)
+    wide = S.toarray().astype(code)
+    M = scipys.LinearOperator(S.shape, matvec=lambda r: r * wide[0, 0], dtype=code) if who == "M" else None
+    operator = scipys.LinearOperator(S.shape, matvec=lambda x: wide @ x, dtype=code)
+    theirs = {"A": S.astype("d" if code == "O" else code), "operator": operator, "dense": wide, "M": S}[who]
+    ours = asp.csr(theirs) if who in ("A", "M") else theirs
+    how = {"M": M, "maxiter": 6}
+    found, told = outcome(getattr(asp.linalg, name), ours, b, **how)
+    wanted, theirs_told = outcome(getattr(scipys, name), theirs, b, **how)
+    assert (type(found), told) == (type(wanted), theirs_told)
+    if isinstance(wanted, Exception):
+        assert str(found) == str(wanted)
+        return
+    assert (found[0].dtype, found[1]) == (wanted[0].dtype, wanted[1])
+    np.testing.assert_allclose(np.asarray(found[0], complex), np.asarray(wanted[0], complex), rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", [*SOLVERS, "gmres", "qmr"])
+@pytest.mark.parametrize("at", [0, 1])
+def test_an_infinite_entry_gives_scipys_warnings_and_errors(name: str, at: int) -> None:
+    S = grid(3)
+    S.data[at] = np.inf  # on the diagonal or beside it
+    for errors in ("warn", "raise"):
+        with np.errstate(over=errors, invalid=errors, divide=errors):
+            found, told = outcome(getattr(asp.linalg, name), asp.csr(S), right_side(9), maxiter=8)
+            wanted, theirs_told = outcome(getattr(scipys, name), S, right_side(9), maxiter=8)
+        assert (type(found), told) == (type(wanted), theirs_told)
+        if isinstance(wanted, Exception):
+            assert str(found) == str(wanted)
+        else:
+            assert found[1] == wanted[1]
+            np.testing.assert_allclose(found[0], wanted[0], rtol=1e-6)
+
+
+def outcome(solve: Callable[..., Any], *given: Any, **how: Any) -> tuple[Any, set[type[Warning]]]:
+    """Return the result of a call, or the exception it raises, and the categories of its warnings."""
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        try:
+            found = solve(*given, **how)
+        except (TypeError, ValueError, AttributeError, FloatingPointError) as error:
+            found = error
+    return found, {one.category for one in told}
+
+
+def test_minres_with_a_long_double_shift_has_scipys_dtype() -> None:
+    shift = np.longdouble("0.1")
+    x, _ = asp.linalg.minres(asp.csr(grid(4)), right_side(16), shift=shift)
+    y, _ = scipys.minres(grid(4), right_side(16), shift=shift)
+    assert x.dtype == y.dtype
+    np.testing.assert_allclose(x.astype(float), y.astype(float), rtol=1e-6)
+
+
 @needs_recent
 @pytest.mark.parametrize("name", WITH_ATOL)
 @pytest.mark.parametrize("atol", [None, "legacy", -1.0])

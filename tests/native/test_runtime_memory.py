@@ -48,6 +48,15 @@ def drain() -> None:
     assert memory._allocate is not None, "the extension module should have been built"
 
 
+@pytest.mark.parametrize("n_bytes", [memory.VECTOR_FROM_BYTES, 3 * memory.VECTOR_FROM_BYTES + 4, 1 << 17, 1 << 20])
+def test_vectors_begin_on_a_cache_line_and_own_their_elements(n_bytes: int) -> None:
+    held = [memory.empty_vector((n_bytes // 4,), F4) for _ in range(5)]
+    for array in held:
+        assert array.flags.owndata
+        assert array.ctypes.data % 64 == 0
+    assert len({array.ctypes.data for array in held}) == len(held)
+
+
 def test_large_results_own_aligned_writable_memory_of_our_allocator():
     array = memory.empty_output(BIG, F4)
     assert array.flags.owndata

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 import warnings
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,8 @@ from autosparse.dispatch.state import state_for
 from autosparse.notices import FallbackWarning
 from autosparse.tuning import planner
 from autosparse.tuning.setup import context_of
-from autosparse.tuning.trials import comparison, specs
+from autosparse.tuning.trials import comparison, matmul, specs
+from autosparse.tuning.trials.operand_adapter import adapter_of
 from tests.tuning.compilers import WRONG_MTTKRP, WRONG_PRODUCTS, WRONG_SAMPLES, liar, n_compilations
 from tests.tuning.forcing import ENOUGH_S, FORMATS, close, dense, force, make, schedule_of, state_of, until
 
@@ -57,6 +59,25 @@ def test_a_wrong_kernel_is_not_adopted(tmp_path: Path, lie: str, columns: int) -
     assert [one.category for one in caught] == [FallbackWarning]
     assert "compared" in str(caught[0].message)
     assert n_compilations(tmp_path) == 2
+
+
+@pytest.mark.parametrize("code", "fdFD")
+def test_bounds_of_large_matrices_take_no_copy_of_the_values(code: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    A = asp.csr(np.random.default_rng(0).standard_normal((300, 500)).astype(code))
+    context = context_for(A._cell, 1)
+    find = adapter_of("matmul").trustworthy
+    wanted = find(context.problem, A._cell, 1, 1)
+    monkeypatch.setattr(matmul, "FEW_ENTRIES", A.nnz - 1)
+    tracemalloc.start()
+    try:
+        found = find(context.problem, A._cell, 1, 1)
+        peak_bytes = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak_bytes < A.data.nbytes / 2
+    assert found.sums.dtype == wanted.sums.dtype
+    np.testing.assert_allclose(found.sums, wanted.sums, rtol=1e-5)
+    np.testing.assert_array_equal(found.n_terms, wanted.n_terms)
 
 
 @pytest.mark.parametrize("effort", ["estimate", "measure"])

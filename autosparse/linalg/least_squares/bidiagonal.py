@@ -16,6 +16,7 @@ from autosparse.core.dtypes import Real
 from autosparse.linalg.arguments import Vector, norm, root
 from autosparse.linalg.operators import ProductSweep, adjoint_of, product_of
 from autosparse.linalg.solves import Solve
+from autosparse.linalg.solves.workspace import zeros
 from autosparse.linalg.sweeps import CODES, Combine, Dot, Run, Sweep
 
 REASONS: Final = (
@@ -282,5 +283,5 @@ def reason(is_last: bool, tests: tuple[float, float, float, float], limits: tupl
 def solution(system: LeastSquaresSystem, n: int, default: np.dtype[Any]) -> Vector:
     """Return a new vector of n elements for x: the initial guess or zeros, in at least the dtype of the system."""
     if system.x0 is None:
-        return np.zeros(n, np.result_type(default, system.dtype))
+        return zeros(n, np.result_type(default, system.dtype))
     return np.array(system.x0, dtype=np.result_type(system.x0.dtype, system.dtype), order="C")

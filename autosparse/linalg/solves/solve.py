@@ -42,22 +42,28 @@ PACE: Final = 1.25
 """Ratio of consecutive iterations at which expectations are reported."""
 
 
+class NotFiniteError(ArithmeticError):
+    """Error raised inside a strict solve whose residual is NaN; SciPy's function then gives NumPy's RuntimeWarnings."""
+
+
 class Solve:
     """One call of the solver `name` for the matrix or operator `A`; a context used by one thread.
 
     `target`: value of the argument of `step` at which the solver stops. `quantity`: name of this value, ``"residual"``
-    if it is the norm of b - A x. `limit`: maximum number of iterations. `progress`: the user's argument.
+    if it is the norm of b - A x. `limit`: maximum number of iterations. `progress`: the user's argument. `is_strict`:
+    whether `step` raises NotFiniteError for a NaN.
     """
 
     __slots__ = (
-        "A", "_begun", "_convergence", "_counts", "_due", "_left", "_progress", "_record", "_taken", "_told_due",
-        "best", "limit", "n_done", "name", "operand", "quantity", "target",
+        "A", "_begun", "_convergence", "_counts", "_due", "_is_strict", "_left", "_progress", "_record", "_taken",
+        "_told_due", "best", "limit", "n_done", "name", "operand", "quantity", "target",
     )  # fmt: skip
 
     def __init__(
         self, name: str, A: Any, *, target: float = 0.0, limit: float = math.inf, quantity: str = RESIDUAL,
-        progress: bool = False,
+        progress: bool = False, is_strict: bool = False,
     ) -> None:  # fmt: skip  # Any: whatever SciPy's solvers take
+        self._is_strict = is_strict
         self.name, self.target, self.limit, self.quantity = name, target, limit, quantity
         self.n_done, self.best = -1, math.inf
         self.A, self.operand = A, operand_of(A)
@@ -104,6 +110,8 @@ class Solve:
 
     def step(self, residual_norm: float) -> None:
         """Record the start of an iteration, with the residual norm or the value of `quantity`."""
+        if self._is_strict and math.isnan(residual_norm):
+            raise NotFiniteError
         self.n_done = n_done = self.n_done + 1
         self.best = min(self.best, residual_norm)
         if n_done >= self._due:

@@ -77,11 +77,6 @@ class SolverMemory:
             self._free.setdefault(key, []).extend(vectors)
             self._kept_bytes += n_bytes
 
-    @property
-    def kept_bytes(self) -> int:
-        """Bytes of the vectors that no solve holds."""
-        return self._kept_bytes
-
     def note_length(self, solver: str, n_iterations: int) -> None:
         """Record that a solve by `solver` took `n_iterations`; the smallest number is kept."""
         self.fewest[solver] = min(n_iterations, self.fewest.get(solver, n_iterations))
@@ -96,7 +91,14 @@ def pool_bytes() -> int:
 def new_vectors(key: Key, n: int) -> list[Vector]:
     """Return `n` new uninitialized arrays of the shape and dtype `key`."""
     shape, char = key
-    return [memory.empty_output(shape, np.dtype(char)) for _ in range(n)]
+    return [memory.empty_vector(shape, np.dtype(char)) for _ in range(n)]
+
+
+def zeros(n: int, dtype: np.dtype[Any]) -> Vector:
+    """Return a solution that is 0."""
+    x = memory.empty_vector((n,), dtype)
+    x.fill(0)
+    return x
 
 
 def memory_of(operand: Operand) -> SolverMemory:

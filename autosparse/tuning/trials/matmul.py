@@ -13,6 +13,7 @@ from autosparse.core.problem import Problem
 from autosparse.dispatch.calls import MatmulCall
 from autosparse.operands.csr import Operand
 from autosparse.operands.native_rows import magnitudes
+from autosparse.tuning.memory.agreement import row_magnitudes
 from autosparse.tuning.trials.operand_adapter import (
     MAX_ENTRY,
     OperandAdapter,
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
     from autosparse.dispatch.protocols import Call
     from autosparse.operands.unfolding import AnyOperand
     from autosparse.tuning.trials.operand_adapter import Storage
+
+
+FEW_ENTRIES: Final = 1 << 20
+"""Maximum number of entries whose absolute values are copied: beyond it, sums without a copy take twice as long."""
 
 
 def packed_bytes(problem: Problem, fmt: Storage) -> int:
@@ -68,10 +73,15 @@ def _trustworthy(problem: Problem, operand: AnyOperand, n_columns: int, n_thread
     n_rows, n_inner = problem.matrix.shape[:: -1 if problem.transposed else 1]
     B, C = dense(problem, 1, n_inner, n_columns), result(problem, n_rows, n_columns)
     call = MatmulCall(rows, address(B), n_columns, address(C), n_columns, n_columns, problem.transposed, (B, C))
-    indices, absolutes = operand.indices[: operand.nnz], magnitudes(operand.data[: operand.nnz])
-    absolute, ones, sums = rows.with_values(absolutes), np.ones(n_inner, problem.dtype), result(problem, n_rows)
-    summing = MatmulCall(absolute, address(ones), 1, address(sums), 1, 1, problem.transposed, (ones, absolutes))
-    runtime_api.raise_for(summing.by_default(n_threads, 0))
+    indices, values = operand.indices[: operand.nnz], operand.data[: operand.nnz]
+    if operand.nnz > FEW_ENTRIES and not problem.transposed:
+        sums = row_magnitudes(operand.indptr, values).astype(problem.dtype, copy=False)
+    else:
+        absolutes, ones, sums = magnitudes(values), np.ones(n_inner, problem.dtype), result(problem, n_rows)
+        of_ones = (ones, absolutes)
+        absolute = rows.with_values(absolutes)
+        summing = MatmulCall(absolute, address(ones), 1, address(sums), 1, 1, problem.transposed, of_ones)
+        runtime_api.raise_for(summing.by_default(n_threads, 0))
     n_terms = np.bincount(indices, minlength=n_rows) if problem.transposed else np.diff(operand.indptr)
     return Trustworthy(call, C, sums * np.dtype(problem.dtype).type(MAX_ENTRY), n_terms)
 

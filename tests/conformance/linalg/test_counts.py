@@ -20,12 +20,17 @@ MIN_SHARE = 0.95
 """Minimum share of the calls of all solvers that our code must compute or refuse."""
 
 
+@pytest.fixture
+def matrices_made_ours() -> None:
+    """Do nothing, so that the test of the folder runs once: the tests in it switch their matrices themselves."""
+
+
 @pytest.mark.full
 def test_calls_of_scipys_tests_ran_ours(tmp_path: Path) -> None:
     file = tmp_path / "counts.json"
     command = [sys.executable, "-m", "pytest", "-q", "--full", "-p", "no:cacheprovider", "-p", "no:xdist", "--tb=line"]
     run = subprocess.run(
-        [*command, "--deselect", __file__, str(differences.FOLDER)], cwd=differences.FOLDER.parents[2],
+        [*command, "--ignore", __file__, str(differences.FOLDER)], cwd=differences.FOLDER.parents[2],
         env={**os.environ, differences.COUNTS: str(file)}, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert run.returncode == 0, run.stdout[-3000:]

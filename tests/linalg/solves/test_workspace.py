@@ -50,7 +50,7 @@ def test_vectors_come_back_and_are_handed_out_once() -> None:
     memory.give(KEY, first)
     again = memory.take(KEY, 3)
     assert {id(vector) for vector in again} == {id(vector) for vector in first}
-    assert memory.kept_bytes == 0
+    assert memory._kept_bytes == 0
 
 
 def test_shape_and_dtype_are_those_that_were_asked_for() -> None:
@@ -66,14 +66,14 @@ def test_output_pool_bytes_bounds_what_is_kept() -> None:
     memory = SolverMemory()
     with asp.options(output_pool_bytes=2 * 8 * N):
         memory.give(KEY, [np.empty(N) for _ in range(2)])
-        assert memory.kept_bytes == 2 * 8 * N
+        assert memory._kept_bytes == 2 * 8 * N
         memory.give(((N,), "f"), [np.empty(N, "f4")])
-        assert memory.kept_bytes == 4 * N
+        assert memory._kept_bytes == 4 * N
         memory.give(KEY, [np.empty(N) for _ in range(3)])
-        assert memory.kept_bytes <= 2 * 8 * N
+        assert memory._kept_bytes <= 2 * 8 * N
     with asp.options(output_pool_bytes=0):
         memory.give(KEY, [np.empty(N)])
-        assert memory.kept_bytes == 0
+        assert memory._kept_bytes == 0
 
 
 def test_vectors_are_freed_with_the_matrix_and_travel_nowhere() -> None:
@@ -100,7 +100,7 @@ def test_a_solve_that_fails_gives_its_vectors_back() -> None:
 
     with pytest.raises(ZeroDivisionError):
         fail()
-    assert memory_of(A._cell).kept_bytes == 4 * 8 * N
+    assert memory_of(A._cell)._kept_bytes == 4 * 8 * N
 
 
 def test_solves_of_one_matrix_in_several_threads_do_not_disturb_each_other() -> None:
