@@ -237,7 +237,7 @@ def _turning_of(operand: Any, n_vecs: int, options: Options, dispatcher: Dispatc
             from autosparse.dispatch.turned import Turning  # many programs have no transposed product
         except (ImportError, OSError):  # no file descriptor left, or another root directory
             return None
-        dispatcher.turning = Turning(getattr(operand, "transposed_ns", 0))
+        dispatcher.turning = Turning()
     return dispatcher.turning
 
 

@@ -106,11 +106,10 @@ class Turning:
 
     __slots__ = ("_before", "_n_drops", "_spent_ns", "_times", "is_serving", "made")
 
-    def __init__(self, spent_ns: int = 0) -> None:
-        """`spent_ns`: time of products before the first one that is counted."""
+    def __init__(self) -> None:
         self.made: TurnedRows | None = None
         self.is_serving = False  # whether the rows computed the last product
-        self._n_drops, self._spent_ns = 0, spent_ns
+        self._n_drops = self._spent_ns = 0
         self._times: dict[int, list[int]] = {}  # columns -> least ns without and with rows of Mᵀ, products with them
         self._before: dict[int, tuple[int, int]] = {}  # columns -> number and ns of the products without them
 

@@ -157,22 +157,21 @@ def postpone() -> None:
     _spent_ns = 0
 
 
-def count(start_ns: int, rows: Rows | None, *, is_product: bool = False, transposed: bool | None = None) -> None:
+def count(start_ns: int, rows: Rows | None, *, is_product: bool = False, is_native: bool = False) -> None:
     """Add the time since `start_ns` to that of light matrices, after a method on `rows`.
 
-    `is_product` says whether a kernel of the C runtime could have computed it. `transposed` says that one did, and
-    whether it was a product with Mᵀ. SciPy's methods do not keep the arrays that they fetch, so sound rows stay sound.
+    `is_product` says whether a kernel of the C runtime could have computed it, `is_native` whether one did.
+    SciPy's methods do not keep the arrays that they fetch, so sound rows stay sound.
     """
     global _spent_ns, _products_ns
     took_ns = perf_counter_ns() - start_ns
-    _spent_ns += took_ns if transposed is None else took_ns // KERNEL_SHARE
+    _spent_ns += took_ns // KERNEL_SHARE if is_native else took_ns
     if is_product:
         _products_ns += took_ns
     if rows is not None:
         rows.is_checked = True
-        if transposed is not None:
+        if is_native:
             rows.products_ns += took_ns
-            rows.transposed_ns += took_ns * transposed
 
 
 def native_product() -> Callable[..., Any] | None:
@@ -197,13 +196,13 @@ class Rows:
 
     __slots__ = (
         "arrays", "copied_bytes", "is_checked", "is_exported", "is_looked_up", "is_shared", "n_major", "n_minor",
-        "products_ns", "transposed_ns",
+        "products_ns",
     )  # fmt: skip
 
     def __init__(self, n_major: int, n_minor: int, arrays: list[Any], copied_bytes: int | None) -> None:
         self.n_major, self.n_minor, self.arrays, self.copied_bytes = n_major, n_minor, arrays, copied_bytes
         self.is_checked = self.is_exported = self.is_looked_up = self.is_shared = False
-        self.products_ns = self.transposed_ns = 0  # by the runtime's kernels, and by that for Mᵀ @ B
+        self.products_ns = 0  # by the runtime's kernels
 
     def is_sound(self) -> bool:
         """Return whether SciPy's loops stay within the arrays, which is checked again where these may have changed."""

@@ -277,12 +277,12 @@ class Light(ConvertedBack, Slots):
         multiply = light.native_product() if is_own and light.is_runtime_due(n_terms or 0) else None
         start_ns = perf_counter_ns()
         made = None if multiply is None else multiply(rows, other, transposed=self._transposed)
-        transposed = None if made is None else self._transposed
-        if made is None:
+        is_native = made is not None
+        if not is_native:
             if (n_terms is None or n_terms > light.MAX_TERMS) and _is_loaded():
                 return _completed(self, "_matmul_dispatch")(other, *args)
             made = _product(self, rows, other) if is_own else self._plain_class._matmul_dispatch(self, other, *args)
-        light.count(start_ns, None if n_terms is None else rows, is_product=is_own, transposed=transposed)
+        light.count(start_ns, None if n_terms is None else rows, is_product=is_own, is_native=is_native)
         if n_terms is not None and (theirs := getattr(other, "_light", None)) is not None:
             theirs.is_checked = True  # SciPy's methods do not keep its arrays
         return made

@@ -65,7 +65,7 @@ class Operand(WatchedArrays):
 
     __slots__ = (
         "_flat", "_pattern", "dispatcher", "fast_path", "small_product_ns", "n_small_products",
-        "shared", "solver_memory", "source", "transposed_ns",
+        "shared", "solver_memory", "source",
     )  # fmt: skip
 
     dispatcher: Any  # Any: dispatch state, private to autosparse.dispatch
@@ -74,14 +74,13 @@ class Operand(WatchedArrays):
     shared: bool  # whether a transpose uses this operand, too
     solver_memory: Any  # Any: work vectors of solvers, private to autosparse.linalg
     source: weakref.ref[Operand] | None  # operand whose arrays were copied, if the matrix is a copy of another one
-    transposed_ns: int  # time of products Mᵀ @ B that were computed while the matrix was light
     _flat: bool  # whether the sparse array is one-dimensional
     _pattern: tuple[int, Pattern] | None
 
     def __init__(self) -> None:
         # Every sparse array has one, and most are never multiplied: data of the guard are made at its first look.
         self.n_major = self.n_minor = self.values_version = self.structure_version = 0
-        self.n_small_products = self.transposed_ns = self.n_invalidated = self.n_replaced = self._aliases_before = 0
+        self.n_small_products = self.n_invalidated = self.n_replaced = self._aliases_before = 0
         self.small_product_ns = _BEGIN_NS
         self.rows = self.dispatcher = self.fast_path = self.solver_memory = self.source = None
         self._known_rows = self._chunk_versions = self._native_watch = self._pattern = None
@@ -109,7 +108,6 @@ class Operand(WatchedArrays):
         """Return the operand of a light matrix that becomes complete, over the same list of arrays."""
         made = cls.over(rows.n_major, rows.n_minor, rows.arrays, is_valid=False)
         made.copied_bytes, made.shared, made.unvalidated = rows.copied_bytes, rows.is_shared, False
-        made.transposed_ns = rows.transposed_ns
         if rows.is_exported:  # code that fetched an array of the structure may still hold it
             made._exported, unheld = True, cls.over(1, 1, [np.empty(0), np.empty(0), np.empty(0)], is_valid=False)
             has_views = any(array.base is not None for array in rows.arrays)

@@ -82,16 +82,6 @@ def test_transposed_rows_are_built_after_enough_product_time(monkeypatch: pytest
     assert found.n_bytes >= A.data.nbytes
 
 
-def test_time_before_the_first_counted_product_pays_for_the_rows() -> None:
-    A = asp.csr(matrix())
-    A @ np.ones(N - 7)
-    unpaid, found = turned.Turning(), turned.Turning(turned.PRICE_NS * A.nnz)
-    unpaid.count(A._cell, 1, 1)
-    found.count(A._cell, 1, 1)
-    assert unpaid.made is None
-    assert found.made is not None
-
-
 def test_slower_transposed_rows_are_not_used() -> None:
     A, found = asp.csr(matrix()), turned.Turning()
     A @ np.ones(N - 7)

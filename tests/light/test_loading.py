@@ -56,13 +56,6 @@ def test_the_library_is_loaded_once_methods_have_taken_as_long(product, uses_run
     assert run(CLOCK + limits + lines) == str(3 * (light.KERNEL_SHARE if uses_runtime else 1) + 1)
 
 
-@pytest.mark.skipif(not runtime_api.available, reason="the C runtime was not built")
-def test_the_time_of_products_with_the_transpose_pays_for_its_rows():
-    """Each takes 1,000 ns."""
-    lines = "light.RUNTIME_NS = light.MIN_TERMS = 0\nfor _ in range(3):\n    A @ x\n    A.T @ y\n"
-    assert run(CLOCK + lines + "light.complete()\nprint(A._cell.transposed_ns)") == "3000"
-
-
 @pytest.mark.parametrize(
     ("product", "has_kernel"),
     [("A @ X", True), ("A @ (X + 1j)", False), ("asp.csr(m.astype(int)) @ X.astype(int)", False)],
