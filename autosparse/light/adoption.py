@@ -75,10 +75,10 @@ def arrays_of(made: Any, arg1: Any, shape: Any, dtype: Any) -> Arrays:
     kind = type(arg1)
     if kind is tuple and len(arg1) == 2 and not is_shape(arg1):
         return _of_entries(made, arg1, shape, dtype)
-    if kind is list and shape is None:
+    if kind is list and shape is None and arg1 and type(arg1[0]) is list:
         try:
             arg1, kind = np.asarray(arg1), np.ndarray
-        except ValueError:  # rows of different lengths
+        except (ValueError, TypeError, RuntimeError):  # rows of different lengths, or of a tensor's elements
             return NOTHING
     if kind is np.ndarray and shape is None:
         return _of_dense(made, arg1, dtype)

@@ -305,7 +305,7 @@ class Light(ConvertedBack, Slots):
         return {**attributes(self), **{name: getattr(self, name) for name in _FIELDS}}
 
     def __setstate__(self, state: Any) -> None:
-        is_plain = light.may_be_light() and state.keys() >= {"_shape", *_FIELDS}
+        is_plain = light.may_be_light() and type(state) is dict and state.keys() >= {"_shape", *_FIELDS}
         found = (state["_shape"], *map(state.get, _FIELDS)) if is_plain else light.NOTHING
         rows = adopt(self, found, copy=False)
         if rows is None:

@@ -88,6 +88,7 @@ COMPLETES: Final = (
     )),
     *(f"raised(lambda: {one})" for one in (
         "asp.csr(([1.0], ([9], [0])), shape=(3, 3))", "asp.csr([[1.0], [2.0, 3.0]])", "asp.csr([['a']])",
+        "asp.csr([])", "asp.csr(['ab', 'c'])", "asp.csr([[1.0, None]])", "asp.csr([m, m])",
         "asp.csr(np.ones((2, 2, 2)))", "asp.csr_array(([1.0], ([0, 1], [0])))", "'2' * asp.csr(sps.csr_matrix(m))",
     )),
 )  # fmt: skip
