@@ -8,6 +8,7 @@ Arguments that are not plainly valid are left to SciPy.
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
@@ -47,7 +48,9 @@ _NEW_ITEMS: Final = tuple(
 """Attributes that SciPy's constructor sets besides shape and arrays (maxprint where it has it)."""
 
 
-attributes: Final = next(vars(kind)["__dict__"] for kind in sps.csr_array.__mro__ if "__dict__" in vars(kind)).__get__
+attributes: Final[Callable[[Any], dict[str, Any]]] = next(
+    vars(kind)["__dict__"] for kind in sps.csr_array.__mro__ if "__dict__" in vars(kind)
+).__get__
 """Getter behind the ``__dict__`` of SciPy's classes, which autosparse's classes override."""
 
 

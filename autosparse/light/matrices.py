@@ -240,9 +240,11 @@ class Light(ConvertedBack, Slots):
 
     def _argminmax(self, *args: Any) -> Any:
         """Return places of extreme entries. SciPy's loop over the rows fetches the arrays for each of them."""
-        if type(args[0]) is int and args[0] in ((0, -2) if self._transposed else (1, -1)):
-            self._plain_class.sum_duplicates(self)  # as SciPy's method does for this axis
+        is_by_rows = type(args[0]) is int and args[0] in ((0, -2) if self._transposed else (1, -1))
         rows = self._light
+        if is_by_rows and rows is not None and rows.is_sound():
+            self._plain_class.sum_duplicates(self)  # as SciPy's method does for this axis
+            rows = self._light
         if rows is None or not self.has_canonical_format:  # SciPy adds up duplicates in place
             return self._plain_class._argminmax(self, *args)
         plain = object.__new__(self._plain_class)
