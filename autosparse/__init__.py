@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from autosparse._names import *  # isort: skip  # noqa: F403
 
 _HOMES = {
-    "autosparse.arrays.family": ("csc_array", "csc_matrix", "csr_array", "csr_matrix"),
+    "autosparse.light.matrices": ("csc_array", "csc_matrix", "csr_array", "csr_matrix"),
     "autosparse.arrays.functions": ("matmul",),
     "autosparse.arrays.sampled": ("sddmm",),
     "autosparse.arrays.sparse_tensor": ("mttkrp", "tensor"),

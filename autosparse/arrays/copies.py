@@ -22,7 +22,7 @@ from autosparse.arrays.plain import NAMES, arrays_of, attributes, check_starts, 
 from autosparse.config import get_options
 from autosparse.core.dtypes import NarrowIndex, WideIndex
 from autosparse.light import VALUE_TYPES, takes_as_is
-from autosparse.light.matrices import set_state
+from autosparse.light.adoption import set_state
 from autosparse.operands import ownership
 from autosparse.operands.csr import DATA, INDICES, INDPTR, Operand
 

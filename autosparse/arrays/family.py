@@ -15,13 +15,14 @@ from numpy.typing import NDArray
 
 from autosparse import light
 from autosparse._native import memory
-from autosparse.arrays import adoption, plain
+from autosparse.arrays import plain
 from autosparse.arrays.copies import Copies
 from autosparse.arrays.plain import constructed, watched
 from autosparse.arrays.products import DenseResults, Products, Reflected
 from autosparse.dispatch import executor
-from autosparse.light import Rows
-from autosparse.light.matrices import ConvertedBack, Slots, set_state
+from autosparse.light import Rows, adoption
+from autosparse.light.adoption import set_state
+from autosparse.light.matrices import ConvertedBack, Slots
 from autosparse.operands import mutation_guard, ownership
 from autosparse.operands.csr import DATA, INDICES, INDPTR, Operand, UnfinishedOperand
 from autosparse.ops import names

@@ -13,11 +13,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
-import scipy.sparse as sps
 
 from autosparse._native import python_objects
 from autosparse.errors import StructureError
-from autosparse.light.matrices import Slots, set_state
+from autosparse.light.adoption import attributes, set_state
+from autosparse.light.matrices import Slots
 from autosparse.operands.csr import INDPTR, Operand
 from autosparse.scalar import NARROW_INDEX
 
@@ -27,16 +27,6 @@ _OF_EXAMPLE: Final = (
     f"array([1, 0], dtype={NARROW_INDEX.name})",
     "array([2., 3.])",
 )
-
-
-def _find_attributes() -> Callable[[Any], dict[str, Any]]:
-    """Return the getter behind the ``__dict__`` of SciPy's classes, which autosparse's classes override."""
-    descriptor = next(vars(base)["__dict__"] for base in sps.csr_array.__mro__ if "__dict__" in vars(base))
-    getter: Callable[[Any], dict[str, Any]] = descriptor.__get__
-    return getter
-
-
-attributes: Final = _find_attributes()
 
 
 def over(kind: type, shape: tuple[int, ...], arrays: Sequence[Any]) -> Any:

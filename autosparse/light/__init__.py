@@ -35,8 +35,12 @@ RUNTIME_NS: Final = 1_500_000
 
 Its kernels take a fifth to a half of the time of SciPy's loops.
 """
-KERNEL_SHARE: Final = 2
+KERNEL_SHARE: Final = 4
 """Divisor of the time of products by the runtime's kernels, which the library calls, too, until it has tuned them."""
+LOOP_SHARE: Final = 2
+"""Divisor of the time of SciPy's loops for products and conversions. The library's take half of the time."""
+ARRAYS_NS: Final = 10_000
+"""Maximum time in ns of a selection by arrays that counts. The library calls SciPy's loops and saves only checks."""
 LOOKUP_NS: Final = 2_000_000
 """Time in ns of products of one matrix by the runtime's kernels after which a remembered plan loads the library."""
 MIN_TERMS: Final = 1 << 12
@@ -65,22 +69,6 @@ _UNHELD: Final = sys.getrefcount(_probe[0])
 """Count of references to an object that only a list holds."""
 alive: Final[dict[int, weakref.ref[Any]]] = {}
 """References to all light matrices, by their ids."""
-
-
-class ModuleName(str):
-    """Value of ``__module__`` in autosparse's classes: "autosparse" on a class, SciPy's module on an instance.
-
-    Libraries that test an object's module for SciPy's (pydata/sparse) thereby accept instances as SciPy objects. Users
-    and pickles find the class itself in its public module.
-    """
-
-    __slots__ = ()
-
-    def __get__(self, made: Any, owner: type | None = None) -> str:
-        return self if made is None else type(made)._plain_class.__module__
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return str, (str(self),)
 
 
 def complete() -> bool:
@@ -157,19 +145,25 @@ def postpone() -> None:
     _spent_ns = 0
 
 
-def count(start_ns: int, rows: Rows | None, *, is_product: bool = False, is_native: bool = False) -> None:
-    """Add the time since `start_ns` to that of light matrices, after a method on `rows`.
+def count(
+    start_ns: int, rows: Rows | None, made: Any, *, share: int, is_limited: bool = False, is_product: bool = False,
+    is_native: bool = False,
+) -> None:  # fmt: skip
+    """Add what the library would save of the time since `start_ns`, after a method on `rows`: one part of `share`.
 
-    `is_product` says whether a kernel of the C runtime could have computed it, `is_native` whether one did.
-    SciPy's methods do not keep the arrays that they fetch, so sound rows stay sound.
+    At most `ARRAYS_NS` count where the time `is_limited`. `is_product` says whether a kernel of the C runtime could
+    have computed it, `is_native` whether one did. SciPy's methods do not keep the arrays that they fetch, so sound
+    rows stay sound, and those of the result `made` are.
     """
     global _spent_ns, _products_ns
     took_ns = perf_counter_ns() - start_ns
-    _spent_ns += took_ns // KERNEL_SHARE if is_native else took_ns
+    _spent_ns += min(took_ns, ARRAYS_NS) if is_limited else took_ns // share
     if is_product:
         _products_ns += took_ns
     if rows is not None:
         rows.is_checked = True
+        if (own := getattr(made, "_light", None)) is not None:
+            own.is_checked = True
         if is_native:
             rows.products_ns += took_ns
 
@@ -222,10 +216,10 @@ def is_sound(indptr: Any, indices: Any, data: Any, n_major: int, n_minor: int) -
     """Return whether row starts rise from 0 to the number of entries, and indices are int32 or int64 and in bounds."""
     if indptr.size != n_major + 1 or indptr.item(0) or not indptr.item(-1) == indices.size == data.size:
         return False
-    unsigned = _UNSIGNED.get(indices.dtype)
-    if unsigned is None or (indptr[1:] < indptr[:-1]).any():
+    unsigned = UNSIGNED.get(indices.dtype)
+    if unsigned is None or np.count_nonzero(indptr[1:] < indptr[:-1]):  # half the time of `any`
         return False
-    return not indices.size or bool(indices.view(unsigned).max() < n_minor)  # a negative index is a large one
+    return not indices.size or bool(_largest(indices.view(unsigned)) < n_minor)  # a negative index is a large one
 
 
 def is_sound_matrix(other: Any) -> bool:
@@ -267,9 +261,12 @@ def n_terms(made: Any, rows: Rows, other: Any) -> int | None:
 # -- recognition of constructor arguments that SciPy would accept unchanged. SciPy's methods construct each of their
 # results from such arguments. SciPy's checks take 8 us, three times as long as a small product.
 
-_INT32, _INT64 = (np.dtype(f"i{n_bytes}") for n_bytes in (4, 8))  # SciPy's two index types
-_INT32_MAX: Final = np.iinfo(_INT32).max
-_UNSIGNED: Final = {dtype: np.dtype(f"u{dtype.itemsize}") for dtype in (_INT32, _INT64)}
+INT32, INT64 = (np.dtype(f"i{n_bytes}") for n_bytes in (4, 8))  # SciPy's two index types
+INT32_MAX: Final = np.iinfo(INT32).max
+UNSIGNED: Final = {dtype: np.dtype(f"u{dtype.itemsize}") for dtype in (INT32, INT64)}
+KERNEL_TYPES: Final = frozenset("fdFD")
+"""Type codes of values for which the C runtime has kernels of one dtype."""
+_largest: Final = np.maximum.reduce
 VALUE_TYPES: Final = frozenset("?bBhHiIlLqQfdFD")
 _PLAIN: Final = {sps.csr_array: "csr", sps.csr_matrix: "csr", sps.csc_array: "csc", sps.csc_matrix: "csc"}
 NOTHING: Final = None, None, None, None
@@ -312,9 +309,9 @@ def _of_shape(made: Any, shape: tuple[int, int], dtype: Any) -> Arrays:
         dtype = np.dtype(dtype)
     if not isinstance(dtype, np.dtype) or dtype.char not in VALUE_TYPES or not dtype.isnative:
         return NOTHING
-    if max(shape) > _INT32_MAX:
+    if max(shape) > INT32_MAX:
         return NOTHING
-    return shape, np.zeros(made._swap(shape)[0] + 1, _INT32), np.zeros(0, _INT32), np.zeros(0, dtype)
+    return shape, np.zeros(made._swap(shape)[0] + 1, INT32), np.zeros(0, INT32), np.zeros(0, dtype)
 
 
 def is_shape(shape: Any) -> bool:
@@ -330,9 +327,9 @@ def takes_as_is(kind: type, shape: tuple[int, ...], indptr: NDArray[Any], indice
     index, other = indices.dtype, indptr.dtype
     if len(shape) != 2 or (index is not other and index != other):  # identity is faster, and fails after unpickling
         return False
-    if index is _INT32 or index == _INT32:
-        return shape[0] <= _INT32_MAX and shape[1] <= _INT32_MAX
-    return bool(index == _INT64) and issubclass(kind, sps.sparray)  # matrix classes may narrow to int32
+    if index is INT32 or index == INT32:
+        return shape[0] <= INT32_MAX and shape[1] <= INT32_MAX
+    return bool(index == INT64) and issubclass(kind, sps.sparray)  # matrix classes may narrow to int32
 
 
 def are_whole(arrays: tuple[Any, Any, Any], n_major: int, n_minor: int) -> bool:
@@ -355,7 +352,7 @@ def are_whole(arrays: tuple[Any, Any, Any], n_major: int, n_minor: int) -> bool:
 
 def is_kept(dtype: np.dtype[Any], is_values: bool) -> bool:
     """Return whether SciPy's methods keep assigned values, or indices, of this dtype in their results."""
-    return dtype.isnative if is_values else dtype in (_INT32, _INT64)
+    return dtype.isnative if is_values else dtype in (INT32, INT64)
 
 
 def fills(array: NDArray[Any]) -> bool:

@@ -6,10 +6,11 @@ import importlib
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 import scipy.sparse as sps
 
 from autosparse import forking, light
-from autosparse.light.matrices import adopt, register
+from autosparse.light.adoption import adopt, arrays_of, is_small, register
 
 if TYPE_CHECKING:
     import os
@@ -41,8 +42,9 @@ _KINDS: Final[Mapping[tuple[str, type], type]] = {
     ("csc", sps.csc_matrix): csc_matrix,
     ("csr", tuple): csr_array,
     ("csc", tuple): csc_array,
+    **{(fmt, made): kind for fmt, kind in (("csr", csr_array), ("csc", csc_array)) for made in (list, np.ndarray)},
 }
-"""Class of the result for SciPy's matrices that are compressed already, and for (data, indices, indptr)."""
+"""Class of the result for SciPy's matrices that are compressed already, for tuples of arrays, and for dense arrays."""
 
 
 def csr(
@@ -124,14 +126,32 @@ def _first(fmt: str, obj: Any, shape: Any, dtype: Any, *, copy: Any, frozen: boo
     is_plain = is_plain and light.may_be_light()
     if is_plain and copy is None and shape is None and dtype is None and (same := _same(obj, fmt)) is not None:
         return same
-    if kind is not None and is_plain:
+    if kind is not None and is_plain and is_small(obj):
         made: Any = object.__new__(kind)
-        rows = adopt(made, light.arrays_of(made, obj, shape, dtype), copy=copy)
+        is_new = copy is None and not sps.issparse(obj) and (type(obj) is not tuple or len(obj) == 2)
+        rows = adopt(made, arrays_of(made, obj, shape, dtype), copy=False if is_new else copy)
         if rows is not None and rows.is_sound():
+            rows.copied_bytes = 0 if is_new else rows.copied_bytes
             return made
+    if is_plain and copy is None and shape is None and dtype is None and (made := _converted(fmt, obj)) is not None:
+        return made
     with forking.loading():
         importlib.import_module("autosparse.arrays.construct")  # calls `use`
     return _make(fmt, obj, shape, dtype, copy=copy, frozen=frozen, gradients=gradients)
+
+
+def _converted(fmt: str, obj: Any) -> Any:
+    """Return a light matrix of a sparse matrix in another format, whose conversion makes new arrays; else None."""
+    is_small = sps.issparse(obj) and obj.ndim == 2 and obj.format != fmt and obj.nnz <= light.MAX_TERMS
+    if not (is_small and type(obj).__module__.startswith(("scipy.sparse.", "autosparse"))):
+        return None
+    found = obj.asformat(fmt)
+    made = object.__new__(_KINDS[fmt, getattr(sps, f"{fmt}_{'array' if isinstance(obj, sps.sparray) else 'matrix'}")])
+    rows = adopt(made, (found._shape, found.indptr, found.indices, found.data), copy=False)
+    if rows is None or not rows.is_sound():
+        return None
+    rows.copied_bytes = 0
+    return made
 
 
 def _same(A: Any, fmt: str) -> Any:

@@ -11,7 +11,8 @@ from typing import Any, Final
 import scipy.sparse as sps
 
 from autosparse import light
-from autosparse.light import ModuleName, matrices
+from autosparse.light import matrices
+from autosparse.light.adoption import ModuleName
 from autosparse.light.matrices import ConvertedBack, coo_array, coo_matrix
 
 

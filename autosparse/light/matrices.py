@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import operator
-import weakref
 from time import perf_counter_ns
 from typing import Any, ClassVar, Final
 
@@ -13,33 +12,19 @@ import scipy.sparse as sps
 from scipy.sparse import _sparsetools
 
 from autosparse import light
-from autosparse.light import ModuleName, Rows
+from autosparse.light import Rows, adoption
+from autosparse.light.adoption import ModuleName, adopt, attributes, register, set_state
 
 INDPTR: Final = 0
 INDICES: Final = 1
 DATA: Final = 2
 _FIELDS: Final = ("indptr", "indices", "data")
+_NUMBERS: Final = (int, float, complex, np.number)
 _PRODUCTS: Final = {
     (fmt, is_vector): getattr(_sparsetools, f"{fmt}_matvec{'' if is_vector else 's'}")
     for fmt in ("csr", "csc")
     for is_vector in (False, True)
 }
-
-
-_NEW_ITEMS: Final = tuple(
-    item for item in vars(sps.csr_array((1, 1))).items() if item[0] not in {"indptr", "indices", "data", "_shape"}
-)
-"""Attributes that SciPy's constructor sets besides shape and arrays (maxprint where it has it)."""
-
-
-def set_state(made: Any, shape: tuple[int, ...]) -> None:
-    """Set `shape` and the other attributes that SciPy's constructors set on `made` besides the arrays.
-
-    They are set one by one, so that the object needs no dict.
-    """
-    made._shape = shape
-    for name, value in _NEW_ITEMS:
-        setattr(made, name, value)
 
 
 def _container(fmt: str) -> Any:  # Any: a property, which mypy would refuse in the place of SciPy's
@@ -171,12 +156,20 @@ def _by_scipy(name: str) -> Any:
         is_sound = rows is not None and rows.is_sound()
         if not (is_sound and light.may_be_light()) and _is_loaded():
             return _completed(self, name)(*args, **how)
+        is_selection = name == "__getitem__"
         start_ns = perf_counter_ns()
         made = getattr(self._plain_class, name)(self, *args, **how)
-        light.count(start_ns, rows if is_sound else None)
+        share, is_limited = 1 if is_selection else light.LOOP_SHARE, is_selection and _is_by_arrays(*args)
+        light.count(start_ns, rows if is_sound else None, made, share=share, is_limited=is_limited)
         return made
 
     return method
+
+
+def _is_by_arrays(key: Any) -> bool:
+    """Return whether a part of the key is neither a slice nor a number."""
+    parts = key if type(key) is tuple else (key,)
+    return not all(isinstance(part, (slice, int, np.integer)) for part in parts)
 
 
 def _reflected(name: str, operation: Any) -> Any:
@@ -211,7 +204,8 @@ class Light(ConvertedBack, Slots):
         is_plain = not kwargs and light.may_be_light()
         if is_plain and shape is None and dtype is None and sps.issparse(arg1) and arg1.format != self.format:
             arg1 = arg1.asformat(self.format)
-        if not (is_plain and adopt(self, light.arrays_of(self, arg1, shape, dtype), copy=bool(copy))):
+        is_plain = is_plain and adoption.is_small(arg1)
+        if not (is_plain and adopt(self, adoption.arrays_of(self, arg1, shape, dtype), copy=bool(copy))):
             _completed(self, "__init__")(arg1, shape=shape, dtype=dtype, copy=copy, **kwargs)
 
     @property
@@ -246,7 +240,11 @@ class Light(ConvertedBack, Slots):
 
     def _argminmax(self, *args: Any) -> Any:
         """Return places of extreme entries. SciPy's loop over the rows fetches the arrays for each of them."""
+        is_by_rows = type(args[0]) is int and args[0] in ((0, -2) if self._transposed else (1, -1))
         rows = self._light
+        if is_by_rows and rows is not None and rows.is_sound():
+            self._plain_class.sum_duplicates(self)  # as SciPy's method does for this axis
+            rows = self._light
         if rows is None or not self.has_canonical_format:  # SciPy adds up duplicates in place
             return self._plain_class._argminmax(self, *args)
         plain = object.__new__(self._plain_class)
@@ -274,29 +272,51 @@ class Light(ConvertedBack, Slots):
         rows: Any = self._light  # Any: None once the matrix is complete
         n_terms = None if rows is None else light.n_terms(self, rows, other)
         is_own = n_terms is not None and type(other) is np.ndarray and other.dtype == self.dtype
-        multiply = light.native_product() if is_own and light.is_runtime_due(n_terms or 0) else None
+        has_kernel = is_own and other.dtype.char in light.KERNEL_TYPES
+        multiply = light.native_product() if has_kernel and light.is_runtime_due(n_terms or 0) else None
         start_ns = perf_counter_ns()
         made = None if multiply is None else multiply(rows, other, transposed=self._transposed)
         is_native = made is not None
         if not is_native:
-            if (n_terms is None or n_terms > light.MAX_TERMS) and _is_loaded():
+            is_large = not isinstance(other, _NUMBERS) if n_terms is None else n_terms > light.MAX_TERMS
+            if is_large and _is_loaded():
                 return _completed(self, "_matmul_dispatch")(other, *args)
             made = _product(self, rows, other) if is_own else self._plain_class._matmul_dispatch(self, other, *args)
-        light.count(start_ns, None if n_terms is None else rows, is_product=is_own, is_native=is_native)
+        share = light.KERNEL_SHARE if is_native else 1 if is_own else light.LOOP_SHARE
+        sound = None if n_terms is None else rows
+        light.count(start_ns, sound, made, share=share, is_product=has_kernel, is_native=is_native)
         if n_terms is not None and (theirs := getattr(other, "_light", None)) is not None:
             theirs.is_checked = True  # SciPy's methods do not keep its arrays
         return made
 
     def _rmatmul_dispatch(self, other: Any, *args: Any) -> Any:
-        if self._light is None or type(other) is not np.ndarray or other.shape[-1:] != self._shape[:1]:
+        is_plain = isinstance(other, _NUMBERS) or (type(other) is np.ndarray and other.shape[-1:] == self._shape[:1])
+        if self._light is None or not is_plain:
             return _completed(self, "_rmatmul_dispatch")(other, *args)
         return self._plain_class._rmatmul_dispatch(self, other, *args)
 
     __getitem__, tocsc, tocsr = map(_by_scipy, ("__getitem__", "tocsc", "tocsr"))
     __radd__, __rsub__ = _reflected("__radd__", operator.add), _reflected("__rsub__", operator.sub)
     __rmul__, __rmatmul__ = _reflected("__rmul__", operator.mul), _reflected("__rmatmul__", operator.matmul)
-    __copy__, __deepcopy__ = map(_by_complete, ("__copy__", "__deepcopy__"))
-    __getstate__, __setstate__, resize = map(_by_complete, ("__getstate__", "__setstate__", "resize"))
+    __copy__, __deepcopy__, resize = map(_by_complete, ("__copy__", "__deepcopy__", "resize"))
+
+    def __getstate__(self) -> Any:
+        """Return the state that SciPy pickles."""
+        if getattr(self, "_light", None) is None:
+            return _completed(self, "__getstate__")()
+        return {**attributes(self), **{name: getattr(self, name) for name in _FIELDS}}
+
+    def __setstate__(self, state: Any) -> None:
+        is_plain = light.may_be_light() and type(state) is dict and state.keys() >= {"_shape", *_FIELDS}
+        found = (state["_shape"], *map(state.get, _FIELDS)) if is_plain else light.NOTHING
+        rows = adopt(self, found, copy=False)
+        if rows is None:
+            _completed(self, "__setstate__")(state)
+            return
+        rows.is_exported = True  # the arrays may lie in buffers of the program
+        for name in state.keys() - set(_FIELDS):
+            setattr(self, name, state[name])
+
     base, explain, owns_arrays = map(_complete_only, ("base", "explain", "owns_arrays"))
     to_scipy, tune, _repr_html_ = map(_complete_only, ("to_scipy", "tune", "_repr_html_"))
 
@@ -308,38 +328,6 @@ def _product(made: Any, rows: Rows, B: Any) -> Any:
     n_vecs = () if is_vector else (B.shape[1],)
     _PRODUCTS[made.format, is_vector](*shape, *n_vecs, *rows.arrays, B.ravel(), C.ravel())
     return C
-
-
-def adopt(made: Any, found: light.Arrays, *, copy: bool | None) -> Rows | None:
-    """Make `made` a light matrix of these arrays, which are copied unless `copy` is False; return its rows.
-
-    Where SciPy should check the arrays, the library is finished, or the matrix is large, nothing changes.
-    """
-    shape, *parts = found
-    prepared = None if shape is None else light.prepared(type(made), shape, (parts[0], parts[1], parts[2]), copy)
-    if prepared is None or prepared[2][DATA].size > light.MAX_TERMS or not prepared[2][DATA].dtype.isnative:
-        return None
-    n_major, n_minor, arrays = prepared
-    n_bytes = None
-    if copy is not False:
-        if not all(array.flags.writeable for array in arrays):
-            return None
-        arrays = [array.copy() for array in arrays]
-        n_bytes = sum(array.nbytes for array in arrays)
-    rows = Rows(n_major, n_minor, arrays, n_bytes)
-    return rows if register(made, rows, shape) else None
-
-
-def register(made: Any, rows: Rows, shape: tuple[int, ...]) -> bool:
-    """Make `made` a light matrix of these rows, unless the library is finished; return whether it is one."""
-    key = id(made)
-    with light.FINISHING:
-        if light.is_complete:
-            return False
-        made._light = rows
-        set_state(made, shape)
-        light.alive[key] = weakref.ref(made, lambda _: light.alive.pop(key, None))
-    return True
 
 
 def _attributes_of(made: Any) -> Any:
@@ -395,6 +383,7 @@ class coo_matrix(ConvertedBack, sps.coo_matrix):  # type: ignore[misc]  # noqa: 
 csr_array._twin, csc_array._twin = csc_array, csr_array
 csr_matrix._twin, csc_matrix._twin = csc_matrix, csr_matrix
 
-for _class in (csr_array, csc_array, csr_matrix, csc_matrix):
+for _class in (coo_array, coo_matrix, csr_array, csc_array, csr_matrix, csc_matrix):
     _class.__module__ = ModuleName("autosparse")  # the public location, for users and pickles
+for _class in (csr_array, csc_array, csr_matrix, csc_matrix):
     setattr(_class, (_name := "tocsc" if _class._transposed else "tocsr"), getattr(_class._plain_class, _name))

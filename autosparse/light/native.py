@@ -70,6 +70,9 @@ def _look_up(rows: Rows, B: Any, *, transposed: bool) -> None:
 
 def has_plan(rows: Rows, B: Any, *, transposed: bool) -> bool:
     """Return whether earlier processes left a plan for this product that saves the time in which the library loads."""
+    content = configured.accounts_content()
+    if not content:
+        return False
     indptr, indices, data = rows.arrays
     operand = SimpleNamespace(
         indptr=indptr, indices=indices, nnz=indices.size, n_major=rows.n_major, n_minor=rows.n_minor
@@ -79,7 +82,6 @@ def has_plan(rows: Rows, B: Any, *, transposed: bool) -> bool:
         configured.structure_sample(operand), names.MATMUL, 0, transposed, max(0, n_vecs - 1).bit_length(),
         data.dtype.name, _lib.asp_max_threads(), *_DEFAULTS,
     )  # fmt: skip
-    content = configured.accounts_content()
     if key not in content:
         return False
     accounts = importlib.import_module("autosparse.cache.accounts.rows")

@@ -61,14 +61,36 @@ STAYS_LIGHT: Final = (
     "asp.csr((m.data, m.indices, m.indptr), shape=m.shape) @ x", "asp.csc((m.data, m.indices, m.indptr), (30, 40)) @ y",
     "asp.csr(sps.csr_matrix(m)).getrow(2)", "m + A", "m - A", "m @ A.T.tocsr()", "m * A", "A.tolil()", "A.todok()",
     "A.todia()", "A.tobsr()", "A.tolil().tocsr()", "type(A)(m, copy=True)", "asp.csr(A)", "asp.csr(A) @ x",
-    "asp.csc(A.T) @ y",
+    "asp.csc(A.T) @ y", "A.argmax(axis=1)", "unsorted().argmax(axis=1)",
+    "unsorted().argmax(axis=0)", "A * 2", "3.0 * A", "asp.csr(sps.csr_matrix(m)) * 2",
+    "2j * asp.csr(sps.csr_matrix(m))",
+    "pickle.loads(pickle.dumps(A)) @ x", "pickle.loads(pickle.dumps(A.T)) @ y", "pickle.loads(pickle.dumps(A, 2)).data",
+    "pickle.loads(pickle.dumps(asp.csr(sps.csr_matrix(m)))) * x", "pickle.loads(pickle.dumps(A[:, 3:9]))[4]",
+    *(f"asp.{fmt}(m.to{other}())" for fmt in ("csr", "csc") for other in ("coo", "dia", "bsr", "lil", "dok", "array")),
+    "asp.csr(m.tocsc())", "asp.csc(m)", "asp.csr(m.T) @ y", "asp.csr(sps.coo_matrix(m)) * x", "asp.csr(A.tocoo())",
+    "asp.csr(A.T)", "asp.csr(m.toarray().tolist())", "asp.csr([[0, 1], [2, 0]])", "asp.csr((m.data, m.nonzero()))",
+    "asp.csr((m.data[:3], (m.indices[:3], np.array([2, 2, 1], np.int32))), shape=(50, 3))",
+    "asp.csr(m.toarray()).argmax(axis=1)", "asp.csr_array(m)", "asp.csr_array((5, 4))",
+    "asp.csc_matrix(m.toarray()) * x",
+    "asp.csr_array((m.data, m.nonzero()), shape=m.shape) @ x", "asp.csr_matrix((m.data, m.nonzero())) * x",
+    "asp.csr_array((m.data, m.indices, m.indptr), shape=m.shape) @ x", "asp.csr_array(m.tolil())",
 )  # fmt: skip
 COMPLETES: Final = (
     "str(A.explain())", "A.base", "A.to_scipy()", "A.owns_arrays", "next(iter(A))", "vars(A)['data']",
     "A._repr_html_()[:6]",
-    "A @ list(x)", "A @ np.matrix(x).T", "copy.copy(A)", "copy.deepcopy(A)", "pickle.loads(pickle.dumps(A))",
-    "asp.csr(m, copy=False)", "asp.csr(m, dtype=np.float32)", "asp.csr(m.tocoo())", "asp.csr(m.toarray())",
-    "asp.csr_array(m)", "asp.matmul(A, x)", "asp.linalg.norm(A)",
+    "A @ list(x)", "A @ np.matrix(x).T", "copy.copy(A)", "copy.deepcopy(A)", "unsorted().T.argmin(axis=0)",
+    "asp.csr(([1.0, 2.0, 4.0], ([1, 1, 0], [2, 2, 1])), shape=(3, 3))",
+    "asp.csc_matrix((m.data, m.nonzero()), dtype=complex)",
+    "asp.csr(m, copy=False)", "asp.csr(m, dtype=np.float32)", "asp.matmul(A, x)", "asp.linalg.norm(A)",
+    *(f"{one}.owns_arrays" for one in (
+        "asp.csr(m.tocoo())", "asp.csr(m.tocsc())", "asp.csr(m.toarray())", "asp.csr((m.data, m.nonzero()))",
+        "asp.csr_array(m)", "asp.csr_array(m.toarray())", "pickle.loads(pickle.dumps(A))",
+    )),
+    *(f"raised(lambda: {one})" for one in (
+        "asp.csr(([1.0], ([9], [0])), shape=(3, 3))", "asp.csr([[1.0], [2.0, 3.0]])", "asp.csr([['a']])",
+        "asp.csr([])", "asp.csr(['ab', 'c'])", "asp.csr([[1.0, None]])", "asp.csr([m, m])",
+        "asp.csr(np.ones((2, 2, 2)))", "asp.csr_array(([1.0], ([0, 1], [0])))", "'2' * asp.csr(sps.csr_matrix(m))",
+    )),
 )  # fmt: skip
 NEEDS_NEW_SCIPY: Final = frozenset() if hasattr(sps, "get_index_dtype") else frozenset({
     "A[3]", "A[:, 4]", "asp.csr(sps.csr_matrix(m)) * x", "asp.csc(sps.csc_matrix(m)) * X",
@@ -93,6 +115,13 @@ def same(one, other):
     if isinstance(one, (np.ndarray, np.number, float)):
         return np.allclose(one, other)
     return one == other
+def unsorted():
+    return asp.csr((np.array([1.0, 3.0, 2.0, 2.0]), np.array([2, 0, 1, 1]), np.array([0, 2, 2, 4])), shape=(3, 3))
+def raised(make):
+    try:
+        return make()
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
 answers = {}
 for one in expressions:
     reading, writing = os.pipe()

@@ -39,21 +39,41 @@ light.perf_counter_ns = matrices.perf_counter_ns = tick
 
 
 @pytest.mark.parametrize(
-    ("product", "uses_runtime"),
+    ("product", "share", "limits"),
     [
-        *((method, False) for method in ("A @ x", "A.T @ y", "A @ X", "A @ B", "A[2:4]", "A.tocsc()")),
+        *((method, 1, "") for method in ("A @ x", "A.T @ y", "A @ X", "A[2:4]", "A[3]", "A[:, np.int32(2)]")),
+        *((method, light.LOOP_SHARE, "") for method in ("A @ B", "A @ x.astype(int)", "A.tocsc()")),
+        *((method, 2, "light.ARRAYS_NS = 500\n") for method in ("A[[1, 2]]", "A[y > 5]", "A[:, np.array([0])]")),
         pytest.param(
-            "A @ x", True, marks=pytest.mark.skipif(not runtime_api.available, reason="the C runtime was not built")
+            "A @ x", light.KERNEL_SHARE, "light.RUNTIME_NS = light.MIN_TERMS = 0\n",
+            marks=pytest.mark.skipif(not runtime_api.available, reason="the C runtime was not built"),
         ),
     ],
-)
-def test_the_library_is_loaded_once_methods_have_taken_as_long(product, uses_runtime):
-    """Each takes 1,000 ns, of which a product of the runtime counts a share; one more finds the time spent."""
-    limits = "light.LOADING_NS = 3000\n"
-    if uses_runtime:
-        limits += "light.RUNTIME_NS = light.MIN_TERMS = 0\n"
+)  # fmt: skip
+def test_the_library_is_loaded_once_it_would_have_saved_as_much(product, share, limits):
+    """Each takes 1,000 ns, of which a part counts; one more finds the time spent."""
     lines = f"n = 0\nwhile not light.is_complete:\n    {product}\n    n += 1\nprint(n)"
-    assert run(CLOCK + limits + lines) == str(3 * (light.KERNEL_SHARE if uses_runtime else 1) + 1)
+    assert run(f"{CLOCK}light.LOADING_NS = 3000\n{limits}{lines}") == str(3 * share + 1)
+
+
+@pytest.mark.parametrize(("dtype", "is_loaded"), [("int", False), ("bool", False), ("np.float32", True)])
+def test_the_runtime_is_loaded_for_values_that_it_has_kernels_for(dtype, is_loaded):
+    lines = f"""
+light.RUNTIME_NS = light.MIN_TERMS = 0
+A, x = asp.csr(m.astype({dtype})), x.astype({dtype})
+A @ x, A @ x
+print(json.dumps([bool(np.allclose(A @ x, m.astype({dtype}) @ x)), "autosparse.light.native" in sys.modules]))
+"""
+    assert printed(lines) == [True, is_loaded]
+
+
+RESULTS: Final = ("A @ B", "A[2:4]", "A[[1, 2]]", "A.tocsc()", "A.T.tocsr()")
+
+
+@pytest.mark.parametrize("result", RESULTS)
+def test_results_of_sound_matrices_are_not_checked_again(result):
+    lines = f"C = {result}\nlight.is_sound = None\nprint((C @ np.ones(C.shape[1])).size)"
+    assert int(run(lines)) > 0
 
 
 @pytest.mark.parametrize(

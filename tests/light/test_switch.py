@@ -145,13 +145,13 @@ print(json.dumps([ours > scipys - 10, is_light, bool(np.allclose(A @ x, m @ x)),
 
 def test_a_matrix_that_another_thread_completes_while_it_is_made_is_returned():
     lines = """
-from autosparse.light import matrices
-register = matrices.register
+from autosparse.light import adoption
+register = adoption.register
 def completed_meanwhile(made, rows, shape):
     is_light = register(made, rows, shape)
     light.complete()
     return is_light
-matrices.register = completed_meanwhile
+adoption.register = completed_meanwhile
 B = asp.csr(m)
 print(json.dumps([light.is_complete, bool(np.allclose(B @ x, m @ x))]))
 """
@@ -163,7 +163,7 @@ def test_signal_handlers_and_threads_use_matrices_while_the_library_is_loaded():
 seen = []
 class Handler:
     def find_spec(self, name, path=None, target=None):
-        if name == "autosparse.arrays.adoption":
+        if name == "autosparse.arrays.plain":
             made = asp.csr(m)
             seen.extend([made @ x, A @ x, made.T.T @ x, made[:, :] @ x])
 sys.meta_path.insert(0, Handler())

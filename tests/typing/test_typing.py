@@ -41,7 +41,9 @@ def test_type_checkers_are_told_every_public_name():
     tree = ast.parse((REPOSITORY / "autosparse" / "_names.py").read_text(encoding="utf-8"))
     imports = [node for node in tree.body if isinstance(node, ast.ImportFrom) and node.module != "__future__"]
     told = {(node.module, alias.name) for node in imports for alias in node.names if alias.asname == alias.name}
-    assert told == {(home, name) for home, names in _HOMES.items() for name in names}
+    assert sorted(name for _, name in told) == sorted(name for names in _HOMES.values() for name in names)
+    for home, name in told:  # csr_array and its siblings are typed in another module than the one that defines them
+        assert getattr(importlib.import_module(str(home)), name) is getattr(importlib.import_module("autosparse"), name)
 
 
 def test_options_are_typed_one_by_one():
