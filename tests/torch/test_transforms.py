@@ -108,6 +108,15 @@ def test_recorded_samples_are_computed_again() -> None:
     assert torch.allclose(graph(2 * X), (2 * X @ Y * D)[ROWS, COLUMNS])
 
 
+def test_an_operand_may_be_written_after_a_product_with_constant_values() -> None:
+    X = random(4, 3).requires_grad_()
+    hidden = X * 1
+    product = A @ hidden
+    hidden.add_(1)  # the gradient of X does not depend on the operand
+    product.sum().backward()
+    assert torch.allclose(X.grad, D.sum(0).unsqueeze(1).expand(4, 3))
+
+
 def test_a_batch_of_values_and_operands() -> None:
     values, X = random(5, 7), random(5, 4, 3)
     found = torch.vmap(lambda v, x: A.with_values(v) @ x)(values, X)
