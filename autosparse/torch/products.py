@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from typing import Protocol
+from collections.abc import Callable
+from typing import Final, Protocol
 
 import torch
 
@@ -24,6 +25,13 @@ class Home(Protocol):
         """Index arrays (crow, col)."""
 
 
+n_recorders: Final[Callable[[], int]] = torch._C._len_torch_dispatch_stack
+"""Return the number of modes of PyTorch that see operators (make_fx, `torch.func.linearize`), but not writes to memory.
+
+Products then call the operators of `autograd.operators`, which such a mode records.
+"""
+
+
 def mm(home: Home, values: torch.Tensor, B: torch.Tensor, *, transposed: bool = False) -> torch.Tensor:
     """Return A B or Aᵀ B; values (nnz,) contiguous, B (k,) or (k, m) of the same dtype → (n,) or (n, m).
 
@@ -39,6 +47,12 @@ def mm(home: Home, values: torch.Tensor, B: torch.Tensor, *, transposed: bool = 
 
 def multiply(home: Home, values: torch.Tensor, X: torch.Tensor, *, transposed: bool = False) -> torch.Tensor:
     """Return `mm`, or with heads (values (nnz, H), X (m, H, F)) the product of each head: (n, H, F)."""
+    if n_recorders():
+        structure, (crow, col) = home.structure, home.arrays
+        recorded: torch.Tensor = torch.ops.autosparse.csr_product(
+            crow, col, values, X, structure.n_rows, structure.n_cols, transposed
+        )
+        return recorded
     if X.dim() < 3:
         return mm(home, native.whole(values), X, transposed=transposed)
     structure = home.structure

@@ -13,7 +13,7 @@ from autosparse.dispatch import executor
 from autosparse.operands.dense import by_rows
 from autosparse.operands.native_rows import NativeRows
 from autosparse.ops import SDDMM
-from autosparse.torch import native, thresholds
+from autosparse.torch import native, products, thresholds
 from autosparse.torch.operand import array_over, sampling_of
 from autosparse.torch.structure import INDEX_CODES, VALUE_CODES, lib, structure_of
 
@@ -81,6 +81,10 @@ class SampledAddmm:
 def dots(home: Home, X: torch.Tensor, Y: torch.Tensor) -> torch.Tensor:
     """Return ⟨X[i], Y[j]⟩ for each entry (i, j), as `native.sddmm`; large products go through the executor."""
     (crow, col), nnz, dtype = home.arrays, home.arrays[1].shape[0], X.dtype
+    if products.n_recorders():
+        n_rows, n_cols = home.structure.n_rows, home.structure.n_cols
+        recorded: torch.Tensor = torch.ops.autosparse.csr_sampled_product(crow, col, X, Y, n_rows, n_cols)
+        return recorded
     if X.dim() != 2 or dtype.is_complex or nnz * X.shape[1] < thresholds.DIRECT_SAMPLE:
         return native.sddmm(home.structure, X, Y)
     X, Y = native.rows_of(X), (native.resolved(Y) if Y.is_neg() or Y._is_zerotensor() else Y).t()

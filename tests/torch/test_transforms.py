@@ -10,6 +10,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
+
 import autosparse as asp  # noqa: E402
 from autosparse.errors import InputError  # noqa: E402
 
@@ -88,6 +90,31 @@ def test_transforms_equal_those_of_dense_matrices(name: str, transform: str) -> 
             found.append(getattr(torch.func, transform)(of)(x))
     for one, other in zip(found[: len(found) // 2], found[len(found) // 2 :], strict=True):
         torch.testing.assert_close(one, other)
+
+
+@pytest.mark.parametrize("name", ["A x", "A X", "A.T X"])
+def test_recorded_products_are_computed_again(name: str) -> None:
+    ours, dense, X = PAIRS[name]
+    _, tangent = torch.func.linearize(ours, X)
+    for direction in (X + 1, 2 * X):
+        assert torch.allclose(tangent(direction), dense(direction))
+    graph = make_fx(ours)(X)
+    assert torch.allclose(graph(3 * X), dense(3 * X))
+
+
+def test_recorded_samples_are_computed_again() -> None:
+    X, Y = random(4, 3), random(3, 4)
+    graph = make_fx(lambda X: asp.torch.sddmm(A, X, Y).values)(X)
+    assert torch.allclose(graph(2 * X), (2 * X @ Y * D)[ROWS, COLUMNS])
+
+
+def test_an_operand_may_be_written_after_a_product_with_constant_values() -> None:
+    X = random(4, 3).requires_grad_()
+    hidden = X * 1
+    product = A @ hidden
+    hidden.add_(1)  # the gradient of X does not depend on the operand
+    product.sum().backward()
+    assert torch.allclose(X.grad, D.sum(0).unsqueeze(1).expand(4, 3))
 
 
 def test_a_batch_of_values_and_operands() -> None:

@@ -119,7 +119,8 @@ class TorchProduct(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Ctx, rows: IndexArrays, values: torch.Tensor, X: torch.Tensor, transposed: bool) -> torch.Tensor:
         ctx.rows, ctx.transposed = rows, transposed
-        ctx.save_for_backward(values, X)
+        _, needs_values, needs_X, _ = ctx.needs_input_grad
+        ctx.save_for_backward(values if needs_X else None, X if needs_values else None)
         ctx.save_for_forward(values, X)
         return products.multiply(rows, values, X, transposed=transposed)
 
