@@ -127,7 +127,7 @@ def _first(fmt: str, obj: Any, shape: Any, dtype: Any, *, copy: Any, frozen: boo
     if kind is not None and is_plain:
         made: Any = object.__new__(kind)
         rows = adopt(made, light.arrays_of(made, obj, shape, dtype), copy=copy)
-        if rows is not None and rows.is_sound():
+        if rows is not None and rows.sound():
             return made
     with forking.loading():
         importlib.import_module("autosparse.arrays.construct")  # calls `use`
@@ -140,7 +140,7 @@ def _same(A: Any, fmt: str) -> Any:
     if rows is None or A.format != fmt or A._twin._twin is not type(A):
         return None
     made = object.__new__(type(A))
-    if not (rows.is_sound() and register(made, rows, A._shape)):
+    if not (rows.sound() and register(made, rows, A._shape)):
         return None
     rows.is_shared = True
     return made

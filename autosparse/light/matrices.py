@@ -97,7 +97,7 @@ def _array(field: int) -> Any:  # Any: a property, which mypy would refuse in th
     def fetch(self: Any) -> Any:
         rows = self._light
         if rows is not None and field != DATA:
-            rows.is_checked, rows.is_exported = False, True
+            rows.checked, rows.is_exported = None, True
             rows = self._light  # None if `finish` may have read `is_exported` before
         return _completed(self, name) if rows is None else rows.arrays[field]
 
@@ -110,7 +110,7 @@ def _array(field: int) -> Any:  # Any: a property, which mypy would refuse in th
             is_whole = field != INDPTR or rows is None or np.size(value) == rows.n_major + 1
             if rows is not None and is_plain and is_whole and not rows.is_shared:
                 rows.arrays[field] = value
-                rows.is_checked, rows.is_exported, rows.copied_bytes = False, True, None
+                rows.checked, rows.is_exported, rows.copied_bytes = None, True, None
                 return
         _of_family(self, name).__set__(self, value)
 
@@ -168,12 +168,11 @@ def _by_scipy(name: str) -> Any:
 
     def method(self: Any, *args: Any, **how: Any) -> Any:
         rows = self._light
-        is_sound = rows is not None and rows.is_sound()
-        if not (is_sound and light.may_be_light()) and _is_loaded():
+        if (rows is None or not rows.sound() or not light.may_be_light()) and _is_loaded():
             return _completed(self, name)(*args, **how)
-        start_ns = perf_counter_ns()
+        kept, start_ns = [] if rows is None else [(rows, rows.checked)], perf_counter_ns()
         made = getattr(self._plain_class, name)(self, *args, **how)
-        light.count(start_ns, rows if is_sound else None)
+        light.count(start_ns, kept)
         return made
 
     return method
@@ -251,15 +250,14 @@ class Light(ConvertedBack, Slots):
             return self._plain_class._argminmax(self, *args)
         plain = object.__new__(self._plain_class)
         set_state(plain, self._shape)
-        plain.indptr, plain.indices, plain.data = rows.arrays
-        plain.has_canonical_format = True
+        plain.indptr, plain.indices, plain.data, plain.has_canonical_format = *rows.arrays, True
         return plain._argminmax(*args)
 
     def transpose(self, axes: tuple[int, int] | None = None, copy: bool = False) -> Any:
         """Return Aᵀ, which shares arrays with A unless `copy`."""
         rows = self._light
         twin = object.__new__(self._twin)
-        is_plain = rows is not None and not copy and axes in (None, (1, 0)) and rows.is_sound()
+        is_plain = rows is not None and not copy and axes in (None, (1, 0)) and rows.sound()
         if rows is None or not (is_plain and register(twin, rows, self._shape[::-1])):
             return _completed(self, "transpose")(axes=axes, copy=copy)
         rows.is_shared = True
@@ -273,18 +271,22 @@ class Light(ConvertedBack, Slots):
     def _matmul_dispatch(self, other: Any, *args: Any) -> Any:
         rows: Any = self._light  # Any: None once the matrix is complete
         n_terms = None if rows is None else light.n_terms(self, rows, other)
-        is_own = n_terms is not None and type(other) is np.ndarray and other.dtype == self.dtype
+        checked, values = (n_terms is not None and rows.sound()) or (None, None)
+        is_own = checked is not None and type(other) is np.ndarray and other.dtype == values.dtype
+        arrays = (*checked, values) if is_own else None  # type: ignore[misc]
+        kept = [(rows, checked)] if checked is not None and not is_own else []
+        if kept and (theirs := getattr(other, "_light", None)) is not None:
+            kept.append((theirs, theirs.checked))
         multiply = light.native_product() if is_own and light.is_runtime_due(n_terms or 0) else None
         start_ns = perf_counter_ns()
-        made = None if multiply is None else multiply(rows, other, transposed=self._transposed)
-        is_native = made is not None
-        if not is_native:
-            if (n_terms is None or n_terms > light.MAX_TERMS) and _is_loaded():
-                return _completed(self, "_matmul_dispatch")(other, *args)
-            made = _product(self, rows, other) if is_own else self._plain_class._matmul_dispatch(self, other, *args)
-        light.count(start_ns, None if n_terms is None else rows, is_product=is_own, is_native=is_native)
-        if n_terms is not None and (theirs := getattr(other, "_light", None)) is not None:
-            theirs.is_checked = True  # SciPy's methods do not keep its arrays
+        made = None if multiply is None else multiply(rows, arrays, other, transposed=self._transposed)
+        if not (is_native := made is not None):
+            if checked is None or n_terms > light.MAX_TERMS:
+                arrays, checked, values, kept = None, None, None, []  # references would count as those of other code
+                if _is_loaded():
+                    return _completed(self, "_matmul_dispatch")(other, *args)
+            made = _product(self, arrays, other) if arrays else self._plain_class._matmul_dispatch(self, other, *args)
+        light.count(start_ns, kept, is_product=is_own, native=rows if is_native else None)
         return made
 
     def _rmatmul_dispatch(self, other: Any, *args: Any) -> Any:
@@ -301,12 +303,11 @@ class Light(ConvertedBack, Slots):
     to_scipy, tune, _repr_html_ = map(_complete_only, ("to_scipy", "tune", "_repr_html_"))
 
 
-def _product(made: Any, rows: Rows, B: Any) -> Any:
-    """Return A @ B by SciPy's loop, for an array B of A's dtype."""
+def _product(made: Any, arrays: Any, B: Any) -> Any:
+    """Return A @ B by SciPy's loop, for the sound arrays of A and an array B of its dtype."""
     shape, is_vector = made._shape, B.ndim == 1 or B.shape[1] == 1
     C = np.zeros((shape[0], *B.shape[1:]), B.dtype)
-    n_vecs = () if is_vector else (B.shape[1],)
-    _PRODUCTS[made.format, is_vector](*shape, *n_vecs, *rows.arrays, B.ravel(), C.ravel())
+    _PRODUCTS[made.format, is_vector](*shape, *(() if is_vector else B.shape[1:]), *arrays, B.ravel(), C.ravel())
     return C
 
 
@@ -326,8 +327,7 @@ def adopt(made: Any, found: light.Arrays, *, copy: bool | None) -> Rows | None:
             return None
         arrays = [array.copy() for array in arrays]
         n_bytes = sum(array.nbytes for array in arrays)
-    rows = Rows(n_major, n_minor, arrays, n_bytes)
-    return rows if register(made, rows, shape) else None
+    return rows if register(made, rows := Rows(n_major, n_minor, arrays, n_bytes), shape) else None
 
 
 def register(made: Any, rows: Rows, shape: tuple[int, ...]) -> bool:
