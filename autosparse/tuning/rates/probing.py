@@ -162,16 +162,16 @@ class _Timer:
         limit_s = begin_s + share * max(0.0, self._end_s - begin_s)
         self._sample_s(repeat, 1)
         rounds, best_s = 1, self._sample_s(repeat, 1)
-        while rounds * best_s < sample_s and rounds < (1 << 20 if best_s else MAX_UNTIMED):
+        while rounds * best_s < sample_s and rounds < (1 << 20 if best_s > 0 else MAX_UNTIMED):
             rounds = max(2 * rounds, min(64 * rounds, int(sample_s / max(best_s, 1e-9)) + 1))
             best_s = min(best_s, self._sample_s(repeat, rounds))
-        for n in range(MAX_SAMPLES if best_s else 0):
+        for n in range(MAX_SAMPLES if best_s > 0 else 0):
             is_short = rounds * best_s < 4 * sample_s
             if self._clock() + rounds * best_s > limit_s and (n >= MIN_SAMPLES or not is_short):
                 break
             best_s = min(best_s, self._sample_s(repeat, rounds))
         busy = (self._cpu_clock() - cpu_s) / max(self._clock() - begin_s, 1e-9)
-        self.is_disturbed |= not best_s or (threads == 1 and busy < MIN_BUSY)  # several threads start too late
+        self.is_disturbed |= best_s <= 0 or (threads == 1 and busy < MIN_BUSY)  # several threads start too late
         return units / max(best_s, 1e-12)
 
     def _sample_s(self, repeat: Repeat, rounds: int) -> float:
