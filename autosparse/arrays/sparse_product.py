@@ -131,7 +131,7 @@ def _converted(right: Any, left: Any) -> Any:
     if not _is_ours(left.dtype, right.dtype):
         return None
     if {left.format, right.format} == {"csr", "csc"}:
-        if not hasattr(right, "_cell"):
+        if not hasattr(type(right), "_cell"):
             right = left._twin(right)  # the same arrays, in a class that converts faster
         return right.tocsc() if left._transposed else right.tocsr()  # SciPy's constructor would take 20 us longer
     if right.format == "dia" and _is_full_diagonal(right):

@@ -234,7 +234,7 @@ def is_sound(indptr: Any, indices: Any, data: Any, n_major: int, n_minor: int) -
 
 def is_sound_matrix(other: Any) -> bool:
     """Return whether the index arrays of another sparse matrix are within bounds, where it has row starts."""
-    if (rows := getattr(other, "_light", None)) is not None:
+    if hasattr(type(other), "_light") and (rows := other._light) is not None:
         return rows.sound() is not None
     if other.format not in ("csr", "csc"):
         return True
@@ -260,7 +260,7 @@ def n_terms(made: Any, rows: Rows, other: Any) -> int | None:
         if n > MAX_TERMS and other.format != made.format:
             n = n_values * (1 + other.nnz // max(1, n_inner))
         elif n > MAX_TERMS:
-            theirs: Rows | None = getattr(other, "_light", None)
+            theirs: Rows | None = other._light if hasattr(type(other), "_light") else None
             right = theirs.arrays if theirs is not None else [other.indptr, other.indices]
             first, second = (rows.arrays, right) if made.format == "csr" else (right, rows.arrays)
             n = int(np.diff(second[0])[first[1]].sum())

@@ -136,7 +136,7 @@ def _first(fmt: str, obj: Any, shape: Any, dtype: Any, *, copy: Any, frozen: boo
 
 def _same(A: Any, fmt: str) -> Any:
     """Return another light matrix over the rows of `A`, if that is one of the format `fmt`; else None."""
-    rows = getattr(A, "_light", None)
+    rows = A._light if hasattr(type(A), "_light") else None  # not `getattr`: classes of users define `__getattr__`
     if rows is None or A.format != fmt or A._twin._twin is not type(A):
         return None
     made = object.__new__(type(A))

@@ -275,7 +275,7 @@ class Light(ConvertedBack, Slots):
         is_own = checked is not None and type(other) is np.ndarray and other.dtype == values.dtype
         arrays = (*checked, values) if is_own else None  # type: ignore[misc]
         kept = [(rows, checked)] if checked is not None and not is_own else []
-        if kept and (theirs := getattr(other, "_light", None)) is not None:
+        if kept and hasattr(type(other), "_light") and (theirs := other._light) is not None:
             kept.append((theirs, theirs.checked))
         multiply = light.native_product() if is_own and light.is_runtime_due(n_terms or 0) else None
         start_ns = perf_counter_ns()

@@ -205,3 +205,23 @@ except ValueError:
 print(json.dumps(found))
 """
     assert printed(lines) == [True, True, True]
+
+
+@pytest.mark.parametrize("is_complete", [False, True])
+@pytest.mark.parametrize("answer", ["return name", "raise KeyError(name)"])
+def test_classes_that_answer_every_attribute_are_made_and_multiplied(answer, is_complete):
+    lines = f"""
+def any_attribute(self, name):
+    {answer}
+if {is_complete}:
+    light.complete()
+found = []
+for kind in (type(A), type(A.T), sps.csr_array, sps.csc_array):
+    made = type("Own", (kind,), {{"__getattr__": any_attribute}})
+    for source in (m, m.toarray()):
+        M = made(source, shape=m.shape)
+        found.append(bool(np.allclose(M @ x, m @ x) and np.allclose((A.T @ M).toarray(), (m.T @ m).toarray())))
+    found.append({answer!r} != "return name" or bool(np.allclose(asp.einsum("ij,j->i", M, x), m @ x)))
+print(json.dumps(found))
+"""
+    assert printed(lines) == [True] * 12
