@@ -243,6 +243,17 @@ class Operand(WatchedArrays):
             self._fill_in_watch()
         return rows
 
+    def checked_arrays(self) -> tuple[NativeRows, tuple[Any, Any, Any]]:
+        """Return rows and the arrays that were validated for them; another thread may replace these at any time."""
+        while True:
+            n_replaced = self.n_replaced
+            rows = self.rows or self.validate()
+            with REPLACING:
+                indptr, indices, data = self._arrays
+                is_same = self.n_replaced == n_replaced
+            if is_same:
+                return rows, (indptr, indices, data)
+
     def _is_structure_alone(self) -> bool:
         """Return whether no other object can reach the structure.
 
