@@ -345,12 +345,11 @@ def transposed_rows(cell: Operand) -> Compressed | None:
 
     Raises MemoryError where memory is short, StructureError for indices out of bounds.
     """
-    rows = cell.rows or cell.validate()
+    rows, arrays = cell.checked_arrays()
     if rows.dtype_code < 0:
         return None
-    indptr, indices, data = (cell.peek(field) for field in (INDPTR, INDICES, DATA))
     threads, shape = get_options().threads or runtime_api.max_threads(), (rows.n_major, rows.n_minor)
-    made = runtime_api.transpose((indptr, indices, data), shape, threads=threads, room=memory.empty_output)
+    made = runtime_api.transpose(arrays, shape, threads=threads, room=memory.empty_output)
     t_indptr, t_indices, t_data, _ = made
     assert t_data is not None
     return t_indptr, t_indices, t_data

@@ -17,7 +17,7 @@ from autosparse import light
 from autosparse._native import memory
 from autosparse.arrays import plain
 from autosparse.arrays.copies import Copies
-from autosparse.arrays.plain import constructed, watched
+from autosparse.arrays.plain import cell_of, constructed, watched
 from autosparse.arrays.products import DenseResults, Products, Reflected
 from autosparse.dispatch import executor
 from autosparse.light import Rows, adoption
@@ -61,7 +61,7 @@ class AutoSparseMatrix(ConvertedBack, Reflected, Copies, Products, DenseResults,
     def __init__(
         self, arg1: Any, shape: Any = None, dtype: Any = None, copy: bool = False, **kwargs: Any
     ) -> None:  # Any: SciPy's own arguments, checked by SciPy
-        if not hasattr(self, "_cell"):
+        if not (hasattr(self, "_cell") if type(self) in _FINAL else cell_of(self)):
             light.greet()
             if not copy and not kwargs and self._adopt(*adoption.arrays_of(self, arg1, shape, dtype)):
                 if type(arg1) is tuple and type(arg1[1]) in (tuple, list):  # entries by coordinates
@@ -247,7 +247,7 @@ class AutoSparseMatrix(ConvertedBack, Reflected, Copies, Products, DenseResults,
 
     def _own_cell(self) -> Operand:
         """Return the operand, first replaced by one of this object alone if others (such as the transpose) share it."""
-        cell: Operand | None = getattr(self, "_cell", None)
+        cell = cell_of(self)
         if cell is None:
             self._cell = UnfinishedOperand(self)
         elif cell.shared:
@@ -308,6 +308,8 @@ if TYPE_CHECKING:
 
 else:
     from autosparse.light.matrices import csc_array, csc_matrix, csr_array, csr_matrix
+
+_FINAL: Final = frozenset({csr_array, csc_array, csr_matrix, csc_matrix})
 
 
 def _make_complete() -> None:

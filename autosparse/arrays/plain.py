@@ -22,6 +22,7 @@ from autosparse.operands.csr import INDPTR, Operand
 from autosparse.scalar import NARROW_INDEX
 
 NAMES: Final = ("indptr", "indices", "data")
+_CELL: Final[Any] = vars(Slots)["_cell"]
 _OF_EXAMPLE: Final = (
     f"array([0, 1, 2], dtype={NARROW_INDEX.name})",
     f"array([1, 0], dtype={NARROW_INDEX.name})",
@@ -75,7 +76,7 @@ class LiveAttributes(dict[str, Any]):
             setattr(self._owner, name, value)
             return
         attributes(self._owner)[name] = value
-        if name == "_shape" and type(getattr(self._owner, "_cell", None)) is Operand:
+        if name == "_shape" and type(cell_of(self._owner)) is Operand:
             self._owner._finish()
 
     def __delitem__(self, name: str) -> None:
@@ -124,6 +125,14 @@ class LiveAttributes(dict[str, Any]):
         return dict(self)
 
 
+def cell_of(made: Any) -> Any:
+    """Return the operand of a matrix, else None. A subclass may define `__getattr__`, which `getattr` would call."""
+    try:
+        return _CELL.__get__(made, type(made))
+    except AttributeError:
+        return None
+
+
 Fetch = Callable[[Any], Any]
 Put = Callable[[Any, Any], None]
 
@@ -158,6 +167,5 @@ def hasten(owner: type) -> None:
     make = python_objects.make_field
     if make is None:
         return
-    slot = vars(Slots)["_cell"]
     for field, name in enumerate(NAMES):
-        setattr(owner, name, make(owner, Operand, slot, field, name, _doc(field), *_functions(field)))
+        setattr(owner, name, make(owner, Operand, _CELL, field, name, _doc(field), *_functions(field)))

@@ -15,7 +15,7 @@ from autosparse._native.kernels import spgemm
 from autosparse._native.kernels.spgemm import CompressedRows
 from autosparse.config import Effort, get_options
 from autosparse.dispatch import number
-from autosparse.operands.csr import DATA, INDICES, INDPTR, Operand
+from autosparse.operands.csr import INDICES, Operand
 from autosparse.operands.native_rows import check_bounds, plain_codes
 from autosparse.ops import names
 from autosparse.scalar import PRODUCT_CODES
@@ -81,9 +81,8 @@ def multiply_rows(cls: type, left: Any, right: Any) -> Any:
 def _plain_rows(A: Any) -> CompressedRows | None:
     """Return the arrays of a matrix by rows if a kernel takes them without conversion; else None."""
     if hasattr(A, "_cell"):
-        cell = A._cell
-        known = cell.rows or cell.validate()
-        return None if known.dtype is None else CompressedRows(cell.peek(INDPTR), cell.peek(INDICES), cell.peek(DATA))
+        known, arrays = A._cell.checked_arrays()
+        return None if known.dtype is None else CompressedRows(*arrays)
     rows = CompressedRows(A.indptr, A.indices, A.data)
     if plain_codes(*rows) is None:
         return None
@@ -131,7 +130,7 @@ def _converted(right: Any, left: Any) -> Any:
     if not _is_ours(left.dtype, right.dtype):
         return None
     if {left.format, right.format} == {"csr", "csc"}:
-        if not hasattr(right, "_cell"):
+        if not hasattr(type(right), "_cell"):
             right = left._twin(right)  # the same arrays, in a class that converts faster
         return right.tocsc() if left._transposed else right.tocsr()  # SciPy's constructor would take 20 us longer
     if right.format == "dia" and _is_full_diagonal(right):
@@ -156,10 +155,10 @@ def _of_diagonal(D: Any, left: Any) -> Any:
 
 def _common_rows(*cells: Operand) -> tuple[CompressedRows, CompressedRows] | None:
     """Return both operands as rows of one value and one index dtype; None if a dtype has no kernel."""
-    first, second = (cell.rows or cell.validate() for cell in cells)
+    (first, ours), (second, theirs) = (cell.checked_arrays() for cell in cells)
     if min(first.dtype_code, second.dtype_code) < 0:
         return None
-    left, right = (CompressedRows(cell.peek(INDPTR), cell.peek(INDICES), cell.peek(DATA)) for cell in cells)
+    left, right = CompressedRows(*ours), CompressedRows(*theirs)
     if (first.dtype_code, first.index_code) == (second.dtype_code, second.index_code):
         return left, right
     dtype = np.dtype(upcast(left.data.dtype, right.data.dtype))

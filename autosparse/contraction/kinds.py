@@ -100,7 +100,7 @@ def sound(obj: Any) -> Any:
 
 def _sound_rows(obj: Any) -> Any:
     """Return CSR or CSC with coordinates within bounds and index arrays of a type that compiled functions accept."""
-    cell = getattr(obj, "_cell", None)
+    cell = getattr(obj, "_cell", None) if hasattr(type(obj), "_cell") else None
     if cell is not None and (cell.rows or cell.validate()).dtype is not None:
         return obj
     indptr, indices, data = arrays_of(obj)
@@ -119,7 +119,7 @@ def _sound_rows(obj: Any) -> Any:
 
 def arrays_of(obj: Any) -> tuple[AnyArray, AnyArray, AnyArray]:
     """Return (indptr, indices, data) of a CSR or CSC object, to be read within one call only."""
-    cell = getattr(obj, "_cell", None)
+    cell = getattr(obj, "_cell", None) if hasattr(type(obj), "_cell") else None
     if cell is not None:  # the attributes would mark the arrays as exported, to be checked for writes
         indptr, indices, data = (cell.peek(field) for field in (INDPTR, INDICES, DATA))
     else:

@@ -146,26 +146,25 @@ def postpone() -> None:
 
 
 def count(
-    start_ns: int, rows: Rows | None, made: Any, *, share: int, is_limited: bool = False, is_product: bool = False,
-    is_native: bool = False,
+    start_ns: int, kept: Any = (), made: Any = None, *, share: int, is_limited: bool = False, is_product: bool = False,
+    native: Rows | None = None,
 ) -> None:  # fmt: skip
-    """Add what the library would save of the time since `start_ns`, after a method on `rows`: one part of `share`.
+    """Add what the library would save of the time since `start_ns`, after a method: one part of `share`.
 
-    At most `ARRAYS_NS` count where the time `is_limited`. `is_product` says whether a kernel of the C runtime could
-    have computed it, `is_native` whether one did. SciPy's methods do not keep the arrays that they fetch, so sound
-    rows stay sound, and those of the result `made` are.
+    `kept`: rows and their `checked` before the method. At most `ARRAYS_NS` count where the time `is_limited`.
+    `is_product`: a kernel of the C runtime could have computed it; `native`: the rows if one did. SciPy's methods do
+    not keep the arrays that they fetch, so a sound structure stays sound, and that of the result `made` is.
     """
     global _spent_ns, _products_ns
     took_ns = perf_counter_ns() - start_ns
     _spent_ns += min(took_ns, ARRAYS_NS) if is_limited else took_ns // share
-    if is_product:
-        _products_ns += took_ns
-    if rows is not None:
-        rows.is_checked = True
-        if (own := getattr(made, "_light", None)) is not None:
-            own.is_checked = True
-        if is_native:
-            rows.products_ns += took_ns
+    _products_ns += took_ns * is_product
+    if native is not None:
+        native.products_ns += took_ns
+    if kept and kept[0][1] is not None and (own := rows_of(made)) is not None:
+        own.checked = own.arrays[0], own.arrays[1]
+    for rows, checked in kept:
+        rows.checked = checked
 
 
 def native_product() -> Callable[..., Any] | None:
@@ -185,31 +184,41 @@ def is_runtime_due(n_terms: int) -> bool:
     return n_terms > MAX_TERMS or (_products_ns >= RUNTIME_NS and n_terms >= MIN_TERMS)
 
 
+def rows_of(made: Any) -> Rows | None:
+    """Return the rows of a light matrix, else None. Not by `getattr`: classes of users define `__getattr__`."""
+    return made._light if hasattr(type(made), "_light") else None
+
+
 class Rows:
     """Arrays of a light matrix, which its transpose shares."""
 
     __slots__ = (
-        "arrays", "copied_bytes", "is_checked", "is_exported", "is_looked_up", "is_shared", "n_major", "n_minor",
+        "arrays", "checked", "copied_bytes", "is_exported", "is_looked_up", "is_shared", "n_major", "n_minor",
         "products_ns",
     )  # fmt: skip
 
     def __init__(self, n_major: int, n_minor: int, arrays: list[Any], copied_bytes: int | None) -> None:
         self.n_major, self.n_minor, self.arrays, self.copied_bytes = n_major, n_minor, arrays, copied_bytes
-        self.is_checked = self.is_exported = self.is_looked_up = self.is_shared = False
+        self.is_exported = self.is_looked_up = self.is_shared = False
         self.products_ns = 0  # by the runtime's kernels
+        self.checked: tuple[Any, Any] | None = None  # the last row starts and indices that were found sound
 
-    def is_sound(self) -> bool:
-        """Return whether SciPy's loops stay within the arrays, which is checked again where these may have changed."""
-        if not self.is_checked or (self.is_exported and self._is_held()):
-            indptr, indices, data = self.arrays
-            self.is_checked = is_sound(indptr, indices, data, self.n_major, self.n_minor)
-        return self.is_checked
+    def sound(self) -> tuple[tuple[Any, Any], Any] | None:
+        """Return structure and values if SciPy's loops stay within them, else None. They are checked again where they
+        may have changed. Another thread may replace them at any time, so loops read the arrays that are returned.
+        """
+        is_held, checked = self.is_exported and self._is_held(), self.checked
+        indptr, indices, data = self.arrays
+        if checked is None or is_held or not (checked[0] is indptr and checked[1] is indices):
+            is_safe = is_sound(indptr, indices, data, self.n_major, self.n_minor)
+            self.checked = checked = (indptr, indices) if is_safe else None
+        return (checked, data) if checked is not None and data.size == indices.size else None
 
     def _is_held(self) -> bool:
         """Return whether other code may hold row starts or indices, and write to them at any time."""
-        arrays = self.arrays
+        arrays, n_own = self.arrays, _UNHELD + (self.checked is not None)
         is_view = arrays[0].base is not None or arrays[1].base is not None
-        return is_view or max(sys.getrefcount(arrays[0]), sys.getrefcount(arrays[1])) > _UNHELD
+        return is_view or max(sys.getrefcount(arrays[0]), sys.getrefcount(arrays[1])) > n_own
 
 
 def is_sound(indptr: Any, indices: Any, data: Any, n_major: int, n_minor: int) -> bool:
@@ -224,9 +233,8 @@ def is_sound(indptr: Any, indices: Any, data: Any, n_major: int, n_minor: int) -
 
 def is_sound_matrix(other: Any) -> bool:
     """Return whether the index arrays of another sparse matrix are within bounds, where it has row starts."""
-    rows: Rows | None = getattr(other, "_light", None)
-    if rows is not None:
-        return rows.is_sound()
+    if (rows := rows_of(other)) is not None:
+        return rows.sound() is not None
     if other.format not in ("csr", "csc"):
         return True
     return is_sound(other.indptr, other.indices, other.data, *other._swap(other.shape))
@@ -245,17 +253,16 @@ def n_terms(made: Any, rows: Rows, other: Any) -> int | None:
         n = n_values * (1 if other.ndim == 1 else other.shape[1])
     else:
         is_matrix = sps.issparse(other) and other.ndim == 2 and other.shape[0] == n_inner
-        if not (is_matrix and rows.is_sound() and is_sound_matrix(other)):
+        if not (is_matrix and rows.sound() and is_sound_matrix(other)):
             return None
         n = n_values * other.nnz
         if n > MAX_TERMS and other.format != made.format:
             n = n_values * (1 + other.nnz // max(1, n_inner))
         elif n > MAX_TERMS:
-            theirs: Rows | None = getattr(other, "_light", None)
-            right = theirs.arrays if theirs is not None else [other.indptr, other.indices]
+            right = theirs.arrays if (theirs := rows_of(other)) is not None else [other.indptr, other.indices]
             first, second = (rows.arrays, right) if made.format == "csr" else (right, rows.arrays)
             n = int(np.diff(second[0])[first[1]].sum())
-    return n if may_be_light() and rows.is_sound() else None
+    return n if may_be_light() else None
 
 
 # -- recognition of constructor arguments that SciPy would accept unchanged. SciPy's methods construct each of their
@@ -264,8 +271,7 @@ def n_terms(made: Any, rows: Rows, other: Any) -> int | None:
 INT32, INT64 = (np.dtype(f"i{n_bytes}") for n_bytes in (4, 8))  # SciPy's two index types
 INT32_MAX: Final = np.iinfo(INT32).max
 UNSIGNED: Final = {dtype: np.dtype(f"u{dtype.itemsize}") for dtype in (INT32, INT64)}
-KERNEL_TYPES: Final = frozenset("fdFD")
-"""Type codes of values for which the C runtime has kernels of one dtype."""
+KERNEL_TYPES: Final = frozenset("fdFD")  # values for which the C runtime has kernels of one dtype
 _largest: Final = np.maximum.reduce
 VALUE_TYPES: Final = frozenset("?bBhHiIlLqQfdFD")
 _PLAIN: Final = {sps.csr_array: "csr", sps.csr_matrix: "csr", sps.csc_array: "csc", sps.csc_matrix: "csc"}

@@ -130,7 +130,7 @@ def _first(fmt: str, obj: Any, shape: Any, dtype: Any, *, copy: Any, frozen: boo
         made: Any = object.__new__(kind)
         is_new = copy is None and not sps.issparse(obj) and (type(obj) is not tuple or len(obj) == 2)
         rows = adopt(made, arrays_of(made, obj, shape, dtype), copy=False if is_new else copy)
-        if rows is not None and rows.is_sound():
+        if rows is not None and rows.sound():
             rows.copied_bytes = 0 if is_new else rows.copied_bytes
             return made
     if is_plain and copy is None and shape is None and dtype is None and (made := _converted(fmt, obj)) is not None:
@@ -148,7 +148,7 @@ def _converted(fmt: str, obj: Any) -> Any:
     found = obj.asformat(fmt)
     made = object.__new__(_KINDS[fmt, getattr(sps, f"{fmt}_{'array' if isinstance(obj, sps.sparray) else 'matrix'}")])
     rows = adopt(made, (found._shape, found.indptr, found.indices, found.data), copy=False)
-    if rows is None or not rows.is_sound():
+    if rows is None or not rows.sound():
         return None
     rows.copied_bytes = 0
     return made
@@ -156,11 +156,11 @@ def _converted(fmt: str, obj: Any) -> Any:
 
 def _same(A: Any, fmt: str) -> Any:
     """Return another light matrix over the rows of `A`, if that is one of the format `fmt`; else None."""
-    rows = getattr(A, "_light", None)
+    rows = light.rows_of(A)
     if rows is None or A.format != fmt or A._twin._twin is not type(A):
         return None
     made = object.__new__(type(A))
-    if not (rows.is_sound() and register(made, rows, A._shape)):
+    if not (rows.sound() and register(made, rows, A._shape)):
         return None
     rows.is_shared = True
     return made

@@ -82,7 +82,7 @@ def _array(field: int) -> Any:  # Any: a property, which mypy would refuse in th
     def fetch(self: Any) -> Any:
         rows = self._light
         if rows is not None and field != DATA:
-            rows.is_checked, rows.is_exported = False, True
+            rows.checked, rows.is_exported = None, True
             rows = self._light  # None if `finish` may have read `is_exported` before
         return _completed(self, name) if rows is None else rows.arrays[field]
 
@@ -95,7 +95,7 @@ def _array(field: int) -> Any:  # Any: a property, which mypy would refuse in th
             is_whole = field != INDPTR or rows is None or np.size(value) == rows.n_major + 1
             if rows is not None and is_plain and is_whole and not rows.is_shared:
                 rows.arrays[field] = value
-                rows.is_checked, rows.is_exported, rows.copied_bytes = False, True, None
+                rows.checked, rows.is_exported, rows.copied_bytes = None, True, None
                 return
         _of_family(self, name).__set__(self, value)
 
@@ -153,14 +153,13 @@ def _by_scipy(name: str) -> Any:
 
     def method(self: Any, *args: Any, **how: Any) -> Any:
         rows = self._light
-        is_sound = rows is not None and rows.is_sound()
-        if not (is_sound and light.may_be_light()) and _is_loaded():
+        if (rows is None or not rows.sound() or not light.may_be_light()) and _is_loaded():
             return _completed(self, name)(*args, **how)
-        is_selection = name == "__getitem__"
-        start_ns = perf_counter_ns()
+        kept, start_ns = [] if rows is None else [(rows, rows.checked)], perf_counter_ns()
         made = getattr(self._plain_class, name)(self, *args, **how)
+        is_selection = name == "__getitem__"
         share, is_limited = 1 if is_selection else light.LOOP_SHARE, is_selection and _is_by_arrays(*args)
-        light.count(start_ns, rows if is_sound else None, made, share=share, is_limited=is_limited)
+        light.count(start_ns, kept, made, share=share, is_limited=is_limited)
         return made
 
     return method
@@ -242,22 +241,21 @@ class Light(ConvertedBack, Slots):
         """Return places of extreme entries. SciPy's loop over the rows fetches the arrays for each of them."""
         is_by_rows = type(args[0]) is int and args[0] in ((0, -2) if self._transposed else (1, -1))
         rows = self._light
-        if is_by_rows and rows is not None and rows.is_sound():
+        if is_by_rows and rows is not None and rows.sound():
             self._plain_class.sum_duplicates(self)  # as SciPy's method does for this axis
             rows = self._light
         if rows is None or not self.has_canonical_format:  # SciPy adds up duplicates in place
             return self._plain_class._argminmax(self, *args)
         plain = object.__new__(self._plain_class)
         set_state(plain, self._shape)
-        plain.indptr, plain.indices, plain.data = rows.arrays
-        plain.has_canonical_format = True
+        plain.indptr, plain.indices, plain.data, plain.has_canonical_format = *rows.arrays, True
         return plain._argminmax(*args)
 
     def transpose(self, axes: tuple[int, int] | None = None, copy: bool = False) -> Any:
         """Return Aᵀ, which shares arrays with A unless `copy`."""
         rows = self._light
         twin = object.__new__(self._twin)
-        is_plain = rows is not None and not copy and axes in (None, (1, 0)) and rows.is_sound()
+        is_plain = rows is not None and not copy and axes in (None, (1, 0)) and rows.sound()
         if rows is None or not (is_plain and register(twin, rows, self._shape[::-1])):
             return _completed(self, "transpose")(axes=axes, copy=copy)
         rows.is_shared = True
@@ -271,22 +269,25 @@ class Light(ConvertedBack, Slots):
     def _matmul_dispatch(self, other: Any, *args: Any) -> Any:
         rows: Any = self._light  # Any: None once the matrix is complete
         n_terms = None if rows is None else light.n_terms(self, rows, other)
-        is_own = n_terms is not None and type(other) is np.ndarray and other.dtype == self.dtype
+        checked, values = (n_terms is not None and rows.sound()) or (None, None)
+        is_own = checked is not None and type(other) is np.ndarray and other.dtype == values.dtype
         has_kernel = is_own and other.dtype.char in light.KERNEL_TYPES
+        arrays = (*checked, values) if is_own else None  # type: ignore[misc]
+        kept = [(rows, checked)] if checked is not None and not is_own else []
+        if kept and (theirs := light.rows_of(other)) is not None:
+            kept.append((theirs, theirs.checked))
         multiply = light.native_product() if has_kernel and light.is_runtime_due(n_terms or 0) else None
         start_ns = perf_counter_ns()
-        made = None if multiply is None else multiply(rows, other, transposed=self._transposed)
-        is_native = made is not None
-        if not is_native:
-            is_large = not isinstance(other, _NUMBERS) if n_terms is None else n_terms > light.MAX_TERMS
-            if is_large and _is_loaded():
-                return _completed(self, "_matmul_dispatch")(other, *args)
-            made = _product(self, rows, other) if is_own else self._plain_class._matmul_dispatch(self, other, *args)
+        made = None if multiply is None else multiply(rows, arrays, other, transposed=self._transposed)
+        if not (is_native := made is not None):
+            if not isinstance(other, _NUMBERS) if checked is None else n_terms > light.MAX_TERMS:
+                arrays, checked, values, kept = None, None, None, []  # references would count as those of other code
+                if _is_loaded():
+                    return _completed(self, "_matmul_dispatch")(other, *args)
+            made = _product(self, arrays, other) if arrays else self._plain_class._matmul_dispatch(self, other, *args)
         share = light.KERNEL_SHARE if is_native else 1 if is_own else light.LOOP_SHARE
-        sound = None if n_terms is None else rows
-        light.count(start_ns, sound, made, share=share, is_product=has_kernel, is_native=is_native)
-        if n_terms is not None and (theirs := getattr(other, "_light", None)) is not None:
-            theirs.is_checked = True  # SciPy's methods do not keep its arrays
+        native = rows if is_native else None
+        light.count(start_ns, kept, made, share=share, is_product=has_kernel, native=native)
         return made
 
     def _rmatmul_dispatch(self, other: Any, *args: Any) -> Any:
@@ -321,12 +322,11 @@ class Light(ConvertedBack, Slots):
     to_scipy, tune, _repr_html_ = map(_complete_only, ("to_scipy", "tune", "_repr_html_"))
 
 
-def _product(made: Any, rows: Rows, B: Any) -> Any:
-    """Return A @ B by SciPy's loop, for an array B of A's dtype."""
+def _product(made: Any, arrays: Any, B: Any) -> Any:
+    """Return A @ B by SciPy's loop, for the sound arrays of A and an array B of its dtype."""
     shape, is_vector = made._shape, B.ndim == 1 or B.shape[1] == 1
     C = np.zeros((shape[0], *B.shape[1:]), B.dtype)
-    n_vecs = () if is_vector else (B.shape[1],)
-    _PRODUCTS[made.format, is_vector](*shape, *n_vecs, *rows.arrays, B.ravel(), C.ravel())
+    _PRODUCTS[made.format, is_vector](*shape, *(() if is_vector else B.shape[1:]), *arrays, B.ravel(), C.ravel())
     return C
 
 

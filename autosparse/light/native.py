@@ -35,14 +35,14 @@ _DEFAULTS: Final = (None, None, None, None, False)
 """Options of accounts where no option is set: isa, storage, hybrid, compiler and vendor."""
 
 
-def product(rows: Rows, B: Any, *, transposed: bool) -> Any:  # Any: arrays of the user, and None
-    """Return M @ B, or Mᵀ @ B if `transposed`, for sound rows of M and an array B of its dtype.
+def product(rows: Rows, arrays: Any, B: Any, *, transposed: bool) -> Any:  # Any: arrays of the user, and None
+    """Return M @ B, or Mᵀ @ B if `transposed`, for M's sound `arrays` and an array B of its dtype.
 
     Return None where no kernel takes the operands.
     """
     if rows.products_ns >= light.LOOKUP_NS and not rows.is_looked_up:
         _look_up(rows, B, transposed=transposed)
-    indptr, indices, data = tuple(rows.arrays)  # kept alive: another thread may replace them
+    indptr, indices, data = arrays
     dtype_code, index_code = _VALUE_CODES.get(data.dtype), _INDEX_CODES.get(indices.dtype)
     if _lib is None or dtype_code is None or index_code is None or indptr.dtype != indices.dtype or not B.size:
         return None

@@ -106,7 +106,7 @@ class Operand(WatchedArrays):
     @classmethod
     def of_light(cls, rows: Any) -> Operand:  # Any: rows of a light matrix, of a higher layer
         """Return the operand of a light matrix that becomes complete, over the same list of arrays."""
-        made = cls.over(rows.n_major, rows.n_minor, rows.arrays, is_valid=False)
+        made, rows.checked = cls.over(rows.n_major, rows.n_minor, rows.arrays, is_valid=False), None
         made.copied_bytes, made.shared, made.unvalidated = rows.copied_bytes, rows.is_shared, False
         if rows.is_exported:  # code that fetched an array of the structure may still hold it
             made._exported, unheld = True, cls.over(1, 1, [np.empty(0), np.empty(0), np.empty(0)], is_valid=False)
@@ -242,6 +242,17 @@ class Operand(WatchedArrays):
         if takes_prints:
             self._fill_in_watch()
         return rows
+
+    def checked_arrays(self) -> tuple[NativeRows, tuple[Any, Any, Any]]:
+        """Return rows and the arrays that were validated for them; another thread may replace these at any time."""
+        while True:
+            n_replaced = self.n_replaced
+            rows = self.rows or self.validate()
+            with REPLACING:
+                indptr, indices, data = self._arrays
+                is_same = self.n_replaced == n_replaced
+            if is_same:
+                return rows, (indptr, indices, data)
 
     def _is_structure_alone(self) -> bool:
         """Return whether no other object can reach the structure.

@@ -14,7 +14,7 @@ from autosparse._native import runtime_api
 
 import autosparse as asp
 from autosparse.operands import watched
-from autosparse.operands.csr import DATA, Operand
+from autosparse.operands.csr import DATA, INDICES, Operand
 
 N = 300
 
@@ -122,6 +122,23 @@ def test_an_array_that_is_replaced_while_it_is_checked_is_not_read(monkeypatch: 
     assert left == [0]
     assert int(runtime_api.ffi.cast("intptr_t", rows.data[0])) == operand.peek(DATA).ctypes.data
     assert operand.peek(DATA)[0] == 0
+
+
+@pytest.mark.skipif(not runtime_api.available, reason="the C runtime was not built")
+@pytest.mark.parametrize("statement", ["A @ A", "A.tocsc()"])
+def test_an_array_that_is_replaced_after_its_check_is_checked(statement: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    A = matrix()
+    original, wild = Operand.validate, np.full(A.nnz, N, A.indices.dtype)
+
+    def validate(operand: Operand) -> Any:
+        found = original(operand)
+        monkeypatch.undo()
+        operand.rebind(INDICES, wild)
+        return found
+
+    monkeypatch.setattr(Operand, "validate", validate)
+    with pytest.raises(ValueError, match="indices"):
+        eval(statement)
 
 
 @pytest.mark.parametrize("moment", ["compared", "read for the first time"])

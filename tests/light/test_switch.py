@@ -172,3 +172,56 @@ y = A @ x
 print(json.dumps([len(seen), all(np.allclose(one, m @ x) for one in seen), light.is_complete]))
 """
     assert printed(lines) == [4, True, True]
+
+
+@pytest.mark.parametrize("native", [False, True])
+@pytest.mark.parametrize("name", ["indices", "indptr", "data"])
+def test_arrays_that_another_thread_replaces_after_their_check_are_not_read_unchecked(name, native):
+    """The thread is simulated by the clock, which is read between the check of the arrays and the product."""
+    lines = f"""
+from autosparse.light import matrices
+if {native}:
+    light.RUNTIME_NS = light.MIN_TERMS = 0
+clock, wild = matrices.perf_counter_ns, getattr(A, {name!r}).copy()
+if {name!r} == "data":
+    wild = wild[:-9]
+else:
+    wild[3] = 35
+replaced, written = [], []
+def replace():
+    if not replaced:
+        replaced.append(setattr(A, {name!r}, wild))
+    return clock()
+x = np.append(x, np.full(9, np.nan))[:30]  # what lies behind it is no number
+right = m @ x
+matrices.perf_counter_ns = replace
+found = [bool(np.allclose(A @ x, right)), bool(replaced)]
+matrices.perf_counter_ns = clock
+try:
+    A @ x
+    found.append(False)
+except ValueError:
+    found.append(True)
+print(json.dumps(found))
+"""
+    assert printed(lines) == [True, True, True]
+
+
+@pytest.mark.parametrize("is_complete", [False, True])
+@pytest.mark.parametrize("answer", ["return name", "raise KeyError(name)"])
+def test_classes_that_answer_every_attribute_are_made_and_multiplied(answer, is_complete):
+    lines = f"""
+def any_attribute(self, name):
+    {answer}
+if {is_complete}:
+    light.complete()
+found = []
+for kind in (type(A), type(A.T), sps.csr_array, sps.csc_array):
+    made = type("Own", (kind,), {{"__getattr__": any_attribute}})
+    for source in (m, m.toarray()):
+        M = made(source, shape=m.shape)
+        found.append(bool(np.allclose(M @ x, m @ x) and np.allclose((A.T @ M).toarray(), (m.T @ m).toarray())))
+    found.append({answer!r} != "return name" or bool(np.allclose(asp.einsum("ij,j->i", M, x), m @ x)))
+print(json.dumps(found))
+"""
+    assert printed(lines) == [True] * 12

@@ -138,6 +138,20 @@ def test_a_measurement_beside_other_programs_is_recognised():
     assert [measured(busy=busy).is_disturbed for busy in (1.0, 0.5)] == [False, True]
 
 
+def test_a_stopped_clock_ends_the_measurement_which_is_dropped():
+    """Programs stop the clock in their tests. Each rate would take a million rounds."""
+    n_rounds = 0
+
+    def repeat(rounds: int) -> None:
+        nonlocal n_rounds
+        n_rounds += rounds
+
+    timer = probing._Timer(1.0, lambda: 0.0, lambda: 0.0)
+    timer.rate(1.0, repeat, 0.5)
+    assert n_rounds < 200
+    assert timer.is_disturbed
+
+
 def test_this_machine_can_be_measured():
     """Check the pieces of work themselves: they run, and every rate is positive and finite."""
     found = measured_rates(Target.host(), 2, limit_s=1e-3).rates

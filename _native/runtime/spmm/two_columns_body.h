@@ -34,7 +34,7 @@ ASP_INLINE void NNAME(rows)(const int gathers, const asp_args *args, int64_t beg
     for (int64_t i = begin; i < end; i++) {
         int64_t k = indptr[i];
         const int64_t stop = indptr[i + 1];
-        double *const c = (double *)(C + (places ? places[i] : i) * ldc); /* two columns */
+        __m64 *const c = (__m64 *)(C + (places ? places[i] : i) * ldc); /* two columns, at any multiple of 4 bytes */
         if (stop - k > long_row) {
             asp_note_long_row(args, i);
             continue;
@@ -44,8 +44,8 @@ ASP_INLINE void NNAME(rows)(const int gathers, const asp_args *args, int64_t beg
             wide = NNAME(gathered)(gathers, data + k, indices + k, ENTRIES, B, ldb, wide);
         wide = NNAME(gathered)(gathers, data + k, indices + k, stop - k, B, ldb, wide);
         __m128 total = NNAME(folded)(wide);
-        if (accumulate) total = _mm_add_ps(_mm_castpd_ps(_mm_load_sd(c)), total);
-        _mm_store_sd(c, _mm_castps_pd(total));
+        if (accumulate) total = _mm_add_ps(_mm_loadl_pi(_mm_setzero_ps(), c), total);
+        _mm_storel_pi(c, total);
     }
 }
 

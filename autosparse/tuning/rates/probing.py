@@ -32,6 +32,8 @@ MIN_SAMPLES: Final = 3
 """Minimum number of samples of a rate, whatever the time limit, for work that is shorter than SAMPLE_S."""
 MAX_SAMPLES: Final = 50
 """Maximum number of samples of one rate."""
+MAX_UNTIMED: Final = 64
+"""Number of rounds after which a clock that has not moved is one that a program has stopped, as its tests do."""
 MIN_BYTES: Final = 24 << 20
 """Minimum footprint in bytes of the copy that measures memory: source and target of all threads together.
 
@@ -88,7 +90,7 @@ class Workloads(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """Measured rates, and whether other programs used the cores meanwhile, so that the rates are too low."""
+    """Measured rates, and whether they are wrong: other programs used the cores meanwhile, or the clock stood still."""
 
     rates: ProbedRates
     is_disturbed: bool
@@ -144,7 +146,7 @@ class _Timer:
 
     def __init__(self, end_s: float, clock: Clock, cpu_clock: Clock) -> None:
         self._end_s, self._clock, self._cpu_clock = end_s, clock, cpu_clock
-        self.is_disturbed = False  # other programs used the cores during one of the rates
+        self.is_disturbed = False  # other programs used the cores during one of the rates, or the clock stood still
 
     def left_s(self) -> float:
         """Return the seconds until the end; negative after it."""
@@ -160,16 +162,16 @@ class _Timer:
         limit_s = begin_s + share * max(0.0, self._end_s - begin_s)
         self._sample_s(repeat, 1)
         rounds, best_s = 1, self._sample_s(repeat, 1)
-        while rounds * best_s < sample_s and rounds < 1 << 20:
+        while rounds * best_s < sample_s and rounds < (1 << 20 if best_s > 0 else MAX_UNTIMED):
             rounds = max(2 * rounds, min(64 * rounds, int(sample_s / max(best_s, 1e-9)) + 1))
             best_s = min(best_s, self._sample_s(repeat, rounds))
-        for n in range(MAX_SAMPLES):
+        for n in range(MAX_SAMPLES if best_s > 0 else 0):
             is_short = rounds * best_s < 4 * sample_s
             if self._clock() + rounds * best_s > limit_s and (n >= MIN_SAMPLES or not is_short):
                 break
             best_s = min(best_s, self._sample_s(repeat, rounds))
         busy = (self._cpu_clock() - cpu_s) / max(self._clock() - begin_s, 1e-9)
-        self.is_disturbed |= threads == 1 and busy < MIN_BUSY  # several threads start too late for a verdict
+        self.is_disturbed |= best_s <= 0 or (threads == 1 and busy < MIN_BUSY)  # several threads start too late
         return units / max(best_s, 1e-12)
 
     def _sample_s(self, repeat: Repeat, rounds: int) -> float:
