@@ -75,22 +75,12 @@ ASP_INLINE int NAME(are_mostly_equal)(const I *indptr, int64_t begin, int64_t en
     return 4 * n_equal >= 3 * SAMPLED_ROWS;
 }
 
-/* Return whether almost equal rows are summed row by row: their ends are predicted, a single row reads the arrays in
- * order, and four rows of so many nonzeros have no unrolled loop. Over that loop (grids, Zen 5): 1.05 to 1.2. */
-ASP_INLINE int NAME(are_single)(const asp_args *args)
-{
-    return 2 * args->nnz > 15 * args->n_rows && args->nnz <= (RBYTES == 8 ? 12 : 9) * args->n_rows && !FETCHES(args);
-}
-
 static void NAME(spmv)(const asp_args *args, int64_t begin, int64_t end)
 {
     const int is_short = args->n_rows < REMEMBERED_ROWS && args->nnz < FEW_NONZEROS * args->n_rows;
     if (args->n_cols > INT32_MAX) NAME(spmv_plain)(args, begin, end);
     else if (is_short && !NAME(are_mostly_equal)(args->indptr, 0, args->n_rows)) NAME(plain_rows)(args, begin, end);
-    else if (NAME(are_equal_groups)(args->indptr, args->n_rows)) {
-        if (NAME(are_single)(args)) NAME(plain_rows)(args, begin, end);
-        else NAME(spmv_equal)(args, begin, end, FETCHES(args));
-    }
+    else if (NAME(are_equal_groups)(args->indptr, args->n_rows)) NAME(spmv_equal)(args, begin, end, FETCHES(args));
     else if (FETCHES(args)) NAME(spmv_fetching)(args, begin, end);
     else NAME(spmv_resident)(args, begin, end);
 }
