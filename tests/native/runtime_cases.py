@@ -100,6 +100,7 @@ def patterns() -> dict[str, sp.csr_matrix]:
         "mostly empty rows": with_lengths(rng.integers(0, 9, 20_000) // 7, 300, rng),
         "many rows of at most 20": with_lengths(rng.integers(0, 21, 1600), 60, rng),
         "runs of equal rows": with_lengths(_runs_of_equal_rows(), 60, rng),
+        "many rows of 9, few longer": with_lengths(np.where(np.arange(2400) % 400 == 5, 57, 9), 60, rng),
     }
 
 

@@ -6,8 +6,14 @@ enum { NAME(DEVIATING) = 2 }; /* rows of a group that may have another length th
 /* Compute four rows of n nonzeros each. */
 ASP_INLINE void NAME(four_rows)(const int64_t n, const I *indices, const R *data, const R *x, R *y, int add)
 {
-    R sums[4];
-    NAME(plain_four)(n, indices, data, x, sums);
+    R a = 0, b = 0, c = 0, d = 0;
+    for (int64_t k = 0; k < n; k++) {
+        a = FUSED(data[k], x[indices[k]], a);
+        b = FUSED(data[n + k], x[indices[n + k]], b);
+        c = FUSED(data[2 * n + k], x[indices[2 * n + k]], c);
+        d = FUSED(data[3 * n + k], x[indices[3 * n + k]], d);
+    }
+    const R sums[4] = {a, b, c, d};
     ASP_UNROLL for (int r = 0; r < 4; r++) y[r] = add ? y[r] + sums[r] : sums[r];
 }
 

@@ -64,6 +64,17 @@ ASP_INLINE int NAME(are_equal_groups)(const I *indptr, int64_t n_rows)
     return 4 * n_equal >= 3 * SAMPLED_GROUPS;
 }
 
+/* Return whether most of the rows [begin, end) have the next row's length, by a sample of them. */
+ASP_INLINE int NAME(are_mostly_equal)(const I *indptr, int64_t begin, int64_t end)
+{
+    int n_equal = 0;
+    for (int64_t s = 0; s < SAMPLED_ROWS && end - begin > 4; s++) {
+        const I *starts = indptr + begin + (end - begin - 2) * s / SAMPLED_ROWS;
+        n_equal += starts[2] - starts[1] == starts[1] - starts[0];
+    }
+    return 4 * n_equal >= 3 * SAMPLED_ROWS;
+}
+
 static void NAME(spmv)(const asp_args *args, int64_t begin, int64_t end)
 {
     const int is_short = args->n_rows < REMEMBERED_ROWS && args->nnz < FEW_NONZEROS * args->n_rows;
