@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 from scipy.sparse._sparsetools import csr_row_index, expandptr, get_csr_submatrix
 
 from autosparse._native import memory, runtime_api
-from autosparse.arrays.plain import NAMES, arrays_of, attributes, check_starts, constructed
+from autosparse.arrays.plain import NAMES, arrays_of, check_starts, constructed
 from autosparse.config import get_options
 from autosparse.core.dtypes import NarrowIndex, WideIndex
 from autosparse.light import VALUE_TYPES, takes_as_is
-from autosparse.light.adoption import set_state
+from autosparse.light.adoption import attributes, set_state
 from autosparse.operands import ownership
 from autosparse.operands.csr import DATA, INDICES, INDPTR, Operand
 

@@ -146,7 +146,8 @@ def _converted(fmt: str, obj: Any) -> Any:
     if not (is_small and type(obj).__module__.startswith(("scipy.sparse.", "autosparse"))):
         return None
     found = obj.asformat(fmt)
-    made = object.__new__(_KINDS[fmt, getattr(sps, f"{fmt}_{'array' if isinstance(obj, sps.sparray) else 'matrix'}")])
+    kind = getattr(sps, f"{fmt}_{'array' if isinstance(obj, sps.sparray) else 'matrix'}")
+    made: Any = object.__new__(_KINDS[fmt, kind])
     rows = adopt(made, (found._shape, found.indptr, found.indices, found.data), copy=False)
     if rows is None or not rows.sound():
         return None

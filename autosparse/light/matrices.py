@@ -268,11 +268,12 @@ class Light(ConvertedBack, Slots):
 
     def _matmul_dispatch(self, other: Any, *args: Any) -> Any:
         rows: Any = self._light  # Any: None once the matrix is complete
-        n_terms = None if rows is None else light.n_terms(self, rows, other)
-        checked, values = (n_terms is not None and rows.sound()) or (None, None)
+        n_terms: Any = None if rows is None else light.n_terms(self, rows, other)  # Any: a number, or None
+        found: Any = (n_terms is not None and rows.sound()) or (None, None)
+        checked, values = found
         is_own = checked is not None and type(other) is np.ndarray and other.dtype == values.dtype
         has_kernel = is_own and other.dtype.char in light.KERNEL_TYPES
-        arrays = (*checked, values) if is_own else None  # type: ignore[misc]
+        arrays = (*checked, values) if is_own else None
         kept = [(rows, checked)] if checked is not None and not is_own else []
         if kept and (theirs := light.rows_of(other)) is not None:
             kept.append((theirs, theirs.checked))
@@ -281,7 +282,7 @@ class Light(ConvertedBack, Slots):
         made = None if multiply is None else multiply(rows, arrays, other, transposed=self._transposed)
         if not (is_native := made is not None):
             if not isinstance(other, _NUMBERS) if checked is None else n_terms > light.MAX_TERMS:
-                arrays, checked, values, kept = None, None, None, []  # references would count as those of other code
+                arrays, found, checked, values, kept = None, None, None, None, []  # they would count as other code's
                 if _is_loaded():
                     return _completed(self, "_matmul_dispatch")(other, *args)
             made = _product(self, arrays, other) if arrays else self._plain_class._matmul_dispatch(self, other, *args)
