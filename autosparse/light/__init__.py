@@ -6,8 +6,8 @@ kernels multiply from then on (`native`); no other module is imported. `complete
 `arrays.family` then calls `finish`, which gives every light matrix an operand and replaces the base `Light` of the
 four classes by `AutoSparseMatrix`. The classes and the objects stay the same.
 
-Light and complete matrices have the same results. Where SciPy's methods differ (errors with hints, tuning, pickling,
-matrices on the left), the library is loaded first. It is also loaded where the program has used an option.
+Light and complete matrices have the same results. Where SciPy's methods differ (errors with hints, tuning), and after
+the program has used an option, the library is loaded first.
 """
 
 from __future__ import annotations
@@ -62,8 +62,7 @@ _is_unavailable = False  # whether loading it failed
 _is_failed = False  # whether the library could not be loaded, for example for lack of file descriptors
 _greet: Callable[[], None] | None = None  # `neighbours.greet`, once one of these libraries is imported
 _is_set: bool | None = None  # whether the environment sets options; None until the first matrix
-FINISHING: Final = forking.rlock()
-"""Lock held while classes are finished, and while a light matrix is registered."""
+FINISHING: Final = forking.rlock()  # held while classes are finished, and while a light matrix is registered
 _probe: Final = [object()]
 _UNHELD: Final = sys.getrefcount(_probe[0])
 """Count of references to an object that only a list holds."""
@@ -185,8 +184,11 @@ def is_runtime_due(n_terms: int) -> bool:
 
 
 def rows_of(made: Any) -> Rows | None:
-    """Return the rows of a light matrix, else None. Not by `getattr`: classes of users define `__getattr__`."""
-    return made._light if hasattr(type(made), "_light") else None
+    """Return the rows of a light matrix, else None. Not by its `__getattr__`, which classes of users define."""
+    try:
+        return type(made)._light.__get__(made)  # type: ignore[no-any-return]
+    except AttributeError:  # no matrix, or one that was complete from the beginning
+        return None
 
 
 class Rows:
@@ -277,10 +279,8 @@ VALUE_TYPES: Final = frozenset("?bBhHiIlLqQfdFD")
 _PLAIN: Final = {sps.csr_array: "csr", sps.csr_matrix: "csr", sps.csc_array: "csc", sps.csc_matrix: "csc"}
 NOTHING: Final = None, None, None, None
 
-Arrays = tuple[Any, Any, Any, Any]  # Any: unchecked arguments of the user
-"""Tuple of shape, indptr, indices and data."""
-Prepared = tuple[int, int, list[Any]]
-"""Tuple of compressed rows, extent of the indices, and [indptr, indices, data]."""
+Arrays = tuple[Any, Any, Any, Any]  # shape, indptr, indices and data; Any: unchecked arguments of the user
+Prepared = tuple[int, int, list[Any]]  # compressed rows, extent of the indices, and [indptr, indices, data]
 
 
 def arrays_of(made: Any, arg1: Any, shape: Any, dtype: Any) -> Arrays:

@@ -225,3 +225,17 @@ for kind in (type(A), type(A.T), sps.csr_array, sps.csc_array):
 print(json.dumps(found))
 """
     assert printed(lines) == [True] * 12
+
+
+def test_a_method_of_scipy_may_return_a_matrix_that_was_never_light() -> None:
+    """Check a conversion during which the library is loaded, as another thread may do."""
+    lines = """
+converted = m.tocsc()
+def tocsc(self, *args, **how):
+    light.complete()
+    return asp.csc(converted)
+type(A)._plain_class.tocsc = tocsc
+found = A.tocsc()
+print(json.dumps(bool((found != converted).nnz == 0)))
+"""
+    assert printed(lines) is True
