@@ -35,7 +35,7 @@ RUNTIME_NS: Final = 1_500_000
 
 Its kernels take a fifth to a half of the time of SciPy's loops.
 """
-KERNEL_SHARE: Final = 4
+KERNEL_SHARE: Final = 2
 """Divisor of the time of products by the runtime's kernels, which the library calls, too, until it has tuned them."""
 LOOP_SHARE: Final = 2
 """Divisor of the time of SciPy's loops for products and conversions. The library's take half of the time."""
