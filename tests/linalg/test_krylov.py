@@ -195,6 +195,7 @@ def test_a_breakdown_has_scipys_info(name: str) -> None:
             agree(name, asp.csr(A), np.array(A), np.array(b), rtol=1e-10)
 
 
+@needs_recent
 @pytest.mark.parametrize("name", [*SOLVERS, "gmres"])
 @pytest.mark.parametrize("code", "gGO")
 @pytest.mark.parametrize("who", ["A", "operator", "dense", "M"])
@@ -217,6 +218,7 @@ def test_wider_numbers_and_objects_give_what_scipy_gives(name: str, code: str, w
     np.testing.assert_allclose(np.asarray(found[0], complex), np.asarray(wanted[0], complex), rtol=1e-6)
 
 
+@needs_recent
 @pytest.mark.parametrize("name", [*SOLVERS, "gmres", "qmr"])
 @pytest.mark.parametrize("at", [0, 1])
 def test_an_infinite_entry_gives_scipys_warnings_and_errors(name: str, at: int) -> None:

@@ -87,6 +87,7 @@ def test_long_doubles_are_refused_as_by_scipy(a: str, b: str) -> None:
         asp.linalg.spsolve_triangular(L, np.ones(3).astype(b))
 
 
+@needs_recent
 def test_one_warning_where_scipys_function_computes() -> None:
     with pytest.warns(sps.SparseEfficiencyWarning) as seen, pytest.raises(TypeError):
         asp.linalg.spsolve_triangular(np.eye(2), np.ones(2).astype("g"))
@@ -101,6 +102,7 @@ def same_error(*arguments: Any, **how: Any) -> None:
     assert str(ours.value) == str(theirs.value)
 
 
+@needs_recent
 @pytest.mark.filterwarnings("ignore:CSC or CSR matrix format:scipy.sparse.SparseEfficiencyWarning")
 def test_errors_are_scipys() -> None:
     L = sps.csr_array(np.tril(np.ones((3, 3))))
@@ -160,6 +162,7 @@ def test_nan_and_infinity_pass_through() -> None:
             np.testing.assert_array_equal(asp.linalg.spsolve_triangular(L, b), SCIPYS(L, b))
 
 
+@needs_recent
 @pytest.mark.parametrize("code", "fdD")
 def test_layouts_of_b(code: str) -> None:
     T, b = half(system(30, code), lower=True), right_side(30, 6, code)
