@@ -137,13 +137,11 @@ static int advance_columns(columns_state *it, double *room, long n_most)
 PyObject *asp_advance_columns_cg(PyObject *module, PyObject *const *args, Py_ssize_t n_args)
 {
     (void)module;
-    PyArrayObject *numbers = n_args == 4 ? asp_array(args[2], 2, ASP_WRITTEN) : NULL;
-    if (!numbers || !asp_has_items(args[0], PRODUCT_ITEMS) || !asp_has_items(args[1], CG_SWEEPS) ||
-        PyArray_NDIM(numbers) != 2 || PyArray_DIM(numbers, 0) != C_NUMBERS || asp_value_code(numbers) != 1)
+    columns_state it = {.best = INFINITY};
+    it.n_columns = n_args == 4 ? asp_read_rows(args[2], C_NUMBERS, it.of) : -1;
+    if (it.n_columns < 0 || !asp_has_items(args[0], PRODUCT_ITEMS) || !asp_has_items(args[1], CG_SWEEPS))
         return PyErr_Format(PyExc_TypeError, "advance_columns_cg takes a product, sweeps, numbers, and a limit");
-    columns_state it = {.product = &PyTuple_GET_ITEM(args[0], 0), .best = INFINITY};
-    it.n_columns = (int)PyArray_DIM(numbers, 1);
-    for (int at = 0; at < C_NUMBERS; at++) it.of[at] = (double *)PyArray_DATA(numbers) + (int64_t)at * it.n_columns;
+    it.product = &PyTuple_GET_ITEM(args[0], 0);
     const long n_most = PyLong_AsLong(args[3]);
     static const int sizes[CG_SWEEPS][2] = {{4, 0}, {0, 1}, {2, 1}};
     if (PyErr_Occurred() || !asp_read_column_sweeps(args[1], CG_SWEEPS, sizes, it.n_columns, it.sweeps)) return NULL;

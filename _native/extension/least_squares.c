@@ -260,14 +260,9 @@ static PyObject *run(PyObject *const *args, Py_ssize_t n_args, int n_scalars, co
                      tests (*end)(state *, double))
 {
     state it = {.best = INFINITY};
-    int is_fine = n_args == 5 && asp_has_items(args[0], N_PRODUCTS) && asp_has_items(args[1], N_SWEEPS) &&
-                  asp_has_items(args[2], n_scalars) && asp_has_items(args[3], N_CONSTANTS) && asp_has_items(args[4], 3);
-    for (int at = 0; is_fine && at < N_PRODUCTS; at++) {
-        PyObject *product = PyTuple_GET_ITEM(args[0], at);
-        is_fine = asp_has_items(product, PRODUCT_ITEMS);
-        if (is_fine) it.products[at] = &PyTuple_GET_ITEM(product, 0);
-    }
-    if (!is_fine) return PyErr_Format(PyExc_TypeError, "the function takes products, sweeps, and numbers");
+    if (n_args != 5 || !asp_read_products(args[0], N_PRODUCTS, it.products) || !asp_has_items(args[1], N_SWEEPS) ||
+        !asp_has_items(args[2], n_scalars) || !asp_has_items(args[3], N_CONSTANTS) || !asp_has_items(args[4], 3))
+        return PyErr_Format(PyExc_TypeError, "the function takes products, sweeps, and numbers");
     double counts[3]; /* iterations to run, iterations so far, maximum number of iterations */
     if (!asp_read_numbers(args[2], n_scalars, it.of) || !asp_read_numbers(args[3], N_CONSTANTS, it.given) ||
         !asp_read_numbers(args[4], 3, counts) || !asp_read_sweeps(args[1], N_SWEEPS, sizes, it.sweeps))
@@ -277,11 +272,7 @@ static PyObject *run(PyObject *const *args, Py_ssize_t n_args, int n_scalars, co
     it.itn = (long)counts[1];
     it.limit = counts[2];
     const int ended = advance(&it, end, (long)counts[0]);
-    PyObject *scalars = ended < 0 ? NULL : PyTuple_New(n_scalars);
-    for (int at = 0; scalars && at < n_scalars; at++) {
-        PyObject *scalar = PyFloat_FromDouble(it.of[at]);
-        if (!scalar || PyTuple_SetItem(scalars, at, scalar)) Py_CLEAR(scalars);
-    }
+    PyObject *scalars = ended < 0 ? NULL : asp_tuple_of(it.of, n_scalars);
     return scalars ? Py_BuildValue("(liidN)", it.n_done, it.reason, ended, it.best, scalars) : NULL;
 }
 

@@ -109,14 +109,9 @@ static double advance(state *it, long n_most)
     return least;
 }
 
-/* Read the products and the vectors; return whether they fit the sweeps. */
-static int has_vectors(state *it, PyObject *products, PyObject *vectors)
+/* Read the vectors; return whether they fit the sweeps. */
+static int has_vectors(state *it, PyObject *vectors)
 {
-    for (int at = 0; at < N_RESIDUALS; at++) {
-        PyObject *product = PyTuple_GET_ITEM(products, at);
-        if (!asp_has_items(product, PRODUCT_ITEMS)) return 0;
-        it->products[at] = &PyTuple_GET_ITEM(product, 0);
-    }
     for (int at = 0; at < N_VECTORS; at++) {
         PyArrayObject *vector = asp_array(PyTuple_GET_ITEM(vectors, at), 1, ASP_WRITTEN);
         if (!vector || PyArray_DIM(vector, 0) != it->sweeps[0]->n || asp_value_code(vector) != it->sweeps[0]->dtype) return 0;
@@ -130,7 +125,7 @@ PyObject *asp_advance_minres(PyObject *module, PyObject *const *args, Py_ssize_t
     (void)module;
     static const int sizes[N_SWEEPS][2] = {{3, 1}, {2, 1}, {6, 1}};
     state it = {.n_done = 0};
-    if (n_args != 6 || !asp_has_items(args[0], N_RESIDUALS) || !asp_has_items(args[1], N_SWEEPS) ||
+    if (n_args != 6 || !asp_read_products(args[0], N_RESIDUALS, it.products) || !asp_has_items(args[1], N_SWEEPS) ||
         !asp_has_items(args[2], N_VECTORS) || !asp_has_items(args[3], N_SCALARS) || !asp_has_items(args[4], N_CONSTANTS) ||
         !asp_has_items(args[5], 4))
         return PyErr_Format(PyExc_TypeError, "advance_minres takes products, sweeps, vectors, and numbers");
@@ -138,17 +133,13 @@ PyObject *asp_advance_minres(PyObject *module, PyObject *const *args, Py_ssize_t
     if (!asp_read_numbers(args[3], N_SCALARS, it.of) || !asp_read_numbers(args[4], N_CONSTANTS, it.given) ||
         !asp_read_numbers(args[5], 4, counts) || !asp_read_sweeps(args[1], N_SWEEPS, sizes, it.sweeps))
         return NULL;
-    if (!has_vectors(&it, args[0], args[2])) return PyErr_Format(PyExc_ValueError, "vectors do not fit the sweeps");
+    if (!has_vectors(&it, args[2])) return PyErr_Format(PyExc_ValueError, "vectors do not fit the sweeps");
     it.n_steps = (long)counts[1];
     it.maxiter = (long)counts[2];
     it.has_z = counts[3] != 0;
     const double least = advance(&it, (long)counts[0]);
     if (PyErr_Occurred()) return NULL;
-    PyObject *scalars = PyTuple_New(N_SCALARS);
-    for (int at = 0; scalars && at < N_SCALARS; at++) {
-        PyObject *scalar = PyFloat_FromDouble(it.of[at]);
-        if (!scalar || PyTuple_SetItem(scalars, at, scalar)) Py_CLEAR(scalars);
-    }
+    PyObject *scalars = asp_tuple_of(it.of, N_SCALARS);
     return scalars ? Py_BuildValue("(lidN)", it.n_done, it.reason, least, scalars) : NULL;
 }
 
@@ -289,17 +280,16 @@ static int advance_columns(columns_state *it, long n_most)
     return 0;
 }
 
-/* Read the products and the sweeps of the three turns; return 0, with an exception set, if one does not fit. */
-static int has_turns(columns_state *it, PyObject *products, PyObject *sweeps)
+/* Read the sweeps of the three turns; return 0, with an exception set, if one does not fit. */
+static int has_turns(columns_state *it, PyObject *sweeps)
 {
     static const int sizes[C_SWEEPS][2] = {{1, 0}, {3, 1}, {2, 1}, {5, 1}};
     for (int at = 0; at < N_RESIDUALS; at++) {
-        PyObject *product = PyTuple_GET_ITEM(products, at), *turn = PyTuple_GET_ITEM(sweeps, at);
-        if (!asp_has_items(product, PRODUCT_ITEMS) || !asp_has_items(turn, C_SWEEPS)) {
+        PyObject *turn = PyTuple_GET_ITEM(sweeps, at);
+        if (!asp_has_items(turn, C_SWEEPS)) {
             PyErr_Format(PyExc_TypeError, "advance_columns_minres takes a product and sweeps for each of three turns");
             return 0;
         }
-        it->products[at] = &PyTuple_GET_ITEM(product, 0);
         if (!asp_read_column_sweeps(turn, C_SWEEPS, sizes, it->n_columns, it->sweeps[at])) return 0;
     }
     return 1;
@@ -308,15 +298,13 @@ static int has_turns(columns_state *it, PyObject *products, PyObject *sweeps)
 PyObject *asp_advance_columns_minres(PyObject *module, PyObject *const *args, Py_ssize_t n_args)
 {
     (void)module;
-    PyArrayObject *numbers = n_args == 5 ? asp_array(args[2], 2, ASP_WRITTEN) : NULL;
-    if (!numbers || !asp_has_items(args[0], N_RESIDUALS) || !asp_has_items(args[1], N_RESIDUALS) ||
-        PyArray_NDIM(numbers) != 2 || PyArray_DIM(numbers, 0) != C_NUMBERS || asp_value_code(numbers) != 1 ||
-        !asp_has_items(args[3], C_CONSTANTS))
+    columns_state it = {.best = INFINITY};
+    it.n_columns = n_args == 5 ? asp_read_rows(args[2], C_NUMBERS, it.of) : -1;
+    if (it.n_columns < 0 || !asp_read_products(args[0], N_RESIDUALS, it.products) ||
+        !asp_has_items(args[1], N_RESIDUALS) || !asp_has_items(args[3], C_CONSTANTS))
         return PyErr_Format(PyExc_TypeError, "advance_columns_minres takes products, sweeps, numbers, constants, and a limit");
-    columns_state it = {.best = INFINITY, .n_columns = (int)PyArray_DIM(numbers, 1)};
-    for (int at = 0; at < C_NUMBERS; at++) it.of[at] = (double *)PyArray_DATA(numbers) + (int64_t)at * it.n_columns;
     const long n_most = PyLong_AsLong(args[4]);
-    if (PyErr_Occurred() || !asp_read_numbers(args[3], C_CONSTANTS, it.given) || !has_turns(&it, args[0], args[1])) return NULL;
+    if (PyErr_Occurred() || !asp_read_numbers(args[3], C_CONSTANTS, it.given) || !has_turns(&it, args[1])) return NULL;
     it.is_single = it.sweeps[0][C_NORMALIZE]->dtype == 0;
     it.room = PyMem_Malloc(5 * (size_t)it.n_columns * sizeof(double) + 1);
     if (!it.room) return PyErr_NoMemory();

@@ -45,6 +45,29 @@ static inline int asp_read_numbers(PyObject *tuple, int n, double *numbers)
     return !PyErr_Occurred();
 }
 
+/* Read a tuple of n products, each the method `run` of a FastCall and its arguments; return whether it is one. */
+static inline int asp_read_products(PyObject *tuple, int n, PyObject *const **products)
+{
+    if (!asp_has_items(tuple, n)) return 0;
+    for (int at = 0; at < n; at++) {
+        PyObject *product = PyTuple_GET_ITEM(tuple, at);
+        if (!asp_has_items(product, PRODUCT_ITEMS)) return 0;
+        products[at] = &PyTuple_GET_ITEM(product, 0);
+    }
+    return 1;
+}
+
+/* Return a tuple of n numbers, or NULL with an exception set. */
+static inline PyObject *asp_tuple_of(const double *numbers, int n)
+{
+    PyObject *tuple = PyTuple_New(n);
+    for (int at = 0; tuple && at < n; at++) {
+        PyObject *number = PyFloat_FromDouble(numbers[at]);
+        if (!number || PyTuple_SetItem(tuple, at, number)) Py_CLEAR(tuple);
+    }
+    return tuple;
+}
+
 /* Read n sweeps on real vectors with these numbers of coefficients and at least these of dot products; return 0, with
  * an exception set, if one does not fit. */
 static inline int asp_read_sweeps(PyObject *tuple, int n, const int (*sizes)[2], asp_sweep **sweeps)
@@ -99,6 +122,16 @@ static inline void asp_take_dots(const asp_sweep *sweep, int at, double *to)
 {
     const double *pairs = (const double *)sweep->dots + 2 * (int64_t)at * sweep->n_columns;
     for (int j = 0; j < sweep->n_columns; j++) to[j] = pairs[2 * j];
+}
+
+/* Read an array of n rows with a number for each column; return the number of columns, -1 if it is no such array. */
+static inline int asp_read_rows(PyObject *object, int n, double **rows)
+{
+    PyArrayObject *array = asp_array(object, 2, ASP_WRITTEN);
+    if (!array || PyArray_NDIM(array) != 2 || PyArray_DIM(array, 0) != n || asp_value_code(array) != 1) return -1;
+    const int n_columns = (int)PyArray_DIM(array, 1);
+    for (int at = 0; at < n; at++) rows[at] = (double *)PyArray_DATA(array) + (int64_t)at * n_columns;
+    return n_columns;
 }
 
 /* Read the addresses of n sweeps on real columns; return 0, with an exception set, if one does not fit. */

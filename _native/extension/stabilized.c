@@ -65,15 +65,10 @@ static int advance(state *it, long n_most)
 PyObject *asp_advance_bicgstab(PyObject *module, PyObject *const *args, Py_ssize_t n_args)
 {
     (void)module;
-    int is_fine = n_args == 4 && asp_has_items(args[0], 2) && asp_has_items(args[1], N_SWEEPS) &&
-                  asp_has_items(args[2], N_NUMBERS);
     state it = {.best = INFINITY};
-    for (int at = 0; is_fine && at < 2; at++) {
-        PyObject *product = PyTuple_GET_ITEM(args[0], at);
-        is_fine = asp_has_items(product, PRODUCT_ITEMS);
-        if (is_fine) it.products[at] = &PyTuple_GET_ITEM(product, 0);
-    }
-    if (!is_fine) return PyErr_Format(PyExc_TypeError, "advance_bicgstab takes products, sweeps, numbers, and a limit");
+    if (n_args != 4 || !asp_read_products(args[0], 2, it.products) || !asp_has_items(args[1], N_SWEEPS) ||
+        !asp_has_items(args[2], N_NUMBERS))
+        return PyErr_Format(PyExc_TypeError, "advance_bicgstab takes products, sweeps, numbers, and a limit");
     static const int sizes[N_SWEEPS][2] = {{3, 0}, {0, 1}, {2, 1}, {0, 2}, {5, 2}};
     const long n_most = PyLong_AsLong(args[3]);
     if (PyErr_Occurred() || !asp_read_numbers(args[2], N_NUMBERS, it.of) ||
@@ -182,19 +177,10 @@ static int advance_columns(columns_state *it, long n_most)
 PyObject *asp_advance_columns_bicgstab(PyObject *module, PyObject *const *args, Py_ssize_t n_args)
 {
     (void)module;
-    PyArrayObject *numbers = n_args == 5 ? asp_array(args[2], 2, ASP_WRITTEN) : NULL;
-    int is_fine = numbers && asp_has_items(args[0], 2) && asp_has_items(args[1], N_SWEEPS) && PyArray_NDIM(numbers) == 2 &&
-                  PyArray_DIM(numbers, 0) == C_NUMBERS && asp_value_code(numbers) == 1;
     columns_state it = {.best = INFINITY};
-    for (int at = 0; is_fine && at < 2; at++) {
-        PyObject *product = PyTuple_GET_ITEM(args[0], at);
-        is_fine = asp_has_items(product, PRODUCT_ITEMS);
-        if (is_fine) it.products[at] = &PyTuple_GET_ITEM(product, 0);
-    }
-    if (!is_fine)
+    it.n_columns = n_args == 5 ? asp_read_rows(args[2], C_NUMBERS, it.of) : -1;
+    if (it.n_columns < 0 || !asp_read_products(args[0], 2, it.products) || !asp_has_items(args[1], N_SWEEPS))
         return PyErr_Format(PyExc_TypeError, "advance_columns_bicgstab takes products, sweeps, numbers, and two limits");
-    it.n_columns = (int)PyArray_DIM(numbers, 1);
-    for (int at = 0; at < C_NUMBERS; at++) it.of[at] = (double *)PyArray_DATA(numbers) + (int64_t)at * it.n_columns;
     it.smallest = PyFloat_AsDouble(args[3]);
     const long n_most = PyLong_AsLong(args[4]);
     static const int sizes[N_SWEEPS][2] = {{3, 0}, {0, 1}, {2, 1}, {0, 2}, {5, 2}};

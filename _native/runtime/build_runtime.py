@@ -130,7 +130,7 @@ def generated() -> Path:
     written = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     if writable:
         read = written.stdout.split("\n")
-        state.write_text("\n".join([_state_of([*map(Path, read), *sorted(folder.iterdir())]), *read]), encoding="utf-8")
+        state.write_text("\n".join([_state_of_generated(folder, read), *read]), encoding="utf-8")
     return folder
 
 
@@ -139,7 +139,12 @@ def _is_written(folder: Path, state: Path) -> bool:
     if not state.exists():
         return False
     digest, *read = state.read_text(encoding="utf-8").split("\n")
-    return digest == _state_of([*map(Path, read), *sorted(folder.iterdir())])
+    return digest == _state_of_generated(folder, read)
+
+
+def _state_of_generated(folder: Path, read: Sequence[str]) -> str:
+    """Return a digest of the modules `read`, the headers that have a source of each level, and the generated files."""
+    return _state_of([*map(Path, read), *_found("*_isa.h"), *sorted(folder.iterdir())])
 
 
 def generated_sources() -> list[Path]:

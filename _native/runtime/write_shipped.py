@@ -1,4 +1,7 @@
-"""Write the C sources of the shipped kernels into a folder: `python -I -S write_shipped.py FOLDER`.
+"""Write generated C sources into a folder: `python -I -S write_shipped.py FOLDER`.
+
+They are the shipped kernels, and a source `<name>_isa<level>.c` for each header `<name>_isa.h` of the runtime and each
+instruction set (`runtime/isa/isa.h`).
 
 The build runs this script in a Python of its own, without site packages: the emitter needs the standard library alone,
 also where autosparse is not installed yet. A file that would stay the same is not written; files that an
@@ -13,6 +16,15 @@ from pathlib import Path
 from types import ModuleType
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+LEVELS = range(3)
+"""Levels of instruction sets; the source of a level that a family of processors does not have is empty."""
+OF_A_LEVEL = """#include "common.h"
+
+#if {level} == 0 || defined ASP_ISA_{level}
+#define ASP_ISA_LEVEL {level}
+#include "{header}"
+#endif
+"""
 
 
 def _package(name: str, folder: Path) -> None:
@@ -30,6 +42,17 @@ def _folder_of_package() -> tuple[Path, Path]:
     return (ROOT / "autosparse" if (ROOT / "autosparse").is_dir() else ROOT), native
 
 
+def levels() -> dict[str, str]:
+    """Return the source of each header `<name>_isa.h` beside the folder `isa`, for each level, by name."""
+    runtime = Path(__file__).resolve().parent
+    headers = sorted(path.name for path in runtime.rglob("*_isa.h") if path.parent.name != "isa")
+    return {
+        header.replace(".h", f"{level}.c"): OF_A_LEVEL.format(header=header, level=level)
+        for header in headers
+        for level in LEVELS
+    }
+
+
 def write(folder: Path) -> None:
     """Write all sources into `folder`."""
     package, native = _folder_of_package()
@@ -38,14 +61,14 @@ def write(folder: Path) -> None:
     from autosparse._native.kernels.shipped_sources import sources
 
     folder.mkdir(parents=True, exist_ok=True)
-    texts = sources()
+    texts = sources() | levels()
     for name, text in texts.items():
         path = folder / name
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             staged = path.with_name(f"{name}.{os.getpid()}")
             staged.write_text(text, encoding="utf-8")
             staged.replace(path)
-    for path in folder.glob("shipped_*.[ch]"):
+    for path in folder.glob("*_*.[ch]"):
         if path.name not in texts:
             path.unlink(missing_ok=True)
 

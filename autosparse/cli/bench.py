@@ -15,8 +15,8 @@ from autosparse.cli.operands import (
     Pair,
     add_columns,
     add_common,
+    add_count,
     add_runs,
-    at_least,
     chosen_options,
     files,
     folder_to_write,
@@ -36,9 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `bench`."""
     parser.add_argument("path", type=Path, help="a .mtx, .mtx.gz or .npz file, or a folder of them")
     add_columns(parser, default="1,32,256")
-    parser.add_argument(
-        "--min-nnz", type=at_least(0), default=0, metavar="N", help="skip matrices with fewer stored entries"
-    )
+    add_count(parser, "--min-nnz", "skip matrices with fewer stored entries", least=0, default=0)
     add_runs(parser)
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the measured times to this file, too")
     parser.add_argument(

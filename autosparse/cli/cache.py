@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from autosparse.cache import KINDS, open_store, plan_from_record, plan_key_of, wisdom_export, wisdom_import
 from autosparse.cli import show
-from autosparse.cli.operands import at_least, writable
+from autosparse.cli.operands import add_count, writable
 from autosparse.cli.show import CommandError
 from autosparse.errors import RecordError
 from autosparse.explain.cache_report import RememberedPlan
@@ -30,9 +30,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     one.add_argument("name", nargs="?", help="the name of an entry, or its first characters")
     clear = actions.add_parser("clear", help="remove all entries, or those that the arguments select")
     clear.add_argument("--kind", choices=(*KINDS, "kernel"), help="remove only entries of this kind")
-    clear.add_argument(
-        "--unused-days", type=at_least(0), metavar="N", help="remove only entries that were not used for N days"
-    )
+    add_count(clear, "--unused-days", "remove only entries that were not used for N days", least=0)
     clear.add_argument(
         "--operation", metavar="OP", help="remove only plans of this operation (matmul, sddmm or mttkrp)"
     )

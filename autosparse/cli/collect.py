@@ -8,7 +8,7 @@ from typing import Any
 
 from autosparse import log
 from autosparse.cli import show
-from autosparse.cli.operands import add_common, at_least, chosen_options, folder_to_read, folder_to_write, read_seconds
+from autosparse.cli.operands import add_common, add_count, chosen_options, folder_to_read, folder_to_write, read_seconds
 from autosparse.cli.show import CommandError
 from autosparse.scalar import SINGLE
 
@@ -37,30 +37,11 @@ def _add_patterns(parser: argparse._ArgumentGroup) -> None:
     parser.add_argument(
         "--families", default="", metavar="NAME,NAME", help="use only these families of generated patterns"
     )
-    parser.add_argument(
-        "--schedules", type=at_least(1), default=64, metavar="N", help="schedules to measure per pattern (default: 64)"
-    )
-    parser.add_argument(
-        "--proposed",
-        type=at_least(0),
-        default=0,
-        metavar="N",
-        help="also measure the N schedules that the learned model ranks first (default: 0)",
-    )
-    parser.add_argument(
-        "--templates",
-        type=at_least(1),
-        default=400,
-        metavar="N",
-        help="kernels to draw from the schedule space of the WACO paper (default: 400)",
-    )
-    parser.add_argument(
-        "--min-nnz",
-        type=at_least(0),
-        default=5000,
-        metavar="N",
-        help="smallest real matrix, in stored entries (default: 5000)",
-    )
+    add_count(parser, "--schedules", "schedules to measure per pattern", default=64)
+    what = "also measure the N schedules that the learned model ranks first"
+    add_count(parser, "--proposed", what, least=0, default=0)
+    add_count(parser, "--templates", "kernels to draw from the schedule space of the WACO paper", default=400)
+    add_count(parser, "--min-nnz", "smallest real matrix, in stored entries", least=0, default=5000)
 
 
 def _add_run(parser: argparse._ArgumentGroup) -> None:
@@ -73,14 +54,8 @@ def _add_run(parser: argparse._ArgumentGroup) -> None:
         help="folder for the measurements; an interrupted run continues there",
     )
     parser.add_argument("--seconds", type=read_seconds, default=float("inf"), metavar="S", help="stop after S seconds")
-    parser.add_argument("--patterns", type=at_least(1), metavar="N", help="stop after N patterns")
-    parser.add_argument(
-        "--seed",
-        type=at_least(0),
-        default=0,
-        metavar="N",
-        help="seed of the random patterns and schedules (default: 0)",
-    )
+    add_count(parser, "--patterns", "stop after N patterns")
+    add_count(parser, "--seed", "seed of the random patterns and schedules", least=0, default=0)
     parser.add_argument(
         "--duty", action="store_true", help="measure only while no other program keeps the processor busy"
     )

@@ -82,7 +82,7 @@ def add_common(parser: argparse.ArgumentParser, *, effort: str | None = None, bu
     parser.add_argument(
         "--dtype", choices=DTYPES, help="convert the matrix to this dtype first (default: keep its dtype)"
     )
-    parser.add_argument("--threads", type=at_least(1), metavar="N", help="largest number of threads")
+    add_count(parser, "--threads", "largest number of threads")
     parser.add_argument(
         "--effort",
         choices=[e.value for e in Effort],
@@ -107,12 +107,8 @@ def add_columns(parser: argparse.ArgumentParser, *, default: str, note: str = ""
 
 def add_runs(parser: argparse.ArgumentParser) -> None:
     """Add the argument for the expected number of products, which has no default."""
-    parser.add_argument(
-        "--runs",
-        type=at_least(1),
-        metavar="N",
-        help="expected number of products; steps of tuning that N products would not repay are skipped",
-    )
+    what = "expected number of products; steps of tuning that N products would not repay are skipped"
+    add_count(parser, "--runs", what)
 
 
 def _fault_of(path: Path) -> str | None:
@@ -167,6 +163,15 @@ def chosen_options(arguments: argparse.Namespace) -> AbstractContextManager[Opti
     """Return a context manager that applies the options given on the command line."""
     names = ("threads", "effort", "budget_s", "hybrid")
     return options(**{name: value for name in names if (value := getattr(arguments, name, None)) is not None})
+
+
+def add_count(
+    parser: argparse._ActionsContainer, name: str, what: str, *, least: int = 1, default: int | None = None,
+    metavar: str = "N",
+) -> None:  # fmt: skip
+    """Add an argument for an integer of at least `least`; its help is `what`, and the default if there is one."""
+    help_text = what if default is None else f"{what} (default: {default:,})"
+    parser.add_argument(name, type=at_least(least), default=default, metavar=metavar, help=help_text)
 
 
 def at_least(least: int) -> Callable[[str], int]:

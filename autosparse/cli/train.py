@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from autosparse import log
 from autosparse.cli import show
-from autosparse.cli.operands import at_least, read_seconds
+from autosparse.cli.operands import add_count, read_seconds
 from autosparse.cli.show import CommandError
 from autosparse.errors import RecordError
 from autosparse.ops import MATMUL
@@ -54,13 +54,8 @@ def _add_data(parser: argparse._ArgumentGroup) -> None:
         metavar="RUN",
         help="folder for the weights and the log of this run (or the tables of --compare)",
     )
-    parser.add_argument(
-        "--max-nnz",
-        type=at_least(1),
-        default=MAX_NNZ,
-        metavar="N",
-        help="largest number of nonzeros of a pattern that --whole and the last step read (default: 10,000,000)",
-    )
+    what = "largest number of nonzeros of a pattern that --whole and the last step read"
+    add_count(parser, "--max-nnz", what, default=MAX_NNZ)
     parser.add_argument(
         "--matrices", type=Path, metavar="FOLDER", help="folder of the real matrices that were measured"
     )
@@ -85,9 +80,7 @@ def _add_model(parser: argparse._ArgumentGroup) -> None:
         choices=("own", "waco", "both"),
         help="which schedules to learn from: autosparse's, those of the WACO paper, or both (default: both)",
     )
-    parser.add_argument(
-        "--trees", type=at_least(1), default=800, metavar="N", help="number of boosted trees (default: 800)"
-    )
+    add_count(parser, "--trees", "number of boosted trees", default=800)
     parser.add_argument("--start", type=Path, metavar="FILE", help="start from these weights instead of random ones")
     parser.add_argument(
         "--whole",
@@ -98,47 +91,23 @@ def _add_model(parser: argparse._ArgumentGroup) -> None:
         "--focus", type=float, default=0.0, metavar="P",
         help="of --whole: exponent by which pairs with a fast schedule weigh more (default: 0, all alike)",
     )  # fmt: skip
-    parser.add_argument(
-        "--layers", type=at_least(1), metavar="N",
-        help="of --whole: read the means of the first N convolutions only (default: of all 14)",
-    )  # fmt: skip
+    what = "of --whole: read the means of the first N convolutions only (default: of all 14)"
+    add_count(parser, "--layers", what)
 
 
 def _add_training(parser: argparse._ArgumentGroup) -> None:
     """Add the arguments for the training run."""
-    parser.add_argument(
-        "--epochs",
-        type=at_least(1),
-        default=70,
-        metavar="N",
-        help="number of epochs, counting those of an interrupted run (default: 70)",
-    )
+    add_count(parser, "--epochs", "number of epochs, counting those of an interrupted run", default=70)
     parser.add_argument(
         "--seconds", type=read_seconds, default=float("inf"), metavar="S", help="start no epoch after S seconds"
     )
-    parser.add_argument(
-        "--batch", type=at_least(1), default=32, metavar="N", help="schedules per step of the optimiser (default: 32)"
-    )
-    parser.add_argument(
-        "--limit",
-        type=at_least(1),
-        default=WHOLE,
-        metavar="N",
-        help="largest number of nonzeros that a network reads of one pattern",
-    )
+    add_count(parser, "--batch", "schedules per step of the optimiser", default=32)
+    add_count(parser, "--limit", "largest number of nonzeros that a network reads of one pattern", default=WHOLE)
     parser.add_argument(
         "--rate", type=float, metavar="R", help="learning rate (default: 1e-4 for networks, 0.06 for boosted trees)"
     )
-    parser.add_argument(
-        "--seed",
-        type=at_least(0),
-        default=0,
-        metavar="N",
-        help="seed of the initial weights and the order of patterns (default: 0)",
-    )
-    parser.add_argument(
-        "--threads", type=at_least(1), metavar="N", help="threads of PyTorch; 1 is fastest for small patterns"
-    )
+    add_count(parser, "--seed", "seed of the initial weights and the order of patterns", least=0, default=0)
+    add_count(parser, "--threads", "threads of PyTorch; 1 is fastest for small patterns")
     parser.add_argument("--device", default="cpu", help="device of PyTorch, for instance cpu or cuda (default: cpu)")
     parser.add_argument(
         "--memory", type=float, default=4.0, metavar="GB", help="memory for prepared patterns, in GB (default: 4)"

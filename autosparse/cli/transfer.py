@@ -7,7 +7,7 @@ import csv
 from pathlib import Path
 from typing import Any
 
-from autosparse.cli.operands import at_least, writable
+from autosparse.cli.operands import add_count, writable
 from autosparse.cli.show import CommandError
 from autosparse.errors import ScheduleError
 from autosparse.tuner.research.targets.simulation import DEFAULT_OPERATION, OPERATIONS
@@ -36,16 +36,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--op", choices=list(OPERATIONS), default=DEFAULT_OPERATION, help=f"operation (default: {DEFAULT_OPERATION})"
     )
-    parser.add_argument(
-        "--configurations",
-        type=at_least(1),
-        default=100,
-        metavar="N",
-        help="configurations to measure per matrix (default: 100)",
-    )
-    parser.add_argument(
-        "--top", type=at_least(1), default=5, metavar="K", help="number of programs to show (default: 5)"
-    )
+    add_count(parser, "--configurations", "configurations to measure per matrix", default=100)
+    add_count(parser, "--top", "number of programs to show", default=5, metavar="K")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -17,8 +17,8 @@ from autosparse.contraction.cin.nodes import (
     OperatorCall,
     Statement,
     TensorAccess,
-    Where,
     assignments,
+    mapped,
     reads,
 )
 from autosparse.contraction.cin.parser import parse
@@ -46,9 +46,6 @@ class EinsumCandidate(Listed):
     """Enumerated program with the protocols of its reads; `cost` is a set of tasks, as a bit mask of queries."""
 
     cost: int
-
-    def __str__(self) -> str:
-        return str(with_protocols(self.program, self.steps))
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,17 +143,10 @@ def _frontiers() -> dict[str, dict[str, Any]]:
 
 
 def _with_letters(node: Statement, names: dict[str, str]) -> Statement:
-    if isinstance(node, Loop):
-        return Loop(tuple(names[index] for index in node.indices), _with_letters(node.body, names))
-    if isinstance(node, Where):
-        return Where(_with_letters(node.consumer, names), _with_letters(node.producer, names))
-
-    def renamed(one: Expression) -> Expression:
-        if isinstance(one, OperatorCall):
-            return OperatorCall(one.op, tuple(map(renamed, one.args)))
+    def renamed(one: TensorAccess) -> TensorAccess:
         return TensorAccess(one.tensor, tuple(names[index] for index in one.indices), one.protocols)
 
-    return Assign(renamed(node.lhs), node.op, renamed(node.rhs))  # type: ignore[arg-type]  # an access stays an access
+    return mapped(node, renamed, renamed, names)
 
 
 def _read(kernel: TensorAssignment, row: dict[str, Any], names: dict[str, str]) -> Candidates:

@@ -143,8 +143,8 @@ def mm_out(keys: Keys, a: torch.Tensor, b: torch.Tensor, *, out: torch.Tensor) -
 
 
 def _addmm(
-    base: torch.Tensor, a: torch.Tensor, b: torch.Tensor, beta: Scalar, alpha: Scalar
-) -> torch.Tensor | None:  # fmt: skip
+    base: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *, beta: Scalar = 1, alpha: Scalar = 1
+) -> torch.Tensor | None:
     """Return beta · base + alpha · a b by an autosparse kernel; None if PyTorch must compute it."""
     if b.dim() not in (1, 2) or a.dim() != 2 or isinstance(alpha, complex) or isinstance(beta, complex):
         return None
@@ -160,48 +160,42 @@ def _addmm(
     return product if beta == 0 else product.add_(base, alpha=beta)
 
 
-def addmm(
-    keys: Keys, base: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *, beta: Scalar = 1, alpha: Scalar = 1
-) -> torch.Tensor:
+def addmm(keys: Keys, base: torch.Tensor, a: torch.Tensor, b: torch.Tensor, **scales: Scalar) -> torch.Tensor:
     """Compute aten::addmm: beta · base + alpha · a b."""
-    if (found := _addmm(base, a, b, beta, alpha)) is not None:
+    if (found := _addmm(base, a, b, **scales)) is not None:
         return found
     if a.layout in COMPRESSED and is_plain(b, a, 2) and is_plain(base, a, base.dim()):
         out = b.new_empty((0, 0))
-        _theirs("addmm.out", base, a, b, beta=beta, alpha=alpha, out=out)
+        _theirs("addmm.out", base, a, b, **scales, out=out)
         return out
-    result: torch.Tensor = by_torch("addmm", keys, base, a, b, beta=beta, alpha=alpha)
+    result: torch.Tensor = by_torch("addmm", keys, base, a, b, **scales)
     return result
 
 
 def addmm_out(
-    keys: Keys,
-    base: torch.Tensor,
-    a: torch.Tensor,
-    b: torch.Tensor,
-    *,
-    beta: Scalar = 1,
-    alpha: Scalar = 1,
-    out: torch.Tensor,
+    keys: Keys, base: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *, out: torch.Tensor, **scales: Scalar
 ) -> torch.Tensor:
     """Compute aten::addmm.out: beta · base + alpha · a b, written to `out`."""
-    found = _addmm(base, a, b, beta, alpha) if out.layout is torch.strided else None
-    return _written("addmm.out", keys, (base, a, b), found, beta=beta, alpha=alpha, out=out)
+    return _written("addmm.out", keys, (base, a, b), out, **scales)
+
+
+def addmv_out(
+    keys: Keys, base: torch.Tensor, a: torch.Tensor, x: torch.Tensor, *, out: torch.Tensor, **scales: Scalar
+) -> torch.Tensor:
+    """Compute aten::addmv.out: beta · base + alpha · a x, written to `out`."""
+    return _written("addmv.out", keys, (base, a, x), out, **scales)
 
 
 def _written(
-    operator: str,
-    keys: Keys,
-    given: tuple[torch.Tensor, ...],
-    found: torch.Tensor | None,
-    *,
-    beta: Scalar,
-    alpha: Scalar,
-    out: torch.Tensor,
-) -> torch.Tensor:
-    """Copy the result `found` to `out` and return it; PyTorch computes `out` if `found` is None or does not fit."""
+    operator: str, keys: Keys, given: tuple[torch.Tensor, torch.Tensor, torch.Tensor], out: torch.Tensor,
+    **scales: Scalar,
+) -> torch.Tensor:  # fmt: skip
+    """Write beta · base + alpha · a b to `out` and return it; PyTorch computes it where autosparse's does not fit."""
+    base, a, b = given
+    is_fit = out.layout is torch.strided and (operator == "addmm.out" or b.dim() == 1)
+    found = _addmm(base, a, b, **scales) if is_fit else None
     if found is None or not is_plain(out, found, found.dim()) or out.shape != found.shape:
-        by_torch(operator, keys, *given, beta=beta, alpha=alpha, out=out)
+        by_torch(operator, keys, *given, **scales, out=out)
         return out
     return out.copy_(found)
 
@@ -219,23 +213,8 @@ def mv(keys: Keys, a: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
     return result
 
 
-def addmv_out(
-    keys: Keys,
-    base: torch.Tensor,
-    a: torch.Tensor,
-    x: torch.Tensor,
-    *,
-    beta: Scalar = 1,
-    alpha: Scalar = 1,
-    out: torch.Tensor,
-) -> torch.Tensor:
-    """Compute aten::addmv.out: beta · base + alpha · a x, written to `out`."""
-    found = _addmm(base, a, x, beta, alpha) if x.dim() == 1 and out.layout is torch.strided else None
-    return _written("addmv.out", keys, (base, a, x), found, beta=beta, alpha=alpha, out=out)
-
-
 def _sampled(
-    S: torch.Tensor, x: torch.Tensor, y: torch.Tensor, beta: Scalar, alpha: Scalar
+    S: torch.Tensor, x: torch.Tensor, y: torch.Tensor, *, beta: Scalar = 1, alpha: Scalar = 1
 ) -> tuple[CudaOperand, torch.Tensor] | None:
     """Return S's structure and the values alpha · (x @ y) + beta · S at its entries; None: left to PyTorch."""
     if S.layout is not torch.sparse_csr or S.dim() != 2 or isinstance(alpha, complex) or isinstance(beta, complex):
@@ -251,13 +230,11 @@ def _sampled(
     return None if values is None else (A, values)
 
 
-def sampled_addmm(
-    keys: Keys, S: torch.Tensor, x: torch.Tensor, y: torch.Tensor, *, beta: Scalar = 1, alpha: Scalar = 1
-) -> torch.Tensor:
+def sampled_addmm(keys: Keys, S: torch.Tensor, x: torch.Tensor, y: torch.Tensor, **scales: Scalar) -> torch.Tensor:
     """Compute aten::sparse_sampled_addmm: alpha · (x y at S's entries) + beta · S, with new index arrays."""
-    found = _sampled(S, x, y, beta, alpha)
+    found = _sampled(S, x, y, **scales)
     if found is None:
-        result: torch.Tensor = by_torch("sparse_sampled_addmm", keys, S, x, y, beta=beta, alpha=alpha)
+        result: torch.Tensor = by_torch("sparse_sampled_addmm", keys, S, x, y, **scales)
         return result
     (structure, _, _), values = found
     return torch.sparse_csr_tensor(
@@ -266,19 +243,12 @@ def sampled_addmm(
 
 
 def sampled_addmm_out(
-    keys: Keys,
-    S: torch.Tensor,
-    x: torch.Tensor,
-    y: torch.Tensor,
-    *,
-    beta: Scalar = 1,
-    alpha: Scalar = 1,
-    out: torch.Tensor,
+    keys: Keys, S: torch.Tensor, x: torch.Tensor, y: torch.Tensor, *, out: torch.Tensor, **scales: Scalar
 ) -> torch.Tensor:
     """Compute aten::sparse_sampled_addmm.out; by autosparse only in place (out is S), otherwise by PyTorch."""
-    found = _sampled(S, x, y, beta, alpha) if out is S else None
+    found = _sampled(S, x, y, **scales) if out is S else None
     if found is None:
-        by_torch("sparse_sampled_addmm.out", keys, S, x, y, beta=beta, alpha=alpha, out=out)
+        by_torch("sparse_sampled_addmm.out", keys, S, x, y, **scales, out=out)
     else:
         out.values().copy_(found[1])
     return out

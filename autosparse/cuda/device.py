@@ -1,7 +1,7 @@
-"""Interface to a GPU for products, which other processors can implement.
+"""Operations of a processor that products on a GPU need: streams, capture and timing.
 
-`CudaDevice` implements it for tensors on "cuda". `HostDevice` implements it for CPU tensors where Triton's
-interpreter runs the kernels: the same path, without a GPU.
+`CudaDevice` has them for tensors on "cuda", `HostDevice` for CPU tensors where Triton's interpreter runs the kernels:
+the same path, without a GPU.
 """
 
 # mypy: allow-untyped-calls
@@ -10,28 +10,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import Final, Protocol
+from typing import Final, TypeAlias
 
 import torch
 
 ROTATED_BYTES: Final = 2.0
 """Total size of the copies over which a measurement rotates, as a multiple of the L2 cache (above 1: cold reads)."""
-
-
-class Device(Protocol):
-    """Operations of a processor that products need."""
-
-    def name(self, tensor: torch.Tensor) -> str:
-        """Return the driver's name for the device of `tensor`."""
-
-    def at(self, tensor: torch.Tensor) -> AbstractContextManager[object]:
-        """Return a context in which launches go to the device of `tensor`, on its current stream."""
-
-    def is_capturing(self) -> bool:
-        """Return whether launches are being captured in a graph, so that measuring and synchronising are forbidden."""
-
-    def seconds(self, run: Callable[[int], object], *, rounds: int) -> float:
-        """Return the mean seconds of ``run(number)`` over `rounds` calls, which are numbered from 1 on."""
 
 
 class CudaDevice:
@@ -42,12 +26,12 @@ class CudaDevice:
         return torch.cuda.get_device_name(tensor.device)
 
     def at(self, tensor: torch.Tensor) -> AbstractContextManager[object]:
-        """Return a context in which the tensor's device is current: Triton launches there, whatever its arguments."""
+        """Return a context in which the tensor's device is current: Triton launches there, on its current stream."""
         here = tensor.device.index == torch.cuda.current_device()
         return nullcontext() if here else torch.cuda.device(tensor.device)
 
     def is_capturing(self) -> bool:
-        """Return whether the current stream is being captured."""
+        """Return whether the current stream is being captured, so that measuring and synchronising are forbidden."""
         return torch.cuda.is_current_stream_capturing()
 
     def seconds(self, run: Callable[[int], object], *, rounds: int) -> float:
@@ -83,6 +67,8 @@ class HostDevice:
         return time.perf_counter() - start_s
 
 
+Device: TypeAlias = CudaDevice | HostDevice
+"""Processor that computes products."""
 DEVICES: Final[dict[str, Device]] = {"cuda": CudaDevice()}
 """Implementation by type of torch device; other devices are not supported."""
 

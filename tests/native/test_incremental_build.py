@@ -125,13 +125,25 @@ def test_generated_sources_are_written_again_when_a_module_that_writes_them_chan
     (folder / "written.c").write_text("int one;\n")
     module.write_text("ONE = 1\n")
     assert not builder["_is_written"](folder, state)
-    state.write_text(f"{builder['_state_of']([module, folder / 'written.c'])}\n{module}")
+    state.write_text(f"{builder['_state_of_generated'](folder, [str(module)])}\n{module}")
     assert builder["_is_written"](folder, state)
     (folder / "written.c").write_text("int other;\n")
     assert not builder["_is_written"](folder, state)
     (folder / "written.c").write_text("int one;\n")
     assert builder["_is_written"](folder, state)
     module.write_text("ONE = 11\n")
+    assert not builder["_is_written"](folder, state)
+
+
+def test_generated_sources_are_written_again_when_a_header_gets_sources_of_each_level(
+    builder: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, state, header = tmp_path / "generated", tmp_path / "generated.state", tmp_path / "products_isa.h"
+    folder.mkdir()
+    state.write_text(builder["_state_of_generated"](folder, []))
+    assert builder["_is_written"](folder, state)
+    header.write_text("int one;\n")
+    monkeypatch.setitem(builder["_is_written"].__globals__, "_found", lambda pattern: [header])
     assert not builder["_is_written"](folder, state)
 
 

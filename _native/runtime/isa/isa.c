@@ -49,7 +49,8 @@ int asp_isa_within(int64_t bytes)
 
 const asp_kernels *asp_kernels_for(int dtype, int itype, int64_t row_bytes)
 {
-    if (dtype > ASP_C128) return asp_integers_for(dtype, itype);
+    static const asp_kernels(*const integers[])[2] = ASP_ISA_TABLE(asp_integers);
+    if (dtype > ASP_C128) return &integers[asp_isa()][dtype - ASP_BOOL][itype];
     static const asp_kernels(*const tables[])[2] = ASP_ISA_TABLE(asp_kernels);
     /* Rows that fill at most half of the widest vectors run faster with vectors of half the width: a masked 64-byte
      * load mostly touches two cache lines. */

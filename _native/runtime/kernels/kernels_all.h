@@ -2,33 +2,8 @@
  * VEC_HEADER, SPMV_HEADER, ISA and TILE_*. */
 #define NAME(x) ASP_GLUE(ISA, TAG, ITAG, x)
 
-#define R float
-#define RBYTES 4
-#define RTAG f32
-#include VEC_HEADER
-#define TAG f32
-#define CTAG c64
-#ifndef ONLY_SPMM
-#include "blocks_body.h"
-#endif
-#include "kernels_each.h"
-#undef R
-#undef RBYTES
-#undef RTAG
-
-#define R double
-#define RBYTES 8
-#define RTAG f64
-#include VEC_HEADER
-#define TAG f64
-#define CTAG c128
-#ifndef ONLY_SPMM
-#include "blocks_body.h"
-#endif
-#include "kernels_each.h"
-#undef R
-#undef RBYTES
-#undef RTAG
+#define REAL_BODY "kernels_each.h"
+#include "real_types.h"
 
 /* Complex and portable kernels use no gather instructions, so they have no second variant. */
 #ifdef ISA_BY_LOADS

@@ -11,7 +11,4 @@ enum { SUMS = 1024 };
 ASP_EACH_ISA(ASP_DECLARE, asp_integers)
 #undef ASP_DECLARE
 
-/* Return the kernels of the instruction set in use for an integer type or bool (`dtype` 4 to 8). */
-const asp_kernels *asp_integers_for(int dtype, int itype);
-
 #endif

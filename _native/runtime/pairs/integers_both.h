@@ -1,14 +1,6 @@
 /* Instantiate the integer kernels of one type for both index types. */
-#define I int32_t
-#define ITAG i32
-#include "integers_body.h"
-#undef I
-#undef ITAG
-#define I int64_t
-#define ITAG i64
-#include "integers_body.h"
-#undef I
-#undef ITAG
+#define INDEX_BODY "integers_body.h"
+#include "index_types.h"
 #undef TAG
 #undef E
 #undef EBYTES

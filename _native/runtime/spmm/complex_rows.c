@@ -42,14 +42,8 @@ ASP_INLINE __m128 asp_pairs(__m256 wide)
     return _mm_add_ps(quarter, _mm_movehl_ps(quarter, quarter));
 }
 
-#define I int32_t
-#define ITAG i32
-#include "complex_rows_body.h"
-#undef I
-#undef ITAG
-#define I int64_t
-#define ITAG i64
-#include "complex_rows_body.h"
+#define INDEX_BODY "complex_rows_body.h"
+#include "index_types.h"
 
 #include "isa_end.h"
 #endif

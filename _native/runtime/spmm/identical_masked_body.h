@@ -1,4 +1,5 @@
 /* Tiles of identical rows with a partial last vector, by their number of vectors. */
+#include VEC_HEADER
 #include "spmm_tile_body.h"
 
 extern void (*const NAME(identical_masked)[MAX_IDENTICAL_MASKED])(TILE_ARGUMENTS);

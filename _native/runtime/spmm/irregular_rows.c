@@ -36,24 +36,15 @@ enum { SETS = 4, SHORT_ROW = 2 * SETS - 1 };
 /* Masks of no lane and of all lanes. */
 static const int32_t asp_keep[2][8] __attribute__((aligned(VBYTES))) = {{0}, {-1, -1, -1, -1, -1, -1, -1, -1}};
 
-#define NAME(x) ASP_GLUE(ISA, TAG, ITAG, x)
+#define NAME(x) ASP_GLUE(ISA, RTAG, ITAG, x)
 /* KEEP(is_new, a, b): b if is_new is 1, and a if it is 0. */
-#define R float
-#define RBYTES 4
-#define TAG f32
-#define KEEP(is_new, a, b) _mm256_blendv_ps(a, b, _mm256_load_ps((const float *)asp_keep[is_new]))
-#include VEC_HEADER
-#include "irregular_rows_each.h"
-#undef R
-#undef RBYTES
-#undef TAG
-#undef KEEP
-#define R double
-#define RBYTES 8
-#define TAG f64
-#define KEEP(is_new, a, b) _mm256_blendv_pd(a, b, _mm256_load_pd((const double *)asp_keep[is_new]))
-#include VEC_HEADER
-#include "irregular_rows_each.h"
+#define KEEP_4(is_new, a, b) _mm256_blendv_ps(a, b, _mm256_load_ps((const float *)asp_keep[is_new]))
+#define KEEP_8(is_new, a, b) _mm256_blendv_pd(a, b, _mm256_load_pd((const double *)asp_keep[is_new]))
+#define KEEP_OF_(bytes) KEEP_##bytes
+#define KEEP_OF(bytes) KEEP_OF_(bytes)
+#define KEEP(is_new, a, b) KEEP_OF(RBYTES)(is_new, a, b)
+#define REAL_BODY "irregular_rows_each.h"
+#include "real_types.h"
 
 #define KERNELS_OF(tag) {ASP_GLUE(ISA, tag, i32, irregular), ASP_GLUE(ISA, tag, i64, irregular)}
 static const asp_kernel irregular_kernels[2][2] = {KERNELS_OF(f32), KERNELS_OF(f64)};

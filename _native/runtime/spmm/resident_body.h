@@ -1,6 +1,7 @@
 /* Rows of A, one at a time, times a cached tile of B: entries are summed in ascending order, then C is added, as in
  * blocks_body.h. */
-#define NNAME(x) ASP_GLUE(ISA, TAG, resident, x)
+#include VEC_HEADER
+#define NNAME(x) ASP_GLUE(ISA, RTAG, resident, x)
 
 /* Compute nv vectors of columns from real j on. */
 ASP_TILE void NNAME(tile)(const int nv, const asp_blocks_args *args, int64_t begin, int64_t end, int64_t j)

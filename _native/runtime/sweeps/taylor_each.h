@@ -1,17 +1,9 @@
 /* Include taylor_body.h for each dtype. Has no include guard. */
 #define PARTS 1
-#define R float
-#include "taylor_body.h"
-#undef R
-#define R double
-#include "taylor_body.h"
-#undef R
+#define REAL_BODY "taylor_body.h"
+#include "real_types.h"
 #undef PARTS
 #define PARTS 2
-#define R float
-#include "taylor_body.h"
-#undef R
-#define R double
-#include "taylor_body.h"
-#undef R
+#define REAL_BODY "taylor_body.h"
+#include "real_types.h"
 #undef PARTS

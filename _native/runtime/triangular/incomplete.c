@@ -37,6 +37,7 @@ static void note_failure(factorizing *it, int64_t row)
     while (row < before && !atomic_compare_exchange_weak(&it->failed, &before, row)) {}
 }
 
+#define INDEX I
 #define N(x) ASP_GLUE(x, T, INDEX, of)
 #define T float
 #define REAL float

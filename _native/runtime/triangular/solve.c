@@ -32,6 +32,7 @@ int64_t asp_triangle_width(int dtype, int64_t n_columns)
 }
 
 #define GLUED(x, r, i, isa) ASP_GLUE(x, r, i, isa)
+#define INDEX I
 #define N(x) GLUED(x, R, INDEX, ISA)
 #define ISA_BODY "solve_each.h"
 #include "each_isa.h"

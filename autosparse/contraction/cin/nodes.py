@@ -7,7 +7,7 @@ W. Ahrens, F. Kjolstad, S. Amarasinghe: Autoscheduling for Sparse Tensor Algebra
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -163,6 +163,25 @@ def depth(statement: Statement) -> int:
     if isinstance(statement, Where):
         return max(depth(statement.consumer), depth(statement.producer))
     return 0
+
+
+def mapped(
+    node: Statement, read: Callable[[TensorAccess], TensorAccess],
+    write: Callable[[TensorAccess], TensorAccess] = lambda access: access, names: Mapping[str, str] | None = None,
+) -> Statement:  # fmt: skip
+    """Return `node` with accesses replaced by `read` and `write`, and loop indices by `names`."""
+    if isinstance(node, Loop):
+        indices = node.indices if names is None else tuple(names[index] for index in node.indices)
+        return Loop(indices, mapped(node.body, read, write, names))
+    if isinstance(node, Where):
+        return Where(mapped(node.consumer, read, write, names), mapped(node.producer, read, write, names))
+    return Assign(write(node.lhs), node.op, _mapped(node.rhs, read))
+
+
+def _mapped(node: Expression, read: Callable[[TensorAccess], TensorAccess]) -> Expression:
+    if isinstance(node, OperatorCall):
+        return OperatorCall(node.op, tuple(_mapped(arg, read) for arg in node.args))
+    return read(node)
 
 
 def replace(expression: Expression, old: Expression, new: Expression) -> Expression:

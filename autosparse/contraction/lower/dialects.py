@@ -13,6 +13,9 @@ class Dialect:
     """Emitter of lines in one language, indented by the number of open blocks."""
 
     has_marks: ClassVar[bool] = False
+    end: ClassVar[str] = ""  # of a statement
+    reference: ClassVar[str] = ""  # operator by which helpers get workspaces and outputs
+    words: ClassVar[tuple[str, str]] = ("and", "or")
 
     def __init__(self, semiring: Semiring = SEMIRINGS[PLUS_TIMES]) -> None:
         self.semiring = semiring
@@ -28,6 +31,37 @@ class Dialect:
         self.line(text)
         self.depth += 1
 
+    def set(self, name: str, value: str) -> None:
+        """Emit an assignment to a variable or element."""
+        self.line(f"{name} = {value}{self.end}")
+
+    def add(self, name: str, value: str) -> None:
+        """Emit ``name += value``."""
+        self.line(f"{name} += {value}{self.end}")
+
+    def accumulate(self, name: str, value: str) -> None:
+        """Emit ``name = name ⊕ value``."""
+        if self.semiring.is_ordinary:
+            self.add(name, value)
+        else:
+            self.set(name, f"plus({name}, {value})")
+
+    def call(self, function: str, target: str, *arguments: str) -> None:
+        """Emit a call of a helper that changes the workspace or output `target` and cannot fail."""
+        self.line(f"{self.value_of(function, target, *arguments)}{self.end}")
+
+    def value_of(self, function: str, target: str, *arguments: str) -> str:
+        """Return the text of a helper's call, an expression."""
+        return f"{function}({', '.join((f'{self.reference}{target}', *arguments))})"
+
+    def both(self, conditions: Sequence[str]) -> str:
+        """Return the conjunction of conditions."""
+        return f" {self.words[0]} ".join(conditions)
+
+    def either(self, conditions: Sequence[str]) -> str:
+        """Return the disjunction of conditions."""
+        return f"({f' {self.words[1]} '.join(conditions)})"
+
     def text(self) -> str:
         """Return all lines."""
         return "\n".join(self.lines)
@@ -36,26 +70,11 @@ class Dialect:
 class CText(Dialect):
     """Emitter of C: `X` is the type of coordinates, `V` of values, `W` of sums."""
 
-    has_marks = True
+    has_marks, end, reference, words = True, ";", "&", ("&&", "||")
 
     def let(self, name: str, value: str, kind: str = "X", *, is_variable: bool = False) -> None:
         """Emit the declaration of a local variable or constant of type `kind` with an initial value."""
         self.line(f"{'' if is_variable else 'const '}{kind} {name} = {value}; (void){name};")
-
-    def set(self, name: str, value: str) -> None:
-        """Emit an assignment to a variable or element."""
-        self.line(f"{name} = {value};")
-
-    def add(self, name: str, value: str) -> None:
-        """Emit ``name += value``."""
-        self.line(f"{name} += {value};")
-
-    def accumulate(self, name: str, value: str) -> None:
-        """Emit ``name = name ⊕ value``."""
-        if self.semiring.is_ordinary:
-            self.add(name, value)
-        else:
-            self.set(name, f"plus({name}, {value})")
 
     def step(self, names: Sequence[str]) -> None:
         """Emit code that increments each of the variables `names` by one."""
@@ -86,29 +105,13 @@ class CText(Dialect):
         """Emit a branch that, if `condition` holds, sets `name` and continues with the loop's next iteration."""
         self.line(f"if ({condition}) {{ {name} = {value}; continue; }}")
 
-    def call(self, function: str, target: str, *arguments: str) -> None:
-        """Emit a call ``function(&target, *arguments)`` of a helper that cannot fail."""
-        self.line(f"{function}({', '.join((f'&{target}', *arguments))});")
-
     def update(self, function: str, target: str, *arguments: str) -> None:
         """Emit a call ``function(&target, *arguments)``; the kernel ends as failed if the helper lacks memory."""
-        self.line(f"if ({function}({', '.join((f'&{target}', *arguments))})) {{ failed = 1; goto end; }}")
-
-    def value_of(self, function: str, target: str, *arguments: str) -> str:
-        """Return the text of a helper's call ``function(&target, *arguments)``, an expression."""
-        return f"{function}({', '.join((f'&{target}', *arguments))})"
+        self.line(f"if ({self.value_of(function, target, *arguments)}) {{ failed = 1; goto end; }}")
 
     def count(self, target: str) -> str:
         """Return the expression for the number of entries of the workspace `target`."""
         return f"{target}.n"
-
-    def both(self, conditions: Sequence[str]) -> str:
-        """Return the conjunction of conditions."""
-        return " && ".join(conditions)
-
-    def either(self, conditions: Sequence[str]) -> str:
-        """Return the disjunction of conditions."""
-        return f"({' || '.join(conditions)})"
 
     def select(self, condition: str, value: str, other: str) -> str:
         """Return an expression for `value` if `condition` holds, else `other`; only one of them is evaluated."""
@@ -137,21 +140,6 @@ class PythonText(Dialect):
     def let(self, name: str, value: str, kind: str = "X", *, is_variable: bool = False) -> None:
         """Emit the assignment of a local variable."""
         self.line(f"{name} = {value}")
-
-    def set(self, name: str, value: str) -> None:
-        """Emit an assignment to a variable or element."""
-        self.line(f"{name} = {value}")
-
-    def add(self, name: str, value: str) -> None:
-        """Emit ``name += value``."""
-        self.line(f"{name} += {value}")
-
-    def accumulate(self, name: str, value: str) -> None:
-        """Emit ``name = name ⊕ value``."""
-        if self.semiring.is_ordinary:
-            self.add(name, value)
-        else:
-            self.set(name, f"plus({name}, {value})")
 
     def step(self, names: Sequence[str]) -> None:
         """Emit code that increments each of the variables `names` by one."""
@@ -185,29 +173,13 @@ class PythonText(Dialect):
         self.line("continue")
         self.close()
 
-    def call(self, function: str, target: str, *arguments: str) -> None:
-        """Emit a call of a helper that changes the arrays of `target`."""
-        self.line(f"{function}({', '.join((target, *arguments))})")
-
     def update(self, function: str, target: str, *arguments: str) -> None:
         """Emit a call of a helper that returns `target`, or a larger one."""
-        self.line(f"{target} = {function}({', '.join((target, *arguments))})")
-
-    def value_of(self, function: str, target: str, *arguments: str) -> str:
-        """Return the text of a helper's call, whose result is used in an expression."""
-        return f"{function}({', '.join((target, *arguments))})"
+        self.set(target, self.value_of(function, target, *arguments))
 
     def count(self, target: str) -> str:
         """Return the expression for the number of entries of the workspace `target`."""
         return f"{target}.n[0]"
-
-    def both(self, conditions: Sequence[str]) -> str:
-        """Return the conjunction of conditions."""
-        return " and ".join(conditions)
-
-    def either(self, conditions: Sequence[str]) -> str:
-        """Return the disjunction of conditions."""
-        return f"({' or '.join(conditions)})"
 
     def select(self, condition: str, value: str, other: str) -> str:
         """Return an expression for `value` if `condition` holds, else `other`; only one of them is evaluated."""

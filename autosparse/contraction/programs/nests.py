@@ -8,15 +8,14 @@ from collections.abc import Iterator, Sequence
 
 from autosparse.contraction.cin.nodes import (
     Assign,
-    Expression,
     Loop,
-    OperatorCall,
     Statement,
     TensorAccess,
     Where,
     assignments,
     loop,
     loops,
+    mapped,
     reads,
     wheres,
 )
@@ -115,18 +114,11 @@ def indexed(statement: Statement) -> Statement:
 
 def with_access(node: Statement, access: TensorAccess) -> Statement:
     """Return `node` with every access to the tensor of `access` replaced by `access`."""
-    if isinstance(node, Loop):
-        return Loop(node.indices, with_access(node.body, access))
-    if isinstance(node, Where):
-        return Where(with_access(node.consumer, access), with_access(node.producer, access))
-    lhs = access if node.lhs.tensor == access.tensor else node.lhs
-    return Assign(lhs, node.op, _with_access(node.rhs, access))
 
+    def by(one: TensorAccess) -> TensorAccess:
+        return access if one.tensor == access.tensor else one
 
-def _with_access(node: Expression, access: TensorAccess) -> Expression:
-    if isinstance(node, OperatorCall):
-        return OperatorCall(node.op, tuple(_with_access(arg, access) for arg in node.args))
-    return access if node.tensor == access.tensor else node
+    return mapped(node, by, by)
 
 
 def _returned(statement: Statement) -> Assign:

@@ -5,16 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
-from autosparse.contraction.cin.nodes import (
-    Assign,
-    Expression,
-    Loop,
-    OperatorCall,
-    Statement,
-    TensorAccess,
-    Where,
-    reads,
-)
+from autosparse.contraction.cin.nodes import Statement, TensorAccess, mapped, reads
 from autosparse.contraction.cost.model import Steps, concordances
 from autosparse.contraction.kernels import TensorAssignment
 
@@ -43,14 +34,8 @@ def _locate_first(order: Sequence[int]) -> str:
 
 def with_protocols(program: Statement, steps: Mapping[TensorAccess, str]) -> Statement:
     """Return `program` with these protocols on its reads."""
-    if isinstance(program, Loop):
-        return Loop(program.indices, with_protocols(program.body, steps))
-    if isinstance(program, Where):
-        return Where(with_protocols(program.consumer, steps), with_protocols(program.producer, steps))
-    return Assign(program.lhs, program.op, _marked(program.rhs, steps))
 
+    def marked(one: TensorAccess) -> TensorAccess:
+        return TensorAccess(one.tensor, one.indices, steps.get(TensorAccess(one.tensor, one.indices), ""))
 
-def _marked(node: Expression, steps: Mapping[TensorAccess, str]) -> Expression:
-    if isinstance(node, OperatorCall):
-        return OperatorCall(node.op, tuple(_marked(arg, steps) for arg in node.args))
-    return TensorAccess(node.tensor, node.indices, steps.get(TensorAccess(node.tensor, node.indices), ""))
+    return mapped(program, marked)

@@ -3,8 +3,8 @@
 The account of the problem states where the plan's record lies (`notes`). The checks are those of a normal look-up: the
 record's checksum and owner, every field of its key (some replaced by a stamp), digests of the compiled kernel's files,
 remembered failures, and the kernel's result beside the default kernel's. If any check fails, the problem is tuned
-normally. Kernels on slices, which most plans of products with a vector are, serve without formats and schedules
-(`slice_trial`), and other kernels by `recall_any`.
+normally. Kernels on slices, which most plans of products with a vector are, serve without formats, schedules and the
+record (`kernel_notes`). Other kernels, and those without such a note, serve by `recall_any`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from autosparse.dispatch.accounts import ProblemAccount
 from autosparse.dispatch.state import DispatchState
 from autosparse.errors import TUNING_FAILURES, RecordError
 from autosparse.log import event
-from autosparse.notices import FallbackWarning, warn_once
 from autosparse.operands.csr import Operand, expected_look_s
 from autosparse.scalar import DICTIONARY
 from autosparse.tuning.memory import stamps
@@ -58,15 +57,13 @@ def serve(state: DispatchState, operand: AnyOperand, account: ProblemAccount) ->
         event("fallback", f"a remembered plan is not used: {type(err).__name__}: {err}")
         return
     if found is not None:
-        state.serving = state.recalled = found[0]
+        state.serving = state.recalled = found
         account.is_served = True
-        event("plan", "remembered", schedule=found[1])
+        event("plan", "remembered", schedule=found.schedule.to_json())
 
 
-def _ready(
-    state: DispatchState, operand: AnyOperand, account: ProblemAccount, note: PlanNote
-) -> tuple[SliceTrial | KernelTrial, str] | None:
-    """Return the ready trial of the plan and the JSON of its schedule; None if a check fails."""
+def _ready(state: DispatchState, operand: AnyOperand, account: ProblemAccount, note: PlanNote) -> KernelTrial | None:
+    """Return the ready trial of the plan; None if a check fails."""
     if state.options.vendor or stamps.has_registered_solvers():
         return None  # its key names solvers that are loaded with the rest of tuning
     problem, folder = problem_of(operand, state), Folder(account.root)
@@ -76,14 +73,9 @@ def _ready(
     account.is_finished = Effort(record.get("effort", "off")).rank >= state.options.effort.rank
     if note.flags & NOTHING_FASTER or record.get("schedule") is None:
         return None
-    if (slices := slices_of(problem, operand, note, record["schedule"])) is not None:
-        assert isinstance(operand, Operand)
-        light = _light_trial(state, operand, account, (folder, record, problem, slices))
-        return None if light is None else (light, light.schedule_text)
     from autosparse.tuning.memory import recall_any
 
-    trial = recall_any.ready(state, operand, account, (folder, record))
-    return None if trial is None else (trial, trial.schedule.to_json())
+    return recall_any.ready(state, operand, account, (folder, record))
 
 
 def _record(state: DispatchState, problem: Problem, folder: Folder, note: PlanNote) -> Mapping[str, Any] | None:
@@ -174,38 +166,6 @@ def kernel_key(problem: Problem, schedule: Mapping[str, Any], slices: Slices) ->
 def chunk_of(schedule: Mapping[str, Any]) -> int:
     """Return the slices of one task; 0 if threads have equal shares."""
     return int(schedule["chunk"]) if schedule["partition"] == "dynamic" else 0
-
-
-def _light_trial(
-    state: DispatchState, operand: Operand, account: ProblemAccount,
-    known: tuple[Folder, Mapping[str, Any], Problem, Slices],
-) -> SliceTrial | None:  # fmt: skip
-    """Return the trial of a plan whose kernel reads slices; `known`: cache, the plan's record, problem and slices."""
-    from autosparse._native.kernels import slice_kernel
-    from autosparse.tuning.memory.slice_trial import SliceTrial
-
-    note, (folder, record, problem, slices) = account.plan, known
-    assert note is not None
-    trial, schedule = SliceTrial(slices, state, operand), record["schedule"]
-    key = kernel_key(problem, schedule, slices)
-    if folder.read_record("failure", key) is not None:
-        return None
-    is_shipped = slice_kernel.may_serve(state.options.compiler)
-    address = int(runtime_api.lib.asp_shipped_kernel(key.encode())) if is_shipped else 0
-    if not address:
-        trial.library = stamps.compiled(folder, key, record["key"], problem.target.isa)
-        address = slice_kernel.loaded(trial.library) if trial.library is not None else 0
-    if not address:
-        return None
-    trial.schedule_text, threads = _text(schedule), int(schedule["threads"])
-    trial.pack(operand, slice_kernel.SliceKernel(address, chunk=chunk_of(schedule), max_threads=threads))
-    if trial.is_wrong:
-        account.forget_plan()
-        warn_once(FallbackWarning, "wrong kernel", FallbackWarning.wrong_kernel("remembered", str(trial.failed)))
-    if not trial.ready:
-        return None
-    trial.expand = Expansion(state, operand, note)
-    return trial
 
 
 class Expansion:

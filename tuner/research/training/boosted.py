@@ -82,15 +82,8 @@ class BoostedRun:
         ranked = {split: _rank(fitted, self.data.of(split), seen) for split in UNSEEN}
         known = {split: ranking for split, ranking in ranked.items() if ranking is not None}
         identity = {"extractor": BOOSTED, **asdict(self.settings), "op": self.data.op, "data": self.data.digest}
-        about = {
-            **identity,
-            "machines": list(self.data.machines),
-            "n_train": len(train),
-            "seen": self.data.seen.to_data(),
-            # trees predict log ratios, so that tuning can use the file without calibration
-            "scale": RatioScale().to_data(),
-        }
-        about["validation"] = asdict(known["validation"]) if "validation" in known else None
+        # Trees predict log ratios, so that tuning can use the file without calibration.
+        about = {**identity, **self.data.about(known.get("validation")), "scale": RatioScale().to_data()}
         out.mkdir(parents=True, exist_ok=True)
         self._write(out / WEIGHTS, fitted.trees, pool.chosen(fitted.trees), about)
         write_curve(out / CURVE, curve)
@@ -140,16 +133,8 @@ class BoostedRun:
             parts = zip(np.split(stage, ends), cases, strict=True) if cases else ()
             scored = [(costs, case.ratios, case.censored) for costs, case in parts]
             ranking = Ranking.of(scored) if scored else None
-            rows.append(
-                Epoch(
-                    n,
-                    train_loss,
-                    float(np.mean((stage - y) ** 2)) if cases else math.nan,
-                    *((ranking.ordered_pairs, ranking.kendall_tau) if ranking else (math.nan, math.nan)),
-                    *((ranking.top[1], ranking.top[10]) if ranking else (math.nan, math.nan)),
-                    time.perf_counter() - start_s,
-                )
-            )
+            loss = float(np.mean((stage - y) ** 2)) if cases else math.nan
+            rows.append(Epoch.of(n, (train_loss, loss), ranking, time.perf_counter() - start_s))
         return rows
 
 

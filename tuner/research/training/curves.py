@@ -5,8 +5,11 @@ from __future__ import annotations
 import csv
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
+from math import nan
 from pathlib import Path
 from typing import Any, Final
+
+from autosparse.tuner.research.training.ranking import Ranking
 
 from autosparse.errors import MissingExtraError
 
@@ -27,6 +30,12 @@ class Epoch:
     top1: float
     top10: float
     seconds: float
+
+    @classmethod
+    def of(cls, epoch: int, losses: tuple[float, float], ranking: Ranking | None, seconds: float) -> Epoch:
+        """Return the row of an epoch; `losses` are those of training and of validation."""
+        known = (ranking.ordered_pairs, ranking.kendall_tau, ranking.top[1], ranking.top[10]) if ranking else (nan,) * 4
+        return cls(epoch, *losses, *known, seconds)
 
 
 def write_curve(path: Path, history: Sequence[Epoch]) -> None:

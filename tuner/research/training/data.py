@@ -7,7 +7,7 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,6 +19,7 @@ from autosparse.tuner.research.collect.files import CENSORED, REFUSED, Measureme
 from autosparse.tuner.research.collect.operations import OPS, taught_by
 from autosparse.tuner.research.collect.recipes import Recipe, is_sealed
 from autosparse.tuner.research.space.waco import waco_space
+from autosparse.tuner.research.training.ranking import Ranking
 from autosparse.tuner.space.joint import JointSpace
 from autosparse.tuner.space.own import own_space
 from autosparse.tuner.space.template import TemplateSpace
@@ -103,6 +104,13 @@ class DataSet:
         """Return the cases of "train", "validation", "held_out" or "held_out_large" (a subset of "held_out")."""
         group = split.removesuffix("_large")
         return [case for case in self.cases if case.split == group and (group == split or case.is_large)]
+
+    def about(self, validation: Ranking | None) -> dict[str, Any]:
+        """Return what a model file states of its training data, and of its ranking of the split "validation"."""
+        return {
+            "machines": list(self.machines), "n_train": len(self.of("train")), "seen": self.seen.to_data(),
+            "validation": asdict(validation) if validation else None,
+        }  # fmt: skip
 
 
 def read_data(folders: Path | Sequence[Path], op: str, *, spaces: str = "both") -> DataSet:

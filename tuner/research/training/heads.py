@@ -237,8 +237,7 @@ class HeadRun:
     @torch.no_grad()
     def _row(self, at: int, train_loss: float, start_s: float) -> Epoch:
         found = self.rank("validation") if at % 5 == 0 or at == self.settings.epochs else None
-        known = (found.ordered_pairs, found.kendall_tau, found.top[1], found.top[10]) if found else (math.nan,) * 4
-        return Epoch(at, train_loss, math.nan, *known, time.perf_counter() - start_s)
+        return Epoch.of(at, (train_loss, math.nan), found, time.perf_counter() - start_s)
 
     @torch.no_grad()
     def rank(self, split: str) -> Ranking | None:
@@ -251,12 +250,10 @@ class HeadRun:
         return Ranking.of(scored) if scored else None
 
     def _about(self, last: Epoch) -> dict[str, Any]:
-        ranking = self.rank("validation")
         return {
             **asdict(self.settings), "op": self.data.op, "data": self.data.digest, "epoch": last.epoch,
-            "machines": list(self.data.machines), "n_train": len(self.data.of("train")),
             "n_patterns": len({case.recipe for case in self.data.of("train")}),
-            "seen": self.data.seen.to_data(), "validation": asdict(ranking) if ranking else None,
+            **self.data.about(self.rank("validation")),
         }  # fmt: skip
 
 

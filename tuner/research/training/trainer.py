@@ -86,16 +86,7 @@ class Trainer:
             at = len(self.history) + 1
             train_loss = self._train(train, observe, at, progress)
             loss, ranking = self._validate(validation, observe)
-            row = Epoch(
-                at,
-                train_loss,
-                loss,
-                ranking.ordered_pairs if ranking else math.nan,
-                ranking.kendall_tau if ranking else math.nan,
-                ranking.top[1] if ranking else math.nan,
-                ranking.top[10] if ranking else math.nan,
-                time.perf_counter() - start_s,
-            )
+            row = Epoch.of(at, (train_loss, loss), ranking, time.perf_counter() - start_s)
             self.history.append(row)
             if self.best is row:
                 self._keep_weights(ranking)
@@ -157,12 +148,5 @@ class Trainer:
             self.model.load_weights(current)
 
     def _keep_weights(self, ranking: Ranking | None) -> None:
-        about = {
-            **self.identity,
-            "epoch": len(self.history),
-            "machines": list(self.data.machines),
-            "n_train": len(self.data.of("train")),
-            "seen": self.data.seen.to_data(),
-            "validation": asdict(ranking) if ranking else None,
-        }
+        about = {**self.identity, "epoch": len(self.history), **self.data.about(ranking)}
         write_weights(self.folder / WEIGHTS, self.model, dataclasses.replace(self.meaning, about=about))

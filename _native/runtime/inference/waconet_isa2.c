@@ -1,7 +1,0 @@
-/* WACONet for the instruction set of level 2 (isa.h). */
-#include "common.h"
-
-#ifdef ASP_ISA_2
-#define ASP_ISA_LEVEL 2
-#include "waconet_isa.h"
-#endif

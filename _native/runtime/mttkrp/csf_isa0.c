@@ -1,5 +1,0 @@
-/* MTTKRP's kernels for the instruction set of level 0 (isa.h). */
-#include "common.h"
-
-#define ASP_ISA_LEVEL 0
-#include "csf_isa.h"

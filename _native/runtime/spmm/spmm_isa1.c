@@ -1,7 +1,0 @@
-/* SpMM for the instruction set of level 1 (isa.h). */
-#include "common.h"
-
-#ifdef ASP_ISA_1
-#define ASP_ISA_LEVEL 1
-#include "spmm_isa.h"
-#endif

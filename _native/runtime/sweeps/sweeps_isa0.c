@@ -1,5 +1,0 @@
-/* Operations of sweeps for the instruction set of level 0 (isa.h). */
-#include "common.h"
-
-#define ASP_ISA_LEVEL 0
-#include "sweeps_isa.h"
