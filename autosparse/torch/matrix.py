@@ -243,7 +243,7 @@ def _torch_addmm(base: torch.Tensor, A: Any, X: Any, *, beta: Any = 1, alpha: An
     """Compute torch.addmm and addmv: beta · base + alpha · A X; base is not read when beta is 0."""
     product = _torch_matmul(A, X)
     product = product if alpha == 1 else alpha * product
-    return product if beta == 0 else product + beta * base.expand(product.shape)
+    return product if beta == 0 else product + beta * torch.Tensor.expand(base, product.shape)
 
 
 def _torch_linear(X: Any, weight: Any, bias: torch.Tensor | None = None) -> torch.Tensor:

@@ -110,6 +110,8 @@ def test_sums_and_linear_layers_of_torch_take_a_csr():
     assert_close(torch.addmm(C * torch.nan, A, X, beta=0), D @ X)
     with pytest.raises(RuntimeError, match="expand"):
         torch.addmm(C.expand(2, 7, 3), A, X)
+    with pytest.raises(TypeError):
+        torch.addmm(A, D, numbers(5, 5, dtype=torch.float64))
     linear = torch.nn.functional.linear
     for rows in (X.t(), X[:, 0], X.t().expand(2, 3, 5)):
         assert_close(linear(rows, A), linear(rows, D))
