@@ -239,19 +239,31 @@ def _torch_matmul(A: Any, X: Any) -> torch.Tensor:
     return product
 
 
+def _torch_addmm(base: torch.Tensor, A: Any, X: Any, *, beta: Any = 1, alpha: Any = 1) -> torch.Tensor:
+    """Compute torch.addmm and addmv: beta · base + alpha · A X; base is not read when beta is 0."""
+    product = _torch_matmul(A, X)
+    product = product if alpha == 1 else alpha * product
+    return product if beta == 0 else product + beta * torch.Tensor.expand(base, product.shape)
+
+
+def _torch_linear(X: Any, weight: Any, bias: torch.Tensor | None = None) -> torch.Tensor:
+    """Compute torch.nn.functional.linear: X weightᵀ + bias, for X of any number of dimensions."""
+    rows = X if isinstance(X, Csr) else X.reshape(-1, X.shape[-1])
+    product = _torch_matmul(rows, weight.T).reshape(*X.shape[:-1], weight.shape[0])
+    return product if bias is None else product + bias
+
+
 def _torch_sparse_mm(A: Csr, X: torch.Tensor, reduce: str = "sum") -> torch.Tensor:
     return spmm(A, X, reduce={"amax": "max", "amin": "min"}.get(reduce, reduce))
 
 
 SERVED: Final[dict[Any, Callable[..., torch.Tensor]]] = {
-    torch.matmul: _torch_matmul,
-    torch.mm: _torch_matmul,
-    torch.mv: _torch_matmul,
-    torch.Tensor.matmul: _torch_matmul,
-    torch.Tensor.mm: _torch_matmul,
-    torch.Tensor.__matmul__: _torch_matmul,
+    **dict.fromkeys((torch.matmul, torch.mm, torch.mv), _torch_matmul),
+    **dict.fromkeys((torch.Tensor.matmul, torch.Tensor.mm, torch.Tensor.__matmul__), _torch_matmul),
     torch.Tensor.__rmatmul__: lambda X, A: _torch_matmul(A, X),
     torch.sparse.mm: _torch_sparse_mm,
+    **dict.fromkeys((torch.addmm, torch.addmv, torch.sparse.addmm), _torch_addmm),
+    torch.nn.functional.linear: _torch_linear,
 }
 """Implementations of torch functions with a `Csr` among the arguments."""
 

@@ -98,6 +98,28 @@ def test_torch_functions_take_a_csr():
         torch.sin(A)
 
 
+def test_sums_and_linear_layers_of_torch_take_a_csr():
+    D, X, bias = dense(7, 5, dtype=torch.float64), numbers(5, 3, dtype=torch.float64), numbers(7, 1).double()[:, 0]
+    A, C = asp.csr(D.to_sparse_csr()), numbers(7, 3, dtype=torch.float64)
+    X.requires_grad_()
+    for arguments in ({}, {"beta": 0.5, "alpha": -2}, {"beta": True, "alpha": True}):
+        for base in (C, C[:1], C[0]):
+            assert_close(torch.addmm(base, A, X, **arguments), torch.addmm(base, D, X, **arguments))
+        assert_close(torch.addmv(bias, A, X[:, 0], **arguments), torch.addmv(bias, D, X[:, 0], **arguments))
+    assert_close(torch.sparse.addmm(C, A, X, alpha=2.0), torch.addmm(C, D, X, alpha=2.0))
+    assert_close(torch.addmm(C * torch.nan, A, X, beta=0), D @ X)
+    with pytest.raises(RuntimeError, match="expand"):
+        torch.addmm(C.expand(2, 7, 3), A, X)
+    with pytest.raises(TypeError):
+        torch.addmm(A, D, numbers(5, 5, dtype=torch.float64))
+    linear = torch.nn.functional.linear
+    for rows in (X.t(), X[:, 0], X.t().expand(2, 3, 5)):
+        assert_close(linear(rows, A), linear(rows, D))
+        assert_close(linear(rows, A, bias), linear(rows, D, bias))
+    (gradient,) = torch.autograd.grad(linear(X.t(), A, bias).sum(), X)
+    assert_close(gradient, D.t() @ torch.ones_like(C))
+
+
 def test_sddmm_is_a_times_the_sampled_product():
     for shape in SHAPES:
         D, X, Y = dense(*shape), numbers(shape[0], 7), numbers(7, shape[1])

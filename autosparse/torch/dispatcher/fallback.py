@@ -131,11 +131,8 @@ def addmv(
     keys: Any, base: torch.Tensor, a: torch.Tensor, x: torch.Tensor, *, beta: complex, alpha: complex, out: torch.Tensor
 ) -> torch.Tensor:
     """Compute ``beta · base + alpha · a @ x`` by PyTorch, into `out`."""
-    base, a, x, kernel = resolved(base), resolved(a), resolved(x), aten_fallbacks["addmv.out"].call_boxed
-    if beta == 1 and alpha == 1:
-        kernel(keys, base, a, x, out=out)
-    else:
-        kernel(keys, base, a, x, beta=beta, alpha=alpha, out=out)
+    operands = resolved(base), resolved(a), resolved(x)
+    aten_fallbacks["addmv.out"].call_boxed(keys, *operands, **scales(beta, alpha), out=out)
     return out
 
 

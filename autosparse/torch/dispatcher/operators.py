@@ -130,7 +130,10 @@ def multiply(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor | None:
         A = entries_of(a) if b.is_cpu else None
         return None if A is None else times(A, b)
     A = entries_of(b) if a.layout is torch.strided and a.is_cpu else None
-    return None if A is None else times(A, a.t(), flipped=True).t().contiguous()  # X A = (Aᵀ Xᵀ)ᵀ
+    if A is None:
+        return None
+    result = times(A, a.t(), flipped=True).t()  # X A = (Aᵀ Xᵀ)ᵀ
+    return result if b.layout is torch.sparse_coo else result.contiguous()  # strides as PyTorch's
 
 
 def _scaled_sum(product: torch.Tensor, base: torch.Tensor, beta: Scalar, alpha: Scalar) -> torch.Tensor:

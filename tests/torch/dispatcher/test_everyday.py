@@ -105,3 +105,24 @@ def test_kernels_of_the_module_have_types():
         ours = next(line for line in lines if line.startswith(key))  # the kernel that was registered last
         assert "autosparse" in ours
         assert "unboxed" in ours, (name, key)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.usefixtures("small_products")
+def test_strides_of_results_are_pytorchs(layout, shape):
+    n, m, k = shape
+    A = stored(dense(n, m, dtype=torch.float64), layout)
+    left, right = numbers(k, n, dtype=torch.float64), numbers(m, k, dtype=torch.float64)
+    for call in (
+        lambda: left @ A,
+        lambda: left @ A.t().t(),
+        lambda: A @ right,
+        lambda: A.t() @ left.t(),
+        lambda: torch.nn.functional.linear(right.t(), A),
+    ):
+        want = call()
+        with asp.override():
+            got = call()
+        assert_close(got, want)
+        assert got.stride() == want.stride()
