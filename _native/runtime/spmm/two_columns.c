@@ -15,7 +15,7 @@
 #define ASP_ISA_LEVEL 2
 #include "isa_begin.h"
 
-enum { ENTRIES = 8 }; /* entries of a gather */
+enum { ENTRIES = 8, RUN = 64 }; /* entries of a gather; rows that are tested at once for one entry each */
 
 /* Return the elements of 8 bytes at offsets `a` and `b` from B, in units of 4 bytes. */
 ASP_INLINE __m128d asp_two_rows_of(const float *B, int32_t a, int32_t b)
