@@ -17,16 +17,18 @@ enum { ENTRIES = 4 }; /* entries of a step */
 /* Maximum entries of a row that are computed one by one. With 3, irregular rows take up to twice as long (0.96 to 2.0). */
 enum { SHORT = 1 };
 
-/* Return the two floats at `a` in the low lanes. */
+/* Return the two floats at `a`, at any multiple of 4 bytes, in the low lanes. */
 ASP_INLINE __m128 asp_of_8(const float *a)
 {
-    return _mm_castpd_ps(_mm_load_sd((const double *)a));
+    double both;
+    memcpy(&both, a, sizeof both);
+    return _mm_castpd_ps(_mm_set_sd(both));
 }
 
 /* Return the elements of 8 bytes at `a` and `b`. */
 ASP_INLINE __m128 asp_two_of_8(const float *a, const float *b)
 {
-    return _mm_castpd_ps(_mm_loadh_pd(_mm_load_sd((const double *)a), (const double *)b));
+    return _mm_castpd_ps(_mm_loadh_pd(_mm_castps_pd(asp_of_8(a)), (const double *)b));
 }
 
 /* Return the sum of the quarters of `wide`. */
