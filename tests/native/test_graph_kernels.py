@@ -95,7 +95,9 @@ def test_sampled_dots_equal_numpy(name, dtype, index_dtype):
         np.testing.assert_allclose(got, sddmm.reference(pattern, ones, X, Y.T), rtol=0, atol=TOLERANCE[dtype] * width)
 
 
-@covering(width=[4, 8, 20, 32, 128, 256], dtype=["f4", "f8", "c8", "c16"], name=["random", "identical_rows"])
+@covering(
+    width=[4, 8, 20, 32, 128, 256, 300], dtype=["f4", "f8", "c8", "c16"], name=["random", "identical_rows", "dense"]
+)
 def test_sampled_dots_scale_and_add(name, dtype, width, isa):
     pattern = structure(name, "int32")
     n_rows, n_cols = pattern.shape

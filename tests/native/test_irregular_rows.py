@@ -16,6 +16,8 @@ from tests.native.runtime_cases import forced, isas, needs_runtime
 pytestmark = needs_runtime
 
 N_ROWS, N_PART, N_COLUMNS = 40_000, 5_000, 300
+RUNS = ((300, 64), (900, 1100), (4900, 333), (39_900, 100))
+"""First rows and lengths of runs of rows of one entry, which `two_columns.c` computes together."""
 
 
 def part_of(csr, first, n_rows):
@@ -40,9 +42,12 @@ def sampled(csr, X, Y):
 
 
 def matrix(dtype, index_dtype, max_length):
-    """Return arrays of a matrix with rows of 0 to `max_length` entries, some of them not finite."""
+    """Return arrays of a matrix with rows of 0 to `max_length` entries, some of them not finite, and of one entry."""
     rng = np.random.default_rng(3)
-    indptr = np.concatenate([[0], np.cumsum(rng.integers(0, max_length + 1, N_ROWS))]).astype(index_dtype)
+    lengths = rng.integers(0, max_length + 1, N_ROWS)
+    for first, n_rows in RUNS:
+        lengths[first : first + n_rows] = 1
+    indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(index_dtype)
     data = rng.standard_normal(indptr[-1]).astype(dtype)
     data[rng.integers(0, data.size, 50)] = np.inf
     return indptr, rng.integers(0, N_COLUMNS, indptr[-1]).astype(index_dtype), data

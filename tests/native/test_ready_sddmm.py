@@ -96,14 +96,15 @@ def test_entries_that_repeat_and_are_not_sorted(made):
     np.testing.assert_array_equal(interpret_sddmm(generated, packed, data, X, Y, n_threads=2), want)
 
 
-def test_bits_do_not_depend_on_threads_or_order():
+@pytest.mark.parametrize(("columns", "dtype"), [(128, "float32"), (300, "float32"), (300, "float64")])
+def test_bits_do_not_depend_on_threads_or_order(columns, dtype):
+    """Check also more columns than registers hold, which are computed in panels."""
     rng = np.random.default_rng(3)
     pattern = pattern_of(patterns()["rows of at most 40"])
-    data, X, Y = (
-        rng.standard_normal(n).astype(np.float32) for n in (pattern.nnz, (pattern.n_rows, 128), (pattern.n_cols, 128))
-    )
+    shapes = pattern.nnz, (pattern.n_rows, columns), (pattern.n_cols, columns)
+    data, X, Y = (rng.standard_normal(n).astype(dtype) for n in shapes)
     found = [
-        sampled(spec(made), _native.pack_structure(pattern, made.format), data, X, Y, threads=threads).copy()
+        sampled(spec(made, dtype), _native.pack_structure(pattern, made.format), data, X, Y, threads=threads).copy()
         for made in MADE
         for threads in (1, 2, 3)
     ]

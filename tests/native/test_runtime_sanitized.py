@@ -41,6 +41,7 @@ NATIVE_TESTS = (
     "test_slices.py",
     "test_sweeps.py",
     "test_waconet.py",
+    "../ops/test_widths.py",
 )
 THREADED_TESTS = (
     "test_runtime_matmul.py",

@@ -8,6 +8,8 @@
 
 /* Entries per block; sizes of Y that count as cache-resident and as streaming, bytes. */
 enum { BLOCK = 32, RESIDENT_BYTES = 1 << 20, STREAMING_BYTES = 1 << 25 };
+/* Mean entries per row from which panels pay: a row of X is read once per panel, and serves all entries of its row. */
+enum { PANEL_ENTRIES = 16 };
 
 /* Addresses of the rows of X and Y of n entries, from entry `first` on. */
 typedef struct {
@@ -135,6 +137,24 @@ static void ordered_rows(const g_sddmm *s, int64_t row, int64_t p, int64_t end)
     }
 }
 
+/* Compute the entries [p, end) in panels of `panel` columns, of which the row kernels keep a row of X in registers. A
+ * panel adds to the sums of the panels before it, so that the order of a sum does not depend on the range. */
+static void by_panels(const g_sddmm *s, int64_t panel, int64_t row, int64_t p, int64_t end)
+{
+    const int64_t width = value_bytes(s);
+    g_sddmm part = *s;
+    for (int64_t k = 0; k < s->K; k += panel) {
+        part.X = (const char *)s->X + k * width;
+        part.Y = (const char *)s->Y + k * width;
+        part.K = asp_min(panel, s->K - k);
+        part.times = k + panel >= s->K ? s->times : NULL;
+        g_dots_at(&part, row, p, end);
+        part.in = part.out;
+        part.beta = 1;
+        part.indices_out = NULL;
+    }
+}
+
 void g_dots_at(const g_sddmm *s, int64_t row, int64_t p, int64_t end)
 {
     void (*const look_up)(const g_sddmm *, g_block *, int64_t, int64_t, int64_t *) =
@@ -146,6 +166,11 @@ void g_dots_at(const g_sddmm *s, int64_t row, int64_t p, int64_t end)
     if (p >= end) return;
     if (g_dots_by_row(s, isa)) {
         g_dots_of_rows(s, isa, row, p, end);
+        return;
+    }
+    const int64_t panel = 16 * asp_vector_bytes() / value_bytes(s);
+    if (s->K > panel && s->nnz >= PANEL_ENTRIES * s->n_rows && g_dots_by_any(s, isa) && s->times != s->out) {
+        by_panels(s, panel, row, p, end);
         return;
     }
     if (g_dots_by_any(s, isa)) {

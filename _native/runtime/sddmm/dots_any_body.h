@@ -75,12 +75,16 @@ ASP_INLINE void NAME(any_store_some)(const NAME(any_job) *j, int64_t to, QUAD do
     PUT4(j->out + to, n, dots);
 }
 
-/* Prefetch the rows of Y that are read j->ahead.entries entries behind the entries p to p + 7. */
-ASP_INLINE void NAME(any_ask)(const NAME(any_job) *j, int64_t p, int64_t end)
+/* Prefetch the rows of Y of the entries [p, stop) moved by j->ahead.entries, as far as they are before `end`. */
+ASP_INLINE void NAME(any_ask)(const NAME(any_job) *j, int64_t p, int64_t stop, int64_t end)
 {
-    for (int64_t q = p + j->ahead.entries; q < asp_min(p + j->ahead.entries + 8, end); ++q) {
+    const int64_t by = j->ahead.entries;
+    for (int64_t q = p + by; q < asp_min(stop + by, end); ++q) {
         const char *y = (const char *)(j->Y + (int64_t)j->indices[q] * j->ldy);
-        for (int64_t at = 0; at < j->ahead.bytes; at += 64) __builtin_prefetch(y + at);
+        if (j->ahead.to_l2)
+            for (int64_t at = 0; at < j->ahead.bytes; at += 64) __builtin_prefetch(y + at, 0, 2);
+        else
+            for (int64_t at = 0; at < j->ahead.bytes; at += 64) __builtin_prefetch(y + at);
     }
 }
 
@@ -108,14 +112,14 @@ ASP_TILE void NAME(any_rows_of)(const g_sddmm *s, int64_t row, int64_t p, int64_
         for (int v = 0; v < known; ++v) x[v] = LOAD(mine + v * W);
         x[known < 0 ? 0 : known] = LAST(mine + n_full * W);
         for (; p + 8 <= stop; p += 8) {
-            if (j->ahead.bytes) NAME(any_ask)(j, p, end);
+            if (j->ahead.bytes) NAME(any_ask)(j, p, p + 8, end);
             const QUAD a = NAME(any_four)(j, x, mine, p, p + 3, 4, n_full, known >= 0);
             const QUAD b = NAME(any_four)(j, x, mine, p + 4, p + 7, 4, n_full, known >= 0);
             NAME(any_store)(j, p + shift, a, plain);
             NAME(any_store)(j, p + 4 + shift, b, plain);
         }
         if (p == stop) continue;
-        if (j->ahead.bytes) NAME(any_ask)(j, p, end);
+        if (j->ahead.bytes) NAME(any_ask)(j, p, stop, end);
         if (p + 4 + is_irregular <= stop) {
             NAME(any_store)(j, p + shift, NAME(any_four)(j, x, mine, p, p + 3, 4, n_full, known >= 0), plain);
             p += 4;

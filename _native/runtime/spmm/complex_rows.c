@@ -14,18 +14,22 @@
 #include "isa_begin.h"
 
 enum { ENTRIES = 4 }; /* entries of a step */
-enum { SHORT = 3 };   /* maximum entries of a row that are computed one by one */
+/* Maximum entries of a row that are computed one by one. With 1, rows of an x in the L2 cache take 0.5 to 1.06 times as
+ * long, but others up to 1.3 times. */
+enum { SHORT = 3 };
 
-/* Return the two floats at `a` in the low lanes. */
+/* Return the two floats at `a`, at any multiple of 4 bytes, in the low lanes. */
 ASP_INLINE __m128 asp_of_8(const float *a)
 {
-    return _mm_castpd_ps(_mm_load_sd((const double *)a));
+    double both;
+    memcpy(&both, a, sizeof both);
+    return _mm_castpd_ps(_mm_set_sd(both));
 }
 
 /* Return the elements of 8 bytes at `a` and `b`. */
 ASP_INLINE __m128 asp_two_of_8(const float *a, const float *b)
 {
-    return _mm_castpd_ps(_mm_loadh_pd(_mm_load_sd((const double *)a), (const double *)b));
+    return _mm_castpd_ps(_mm_loadh_pd(_mm_castps_pd(asp_of_8(a)), (const double *)b));
 }
 
 /* Return the sum of the quarters of `wide`. */

@@ -90,8 +90,8 @@ static void NNAME(complex64)(const asp_args *args, int64_t begin, int64_t end)
     } while (0)
 #define STORE                                                                                           \
     __m128 total = _mm_unpacklo_ps(_mm_hsub_ps(by_part, by_part), _mm_hadd_ps(crossed, crossed));       \
-    if (args->accumulate) total = _mm_add_ps(_mm_castpd_ps(_mm_load_sd((double *)(y + 2 * i))), total); \
-    _mm_store_sd((double *)(y + 2 * i), _mm_castps_pd(total))
+    if (args->accumulate) total = _mm_add_ps(asp_of_8(y + 2 * i), total);                               \
+    _mm_storel_pi((__m64 *)(y + 2 * i), total)
 #define ONE(k)                                                                                \
     do {                                                                                      \
         const __m128 row = asp_of_8(x + 2 * (int64_t)indices[k]), a = asp_of_8(data + 2 * k); \

@@ -15,12 +15,14 @@
 #define ASP_ISA_LEVEL 2
 #include "isa_begin.h"
 
-enum { ENTRIES = 8 }; /* entries of a gather */
+enum { ENTRIES = 8, RUN = 64 }; /* entries of a gather; rows that are tested at once for one entry each */
 
 /* Return the elements of 8 bytes at offsets `a` and `b` from B, in units of 4 bytes. */
 ASP_INLINE __m128d asp_two_rows_of(const float *B, int32_t a, int32_t b)
 {
-    return _mm_loadh_pd(_mm_load_sd((const double *)(B + a)), (const double *)(B + b));
+    double first; /* at any multiple of 4 bytes */
+    memcpy(&first, B + a, sizeof first);
+    return _mm_loadh_pd(_mm_set_sd(first), (const double *)(B + b));
 }
 
 /* Return elements of 8 bytes at offsets `at` from B, in units of 4 bytes; 0 where the mask is unset.

@@ -49,10 +49,41 @@ ASP_INLINE void NNAME(rows)(const int gathers, const asp_args *args, int64_t beg
     }
 }
 
+/* Return whether each of the RUN rows from `indptr` on has one entry. */
+ASP_INLINE int NNAME(are_single)(const I *indptr)
+{
+    int n_other = 0;
+    if (indptr[RUN] - indptr[0] != RUN) return 0;
+    for (int r = 0; r < RUN; r++) n_other += indptr[r + 1] - indptr[r] != 1;
+    return n_other == 0;
+}
+
+/* Compute rows. Of RUN rows of one entry each, ENTRIES are computed at once, with the bits of single rows. */
+ASP_INLINE void NNAME(runs)(const int gathers, const asp_args *args, int64_t begin, int64_t end)
+{
+    const I *indptr = args->indptr, *indices = args->indices;
+    const float *data = args->data;
+    for (int64_t i = begin, other; i < end; i = other) {
+        for (; i + RUN <= end && NNAME(are_single)(indptr + i); i += RUN)
+            for (int64_t r = 0; r < RUN; r += ENTRIES) {
+                const int64_t k = indptr[i] + r;
+                _mm512_storeu_ps((float *)args->C + 2 * (i + r),
+                                 NNAME(gathered)(gathers, data + k, indices + k, ENTRIES, args->B, (int32_t)args->ldb,
+                                                 _mm512_setzero_ps()));
+            }
+        for (other = i; other < end && !(other + RUN <= end && NNAME(are_single)(indptr + other));)
+            other = asp_min(other + RUN, end);
+        NNAME(rows)(gathers, args, i, other);
+    }
+}
+
 static void NNAME(two_columns)(const asp_args *args, int64_t begin, int64_t end)
 {
     const int are_in_reach = args->n_cols * args->ldb <= INT32_MAX; /* offsets of 32 bits reach all rows of B */
+    const int are_adjacent = args->ldc == 2 && !args->places && !args->accumulate;
     if (!are_in_reach) asp_kernels_for(ASP_F32, sizeof(I) == 8, INT64_MAX)->spmm(args, begin, end);
+    else if (are_adjacent && asp_gathers()) NNAME(runs)(1, args, begin, end);
+    else if (are_adjacent) NNAME(runs)(0, args, begin, end);
     else if (asp_gathers()) NNAME(rows)(1, args, begin, end);
     else NNAME(rows)(0, args, begin, end);
 }
