@@ -7,6 +7,7 @@ or end the process. These readers check a file before SciPy reads it, and check 
 
 from __future__ import annotations
 
+import inspect
 import io
 import operator
 import os
@@ -38,6 +39,8 @@ MIN_ENTRY_BYTES: Final = {"coordinate": 4, "array": 2}
 A coordinate entry has at least ``1 1`` and an end of line, an array entry one digit and a separator.
 """
 _DTYPES: Final = {"integer": WideIndex, "unsigned-integer": Hash, "complex": Complex}
+_AS_ARRAYS: Final = {"spmatrix": False} if "spmatrix" in inspect.signature(scipy.io.mmread).parameters else {}
+"""Arguments that make SciPy's reader return arrays; without them, SciPy 1.18 and later warn. 1.13 takes none."""
 BLOCK_BYTES: Final = 1 << 20
 _ARRAYS: Final = ("data", "indices", "indptr")
 MAX_INFLATED: Final = 1100
@@ -62,7 +65,12 @@ def _parse_matrix_market(source: Source, n_bytes: int) -> Any:
         return np.zeros((header.n_rows, header.n_cols), _DTYPES.get(header.field, Real))
     if (header.layout, header.symmetry) == ("array", "skew-symmetric"):
         _refuse_more_lines(source, header.n_stored)
-    found = scipy.io.mmread(_from_start(source))
+    return read_matrix_market(_from_start(source))
+
+
+def read_matrix_market(source: Source) -> Any:
+    """Return the coo_array or ndarray that SciPy's reader makes of a text, without its warning about matrices."""
+    found = scipy.io.mmread(source, **_AS_ARRAYS)
     return sps.coo_array(found) if sps.issparse(found) else found
 
 
