@@ -64,7 +64,7 @@ def _line_state() -> tuple[tuple[str, Any], ...] | None:
 @functools.cache
 def _has_flat_rows() -> bool:
     """Return whether iteration over an array yields rows of one dimension, as it does since SciPy 1.15."""
-    return bool(next(iter(sps.csr_array((1, 1)))).ndim == 1)
+    return bool(next(iter(constructed(sps.csr_array, (1, 1), (1, 1)))).ndim == 1)
 
 
 class Copies:

@@ -15,6 +15,7 @@ import scipy.sparse as sps
 from scipy.sparse import csgraph
 
 import autosparse as asp
+from autosparse.arrays import copies
 from autosparse.arrays.family import AutoSparseMatrix
 from autosparse.interop.installing import PATCHED
 
@@ -139,6 +140,11 @@ def test_a_block_ends_where_an_exception_leaves_it() -> None:
     with pytest.raises(ZeroDivisionError), asp.install():
         _ = 1 // 0
     assert type(sps.csr_array((2, 2))) is sps.csr_array
+
+
+def test_the_first_iteration_of_a_process_yields_rows(installed: None) -> None:
+    copies._has_flat_rows.cache_clear()
+    assert [row.shape for row in sps.csr_array(PLAIN)] == [row.shape for row in PLAIN]
 
 
 def test_plain_objects_and_subclasses_keep_their_classes(installed: None) -> None:
