@@ -7,7 +7,6 @@ from contextlib import suppress
 from typing import Any, Final
 
 import numpy as np
-import scipy
 from scipy.sparse.linalg import LinearOperator
 
 from autosparse._native import python_objects
@@ -27,11 +26,11 @@ from autosparse.linalg.arguments import (
     suits_sweeps,
     takes_columns,
 )
-from autosparse.linalg.operators import ProductSweep, matrix_of
+from autosparse.linalg.operators import VERSION_OF_SCIPY, ProductSweep, matrix_of
 from autosparse.linalg.solves import CRITERION, NotFiniteError, Solve
 from autosparse.linalg.sweeps import Combine, Dot, Sweep
 
-_KEEPS_DTYPE: Final = tuple(map(int, scipy.__version__.split(".")[:2])) >= (1, 18)
+_KEEPS_DTYPE: Final = VERSION_OF_SCIPY >= (1, 18)
 """True if SciPy's `minres` keeps float32; before, its scalars turn float32 into float64 with NumPy 2."""
 
 

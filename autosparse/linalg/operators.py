@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
+import scipy
 import scipy.sparse as sps
 from numpy.typing import NDArray
 from scipy.sparse.linalg import aslinearoperator
@@ -24,6 +25,8 @@ from autosparse.linalg.sweeps import ColumnSweep, Run, Step, Sweep
 Vector = NDArray[Any]
 Product = Callable[[Vector, Vector], object]
 """Function (x, out) that writes the product with x to out, which has the dtype of x and overlaps no operand."""
+VERSION_OF_SCIPY: Final = tuple(map(int, scipy.__version__.split(".")[:2]))
+"""First two numbers of SciPy's version, with which results and warnings of its solvers change."""
 
 
 class MatrixProduct:
@@ -96,7 +99,8 @@ def copied(matvec: Callable[[Vector], Vector]) -> Product:
 
 
 def _dense_product(matrix: Vector, x: Vector, out: Vector) -> None:
-    np.dot(matrix, x, out=out)  # whose RuntimeWarnings are those of SciPy's operators
+    # SciPy's operators call the same function, which RuntimeWarnings name
+    (np.dot if VERSION_OF_SCIPY < (1, 18) else np.matmul)(matrix, x, out=out)
 
 
 def _product_of_ours(A: Any, dtype: np.dtype[Any]) -> Product:  # Any: a matrix of ours, whose SciPy base has no types
