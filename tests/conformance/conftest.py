@@ -26,6 +26,7 @@ def pytest_configure(config: pytest.Config) -> None:
         "thread_unsafe",
         "parallel_threads(n)",
         "parallel_threads_limit(n)",
+        "iterations(n)",
         "fail_slow(n)",
         "xfail_on_32bit(reason)",
         "skip_xp_backends(backends)",
