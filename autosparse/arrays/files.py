@@ -7,7 +7,6 @@ or end the process. These readers check a file before SciPy reads it, and check 
 
 from __future__ import annotations
 
-import inspect
 import io
 import operator
 import os
@@ -22,6 +21,7 @@ import numpy as np
 import scipy.io
 import scipy.sparse as sps
 
+from autosparse.arrays.plain import VERSION_OF_SCIPY
 from autosparse.core.dtypes import Complex, Hash, Real, WideIndex
 from autosparse.errors import InputFileError
 from autosparse.operands.native_rows import check_structure
@@ -39,8 +39,6 @@ MIN_ENTRY_BYTES: Final = {"coordinate": 4, "array": 2}
 A coordinate entry has at least ``1 1`` and an end of line, an array entry one digit and a separator.
 """
 _DTYPES: Final = {"integer": WideIndex, "unsigned-integer": Hash, "complex": Complex}
-_AS_ARRAYS: Final = {"spmatrix": False} if "spmatrix" in inspect.signature(scipy.io.mmread).parameters else {}
-"""Arguments that make SciPy's reader return arrays; without them, SciPy 1.18 and later warn. 1.13 takes none."""
 BLOCK_BYTES: Final = 1 << 20
 _ARRAYS: Final = ("data", "indices", "indptr")
 MAX_INFLATED: Final = 1100
@@ -70,7 +68,7 @@ def _parse_matrix_market(source: Source, n_bytes: int) -> Any:
 
 def read_matrix_market(source: Source) -> Any:
     """Return the coo_array or ndarray that SciPy's reader makes of a text, without its warning about matrices."""
-    found = scipy.io.mmread(source, **_AS_ARRAYS)
+    found = scipy.io.mmread(source, **({"spmatrix": False} if VERSION_OF_SCIPY >= (1, 15) else {}))
     return sps.coo_array(found) if sps.issparse(found) else found
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from scipy.sparse.linalg import LinearOperator
 
 from autosparse._native import python_objects
+from autosparse.arrays.plain import VERSION_OF_SCIPY
 from autosparse.core.dtypes import Real
 from autosparse.linalg.arguments import (
     FOREIGN_CODES,
@@ -26,12 +27,9 @@ from autosparse.linalg.arguments import (
     suits_sweeps,
     takes_columns,
 )
-from autosparse.linalg.operators import VERSION_OF_SCIPY, ProductSweep, matrix_of
+from autosparse.linalg.operators import ProductSweep, matrix_of
 from autosparse.linalg.solves import CRITERION, NotFiniteError, Solve
 from autosparse.linalg.sweeps import Combine, Dot, Sweep
-
-_KEEPS_DTYPE: Final = VERSION_OF_SCIPY >= (1, 18)
-"""True if SciPy's `minres` keeps float32; before, its scalars turn float32 into float64 with NumPy 2."""
 
 
 @takes_columns
@@ -89,7 +87,8 @@ def minres(
     is_given_real = isinstance(shift, (int, float, np.floating, np.integer))
     is_given_real = is_given_real and np.asarray(shift).dtype.char not in FOREIGN_CODES
     is_real = system is not None and system.dtype.kind != "c" and is_given_real
-    if system is not None and is_real and suits_sweeps(system, b_norm) and _has_known_dtype(system):
+    dtype = _dtype_of_steps(system, shift) if system is not None and is_real else None
+    if system is not None and dtype is not None and suits_sweeps(system, b_norm):
         most = 5 * system.n if maxiter is None else maxiter
         how: dict[str, Any] = {"quantity": CRITERION, "progress": progress, "is_strict": callback is None}
         with suppress(NotFiniteError), Solve("minres", A, target=rtol, limit=most, **how) as solve:
@@ -104,7 +103,6 @@ def minres(
             if check:
                 lanczos.check()
             scalars = _Scalars(math.sqrt(squared), system.dtype, rtol, most)
-            dtype = _dtype_of_steps(system, shift)
             return solve.answer(_iterate(lanczos, scalars, solve, callback, dtype), system.b)
     how = {"rtol": rtol, "shift": shift, "maxiter": maxiter, "M": M, "callback": callback, "show": show}
     found: tuple[Vector, int] = scipys("minres")(A, b, x0, **how, check=check, **others)
@@ -144,17 +142,16 @@ def _iterate(
     return x.astype(dtype, copy=False) if is_begun else x, scalars.maxiter if scalars.reason == _LIMIT else 0
 
 
-def _has_known_dtype(system: System) -> bool:
-    """Return whether the dtype of SciPy's x follows from the arguments; functions may return any dtype for float32."""
-    given = [one for one in (matrix_of(system.A), matrix_of(system.M)) if isinstance(one, LinearOperator)]
-    functions = [one for one in given if not type(one).__module__.startswith("autosparse")]
-    return not _KEEPS_DTYPE or system.dtype.char != "f" or not functions
+def _dtype_of_steps(system: System, shift: Any) -> np.dtype[Any] | None:  # Any: a number of Python or NumPy
+    """Return the dtype of SciPy's x after a step, or None: with float32, functions may return vectors of any dtype.
 
-
-def _dtype_of_steps(system: System, shift: Any) -> np.dtype[Any]:  # Any: a number of Python or NumPy
-    """Return the dtype of SciPy's x after a step, which M and a NumPy scalar `shift` widen; see `_KEEPS_DTYPE`."""
-    if not _KEEPS_DTYPE:
+    Before SciPy 1.18, its scalars turn float32 into float64 with NumPy 2. Since then, M and a scalar of NumPy do.
+    """
+    if VERSION_OF_SCIPY < (1, 18):
         return (Real(1) * system.x[:0]).dtype
+    given = [one for one in (matrix_of(system.A), matrix_of(system.M)) if isinstance(one, LinearOperator)]
+    if system.dtype.char == "f" and any(not type(one).__module__.startswith("autosparse") for one in given):
+        return None
     return np.result_type(system.dtype if system.M is None else system.M.dtype, system.x, shift)
 
 

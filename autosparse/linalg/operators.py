@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
-import scipy
 import scipy.sparse as sps
 from numpy.typing import NDArray
 from scipy.sparse.linalg import aslinearoperator
@@ -18,6 +17,7 @@ from scipy.sparse.linalg import aslinearoperator
 from autosparse.arrays import construct
 from autosparse.arrays.family import AutoSparseMatrix
 from autosparse.arrays.functions import matmul
+from autosparse.arrays.plain import VERSION_OF_SCIPY
 from autosparse.config import decisive_options
 from autosparse.linalg.solves.tracing import PRECONDITIONER, PRODUCTS, timed
 from autosparse.linalg.sweeps import ColumnSweep, Run, Step, Sweep
@@ -25,8 +25,6 @@ from autosparse.linalg.sweeps import ColumnSweep, Run, Step, Sweep
 Vector = NDArray[Any]
 Product = Callable[[Vector, Vector], object]
 """Function (x, out) that writes the product with x to out, which has the dtype of x and overlaps no operand."""
-VERSION_OF_SCIPY: Final = tuple(map(int, scipy.__version__.split(".")[:2]))
-"""First two numbers of SciPy's version, with which results and warnings of its solvers change."""
 
 
 class MatrixProduct:
