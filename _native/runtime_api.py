@@ -218,12 +218,6 @@ def has_identical_rows(indptr: NDArray[Any], indices: NDArray[Any]) -> bool:
     return bool(lib.asp_has_identical_rows(code, n_rows, pointer(indptr), pointer(indices)))
 
 
-def hash64(array: NDArray[Any]) -> int:
-    """Return the low half of `hash128`."""
-    digest: int = lib.asp_xxh3_low(pointer(array), array.nbytes)
-    return digest
-
-
 def hash128(array: NDArray[Any]) -> int:
     """Return XXH3 (128 bits) of the bytes of a contiguous array."""
     low_high = ffi.new(_HASHES)

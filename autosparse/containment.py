@@ -39,8 +39,3 @@ def new_fault(error: BaseException) -> BaseException | None:
         return None
     _traced.add(place)
     return error
-
-
-def forget_faults() -> None:
-    """Let every traceback be logged again (used by tests)."""
-    _traced.clear()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 import warnings
 from pathlib import Path
 
@@ -125,3 +126,14 @@ def model_named(value: object) -> str:
         warnings.warn(what, DeprecationWarning, stacklevel=2)
         name = "waco"
     return MODELS[MODELS.index(name)]
+
+
+def warn_at(level: int, what: str, category: type[Warning]) -> None:
+    """Emit a warning at the frame `level` (1: of the caller), not counting functions that `install` puts between."""
+    frame, n_between = sys._getframe(1), 0
+    for _ in range(level - 1):
+        if frame.f_back is None:
+            break
+        frame = frame.f_back
+        n_between += frame.f_globals.get("__name__") == "autosparse.interop.solver_names"
+    warnings.warn(what, category, stacklevel=level + 1 + n_between)

@@ -148,6 +148,6 @@ def clean_settings() -> Iterator[None]:
 
     yield
     config.reload_options()
-    containment.forget_faults()
+    containment._traced.clear()
     notices.forget_warnings()
     assert np.float64(5e-324) * np.float64(1) > 0, "this test loaded code that flushes subnormal numbers to zero"

@@ -7,7 +7,10 @@ from typing import Final
 import pytest
 import scipy
 
-IS_RECENT: Final = tuple(map(int, scipy.__version__.split(".")[:2])) >= (1, 15)
+VERSION: Final = tuple(map(int, scipy.__version__.split(".")[:2]))
+IS_RECENT: Final = VERSION >= (1, 15)
 """True if csr and csc arrays may have one dimension, as rows of arrays then do."""
+HAS_FLAT_CSC: Final = VERSION == (1, 14)
+"""True if SciPy makes csc arrays of one dimension, which have no products and no dense form."""
 needs_recent = pytest.mark.skipif(not IS_RECENT, reason="this SciPy has other arguments, dtypes and warnings")
 """Mark of tests that compare `asp.linalg` with SciPy where that changed; ours does what 1.15 and later do."""

@@ -42,6 +42,15 @@ class Suite:
 
 
 SUITES: Final = {
+    "scipy": Suite(
+        "scipy",
+        (
+            *(f"scipy.sparse.tests.test_{name}" for name in ("base", "csr", "csc", "coo", "construct", "matrix_io")),
+            *(f"scipy.sparse.tests.test_{name}" for name in ("common1d", "indexing1d", "arithmetic1d", "array_api")),
+            *("scipy.sparse.csgraph", "scipy.sparse.linalg._dsolve", "scipy.sparse.linalg.tests.test_matfuncs"),
+        ),
+        ("-k", "not BSR and not DIA and not DOK and not LIL"),
+    ),
     "pyamg": Suite("pyamg", ("pyamg",)),
     "networkx": Suite("networkx", ("networkx.linalg", "networkx.algorithms.link_analysis", "networkx.convert_matrix")),
     "networkx-conversion": Suite("networkx", ("networkx.tests.test_convert_scipy",)),

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.sparse._sparsetools import csr_row_index, expandptr, get_csr_submatrix
 
 from autosparse._native import memory, runtime_api
-from autosparse.arrays.plain import NAMES, arrays_of, check_starts, constructed
+from autosparse.arrays.plain import NAMES, VERSION_OF_SCIPY, arrays_of, check_starts, constructed
 from autosparse.config import get_options
 from autosparse.core.dtypes import NarrowIndex, WideIndex
 from autosparse.light import VALUE_TYPES, takes_as_is
@@ -59,12 +59,6 @@ def _line_state() -> tuple[tuple[str, Any], ...] | None:
     if not isinstance(line, sps.coo_array) or line.ndim != 1 or not own <= vars(line).keys():
         return None
     return tuple((name, value) for name, value in vars(line).items() if name not in own)
-
-
-@functools.cache
-def _has_flat_rows() -> bool:
-    """Return whether iteration over an array yields rows of one dimension, as it does since SciPy 1.15."""
-    return bool(next(iter(sps.csr_array((1, 1)))).ndim == 1)
 
 
 class Copies:
@@ -245,7 +239,7 @@ class Copies:
         """Yield the rows of a csr object, each over copies of its entries."""
         cell, n_cols, start = self._cell, self._shape[1], 0
         check_starts(cell)
-        is_flat = isinstance(self, sps.sparray) and _has_flat_rows()
+        is_flat = isinstance(self, sps.sparray) and VERSION_OF_SCIPY >= (1, 15)
         shape = (n_cols,) if is_flat else (1, n_cols)
         starts = cell.peek(INDPTR)
         for end in starts[1:].tolist():

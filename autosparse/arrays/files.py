@@ -21,6 +21,7 @@ import numpy as np
 import scipy.io
 import scipy.sparse as sps
 
+from autosparse.arrays.plain import VERSION_OF_SCIPY
 from autosparse.core.dtypes import Complex, Hash, Real, WideIndex
 from autosparse.errors import InputFileError
 from autosparse.operands.native_rows import check_structure
@@ -62,7 +63,12 @@ def _parse_matrix_market(source: Source, n_bytes: int) -> Any:
         return np.zeros((header.n_rows, header.n_cols), _DTYPES.get(header.field, Real))
     if (header.layout, header.symmetry) == ("array", "skew-symmetric"):
         _refuse_more_lines(source, header.n_stored)
-    found = scipy.io.mmread(_from_start(source))
+    return read_matrix_market(_from_start(source))
+
+
+def read_matrix_market(source: Source) -> Any:
+    """Return the coo_array or ndarray that SciPy's reader makes of a text, without its warning about matrices."""
+    found = scipy.io.mmread(source, **({"spmatrix": False} if VERSION_OF_SCIPY >= (1, 15) else {}))
     return sps.coo_array(found) if sps.issparse(found) else found
 
 

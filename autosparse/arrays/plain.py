@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
+import scipy
 
 from autosparse._native import python_objects
 from autosparse.errors import StructureError
@@ -22,6 +23,7 @@ from autosparse.operands.csr import INDPTR, Operand
 from autosparse.scalar import NARROW_INDEX
 
 NAMES: Final = ("indptr", "indices", "data")
+VERSION_OF_SCIPY: Final = tuple(map(int, scipy.__version__.split(".")[:2]))
 _CELL: Final[Any] = vars(Slots)["_cell"]
 _OF_EXAMPLE: Final = (
     f"array([0, 1, 2], dtype={NARROW_INDEX.name})",

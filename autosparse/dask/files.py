@@ -27,7 +27,7 @@ from dask.base import tokenize
 from dask.delayed import delayed
 from numpy.typing import DTypeLike
 
-from autosparse.arrays.files import UNREADABLE, Header
+from autosparse.arrays.files import UNREADABLE, Header, read_matrix_market
 from autosparse.core.dtypes import Complex, Hash, NarrowIndex, Real, WideIndex
 from autosparse.dask import archives
 from autosparse.dask.blocks import block, csr_block
@@ -225,7 +225,7 @@ def _lines(path: Path, piece: tuple[bytes, int, int], shape: tuple[int, int]) ->
     if b"\0" in body:
         raise InputFileError.unreadable(path, reason="it is not a text file (it contains a NUL byte)")
     head = banner + b"%d %d %d\n" % (*shape, body.count(b"\n"))
-    return sps.coo_array(scipy.io.mmread(io.BytesIO(head + body)))
+    return read_matrix_market(io.BytesIO(head + body))
 
 
 # --- parquet ------------------------------------------------------------------------------------------------------

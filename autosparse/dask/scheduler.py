@@ -6,6 +6,7 @@ is lost, its job goes to another machine of the same kind; a job that raises an 
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
 import hashlib
 import json
@@ -188,7 +189,7 @@ def finished(futures: list[Future]) -> list[Future]:
     """Wait at most LOOK_S seconds until one of the futures ends; return all that have ended."""
     try:
         return list(wait(futures, timeout=LOOK_S, return_when="FIRST_COMPLETED").done)
-    except TimeoutError:
+    except asyncio.TimeoutError:  # the class of its own that Python 3.10 has
         return []
 
 

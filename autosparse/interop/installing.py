@@ -38,8 +38,9 @@ class _Making(_Metaclass):  # type: ignore[misc]  # SciPy's metaclass is known a
         return _Metaclass.__call__(PATCHED.get(self, self), *arguments, **how)
 
 
-def _new(cls: Any, *_: Any, **__: Any) -> Any:
-    return object.__new__(PATCHED.get(cls, cls))
+def _new(cls: Any, *arguments: Any, **how: Any) -> Any:
+    """Make the object of a call; unpickling and copying pass no arguments, and so keep the class."""
+    return object.__new__(PATCHED.get(cls, cls) if arguments or how else cls)
 
 
 def _new_of_scipy(cls: Any, *_: Any, **__: Any) -> Any:

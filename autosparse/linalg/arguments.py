@@ -103,6 +103,8 @@ def make_system(A: Any, M: Any, x0: Any, b: Any) -> System:  # Any: whatever Sci
     # making the operator of an autosparse array would take 3 µs and add nothing
     if not isinstance(A, AutoSparseMatrix):
         A = aslinearoperator(A)
+    if len(A.shape) > 2:
+        raise ValueError(f"{len(A.shape)}-dimensional `A` is unsupported, expected 2-D.")
     if A.shape[0] != A.shape[1]:
         raise ValueError(f"expected square matrix, but got shape={(A.shape,)}")
     n = A.shape[0]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -20,6 +19,7 @@ from autosparse.linalg.columns.recurrence import BlockProduct
 from autosparse.linalg.solves import Solve
 from autosparse.linalg.sweeps import ColumnSweep, Combine, Dot
 from autosparse.linalg.tall import Block, combine, gram, grams
+from autosparse.notices import warn_at
 
 Operator = Callable[[Block], Block]
 _MIN_ROWS_PER_COLUMN: Final = 5
@@ -353,4 +353,4 @@ class _Lobpcg:
 
     @staticmethod
     def _warn(what: str) -> None:
-        warnings.warn(what, UserWarning, stacklevel=_CALLER + 1)
+        warn_at(_CALLER + 1, what, UserWarning)

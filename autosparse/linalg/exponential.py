@@ -8,7 +8,6 @@ large that subtracting mu B from A B would lose digits.
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -25,6 +24,7 @@ from autosparse.linalg.arguments import scipys
 from autosparse.linalg.columns.recurrence import BlockProduct
 from autosparse.linalg.solves import Solve
 from autosparse.linalg.solves.conversions import remembered
+from autosparse.notices import warn_at
 from autosparse.scalar import DOUBLE
 
 Block = NDArray[Any]  # (n,) or (n, k)
@@ -133,7 +133,7 @@ class _Shifted:
             what = (
                 "Trace of LinearOperator not available, it will be estimated. Provide `traceA` to ensure performance."
             )
-            warnings.warn(what, UserWarning, stacklevel=3)
+            warn_at(4, what, UserWarning)
             trace = _estimated_trace(A, n_probes)
         if sps.issparse(A) and (A.format not in ("csr", "csc") or not A.has_canonical_format):
             A = sps.csr_array(sps.coo_array(A))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import operator
-import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
@@ -34,6 +33,7 @@ from autosparse.linalg.operators import Product
 from autosparse.linalg.solves import NotFiniteError, Solve
 from autosparse.linalg.solves.tracing import timed_method
 from autosparse.linalg.sweeps import Combine, Dot, Scale, Sweep
+from autosparse.notices import warn_at
 from autosparse.scalar import DOUBLE
 
 CALLBACK_TYPES: Final = ("x", "pr_norm", "legacy")
@@ -98,7 +98,7 @@ def gmres(
     if not is_ours(others, x0) or min(1 if restart is None else restart, 1 if maxiter is None else maxiter) < 1:
         return scipys("gmres")(A, b, x0, callback=callback, callback_type=callback_type, **how, **others)  # type: ignore[no-any-return]
     if callback is not None and callback_type is None:
-        warnings.warn(_CHANGING, category=DeprecationWarning, stacklevel=4)  # the level that SciPy warns at
+        warn_at(4, _CHANGING, DeprecationWarning)  # the level that SciPy warns at
     kind = "legacy" if callback_type is None else callback_type
     if kind not in CALLBACK_TYPES:
         raise ValueError(f"Unknown callback_type: {kind!r}")

@@ -7,8 +7,10 @@ from contextlib import suppress
 from typing import Any
 
 import numpy as np
+from scipy.sparse.linalg import LinearOperator
 
 from autosparse._native import python_objects
+from autosparse.arrays.plain import VERSION_OF_SCIPY
 from autosparse.core.dtypes import Real
 from autosparse.linalg.arguments import (
     FOREIGN_CODES,
@@ -25,7 +27,7 @@ from autosparse.linalg.arguments import (
     suits_sweeps,
     takes_columns,
 )
-from autosparse.linalg.operators import ProductSweep
+from autosparse.linalg.operators import ProductSweep, matrix_of
 from autosparse.linalg.solves import CRITERION, NotFiniteError, Solve
 from autosparse.linalg.sweeps import Combine, Dot, Sweep
 
@@ -84,7 +86,9 @@ def minres(
     b_norm = 0.0 if system is None else norm(system.b)
     is_given_real = isinstance(shift, (int, float, np.floating, np.integer))
     is_given_real = is_given_real and np.asarray(shift).dtype.char not in FOREIGN_CODES
-    if system is not None and system.dtype.kind != "c" and is_given_real and suits_sweeps(system, b_norm):
+    is_real = system is not None and system.dtype.kind != "c" and is_given_real
+    dtype = _dtype_of_steps(system, shift) if system is not None and is_real else None
+    if system is not None and dtype is not None and suits_sweeps(system, b_norm):
         most = 5 * system.n if maxiter is None else maxiter
         how: dict[str, Any] = {"quantity": CRITERION, "progress": progress, "is_strict": callback is None}
         with suppress(NotFiniteError), Solve("minres", A, target=rtol, limit=most, **how) as solve:
@@ -99,13 +103,15 @@ def minres(
             if check:
                 lanczos.check()
             scalars = _Scalars(math.sqrt(squared), system.dtype, rtol, most)
-            return solve.answer(_iterate(lanczos, scalars, solve, callback), system.b)
+            return solve.answer(_iterate(lanczos, scalars, solve, callback, dtype), system.b)
     how = {"rtol": rtol, "shift": shift, "maxiter": maxiter, "M": M, "callback": callback, "show": show}
     found: tuple[Vector, int] = scipys("minres")(A, b, x0, **how, check=check, **others)
     return found
 
 
-def _iterate(lanczos: _Lanczos, scalars: _Scalars, solve: Solve, callback: Callback | None) -> tuple[Vector, int]:
+def _iterate(
+    lanczos: _Lanczos, scalars: _Scalars, solve: Solve, callback: Callback | None, dtype: np.dtype[Any]
+) -> tuple[Vector, int]:
     is_begun, x = False, lanczos.x
     while scalars.n_steps < scalars.maxiter:
         scale = 1.0 / scalars.beta  # ZeroDivisionError, as in SciPy, if the Krylov space is exhausted
@@ -130,15 +136,23 @@ def _iterate(lanczos: _Lanczos, scalars: _Scalars, solve: Solve, callback: Callb
         solve.step(scalars.criterion)
         x = lanczos.x
         if callback is not None:
-            callback(_as_scipys(x))
+            callback(x.astype(dtype, copy=False))
         if scalars.reason:
             break
-    return _as_scipys(x) if is_begun else x, scalars.maxiter if scalars.reason == _LIMIT else 0
+    return x.astype(dtype, copy=False) if is_begun else x, scalars.maxiter if scalars.reason == _LIMIT else 0
 
 
-def _as_scipys(x: Vector) -> Vector:
-    """Return x in the dtype of SciPy's result after a step: with NumPy 2, its scalars turn float32 into float64."""
-    return x.astype((Real(1) * x[:0]).dtype, copy=False)
+def _dtype_of_steps(system: System, shift: Any) -> np.dtype[Any] | None:  # Any: a number of Python or NumPy
+    """Return the dtype of SciPy's x after a step, or None: with float32, functions may return vectors of any dtype.
+
+    Before SciPy 1.18, its scalars turn float32 into float64 with NumPy 2. Since then, M and a scalar of NumPy do.
+    """
+    if VERSION_OF_SCIPY < (1, 18):
+        return (Real(1) * system.x[:0]).dtype
+    given = [one for one in (matrix_of(system.A), matrix_of(system.M)) if isinstance(one, LinearOperator)]
+    if system.dtype.char == "f" and any(not type(one).__module__.startswith("autosparse") for one in given):
+        return None
+    return np.result_type(system.dtype if system.M is None else system.M.dtype, system.x, shift)
 
 
 class _Lanczos:

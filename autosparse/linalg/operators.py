@@ -17,6 +17,7 @@ from scipy.sparse.linalg import aslinearoperator
 from autosparse.arrays import construct
 from autosparse.arrays.family import AutoSparseMatrix
 from autosparse.arrays.functions import matmul
+from autosparse.arrays.plain import VERSION_OF_SCIPY
 from autosparse.config import decisive_options
 from autosparse.linalg.solves.tracing import PRECONDITIONER, PRODUCTS, timed
 from autosparse.linalg.sweeps import ColumnSweep, Run, Step, Sweep
@@ -96,7 +97,8 @@ def copied(matvec: Callable[[Vector], Vector]) -> Product:
 
 
 def _dense_product(matrix: Vector, x: Vector, out: Vector) -> None:
-    np.dot(matrix, x, out=out)  # whose RuntimeWarnings are those of SciPy's operators
+    # SciPy's operators call the same function, which RuntimeWarnings name
+    (np.dot if VERSION_OF_SCIPY < (1, 18) else np.matmul)(matrix, x, out=out)
 
 
 def _product_of_ours(A: Any, dtype: np.dtype[Any]) -> Product:  # Any: a matrix of ours, whose SciPy base has no types

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sps
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import autosparse as asp
+from tests.scipy_versions import HAS_FLAT_CSC
 
 CLASSES = [
     (asp.csr_array, sps.csr_array),
@@ -68,6 +69,7 @@ def arguments(draw: st.DrawFn) -> dict[str, Any]:
 @pytest.mark.parametrize(("ours", "theirs"), CLASSES)
 @given(given_=arguments())
 def test_three_arrays_are_converted_as_by_scipy(ours: Any, theirs: Any, given_: dict[str, Any]) -> None:
+    assume(not (HAS_FLAT_CSC and ours is asp.csc_array and given_["shape"] and len(given_["shape"]) == 1))
     wanted, found = outcome(lambda: theirs(**given_)), outcome(lambda: ours(**given_))
     if isinstance(wanted, tuple):
         assert found == wanted

@@ -10,6 +10,7 @@ import pytest
 import scipy.sparse as sps
 
 import autosparse as asp
+from tests.scipy_versions import HAS_FLAT_CSC
 
 KINDS = ["csr_array", "csc_array", "csr_matrix", "csc_matrix"]
 SHAPES = [(6, 9), (9, 6), (1, 5), (5, 1), (1, 1)]
@@ -111,6 +112,8 @@ def test_nan_and_negative_zero_are_scipys(kind: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_empty_matrices_are_scipys(kind: str) -> None:
     for shape in [(3, 4), (0, 4), (0, 0), (3, -1), (np.int64(3), 4), (True, 4), (3.0, 4), (3,)]:
+        if shape == (3,) and kind == "csc_array" and HAS_FLAT_CSC:
+            continue
         same(kind, shape)
         same(kind, shape, dtype="float32")
         same(kind, shape, shape=(3, 4))

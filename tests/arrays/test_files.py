@@ -76,6 +76,7 @@ def test_inconsistent_text_files_raise_with_the_reason_and_do_not_crash(suffix: 
         assert reason in line, name
 
 
+@pytest.mark.filterwarnings("error")  # SciPy 1.18 warns unless it is asked for arrays
 @pytest.mark.parametrize("suffix", [".mtx", ".mtx.gz"])
 def test_texts_at_the_edge_are_read(suffix: str, tmp_path: Path) -> None:
     for text, wanted in READ_TEXTS.values():

@@ -13,7 +13,7 @@ import scipy.sparse as sps
 from scipy.sparse._data import _data_matrix
 
 import autosparse as asp
-from tests.scipy_versions import IS_RECENT
+from tests.scipy_versions import VERSION
 
 CLASSES = ("csr_array", "csc_array", "csr_matrix", "csc_matrix")
 PLAIN = sps.random_array((10, 8), density=0.3, random_state=np.random.default_rng(0), format="csr")
@@ -34,7 +34,7 @@ USES: dict[str, Callable[[Any], Any]] = {
 def by_new(library: Any, name: str) -> Any:
     kind, m = getattr(library, name), getattr(sps, name)(PLAIN)
     A = kind.__new__(kind)
-    _data_matrix.__init__(A, *([(0,)] if IS_RECENT else []))
+    _data_matrix.__init__(A, *([(0,)] if VERSION >= (1, 14) else []))
     A.data, A.indices, A.indptr = m.data, m.indices, m.indptr
     A._shape = (10, 8)
     return A

@@ -26,8 +26,12 @@ def pytest_configure(config: pytest.Config) -> None:
         "thread_unsafe",
         "parallel_threads(n)",
         "parallel_threads_limit(n)",
+        "iterations(n)",
         "fail_slow(n)",
         "xfail_on_32bit(reason)",
+        "skip_xp_backends(backends)",
+        "xfail_xp_backends(backends)",
+        "uses_xp_capabilities(status)",
     ):
         config.addinivalue_line("markers", f"{marker}: used by SciPy's tests")
 

@@ -5,6 +5,7 @@ Each machine measures one pattern at a time, each kind of machine has a folder, 
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import json
 import multiprocessing
@@ -183,3 +184,11 @@ def test_command_collects_on_other_processes_and_resumes(tmp_path, capsys, n_wor
     assert first.facts["threads"] == second.facts["threads"] == 1
     assert first.facts["machine"] == second.facts["machine"]
     assert first.recipe != second.recipe
+
+
+def test_waiting_in_vain_is_no_error(monkeypatch):
+    def wait(*_, **__):
+        raise asyncio.TimeoutError  # what `distributed.wait` raises: in Python 3.10 another class than TimeoutError
+
+    monkeypatch.setattr(scheduler, "wait", wait)
+    assert scheduler.finished([]) == []

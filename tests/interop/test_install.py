@@ -74,7 +74,7 @@ EVERYDAY: dict[str, Callable[[], Any]] = {
     "lil and back": lambda: asp.csr(PLAIN).tolil().tocsr(),
     "dok and back": lambda: asp.csr(PLAIN).todok().tocsc(),
     "random_array": lambda: sps.random_array((5, 5), density=0.5, format="csr"),
-    "minimum_spanning_tree": lambda: csgraph.minimum_spanning_tree(PLAIN),
+    "minimum_spanning_tree": lambda: csgraph.minimum_spanning_tree(sps.csr_array(PLAIN.toarray())),
     "tril": lambda: sps.tril(PLAIN, format="csr"),
     "the constructor": lambda: sps.csr_array(np.eye(3)),
     "an array for a matrix": lambda: sps.csr_matrix(PLAIN),
@@ -141,6 +141,10 @@ def test_a_block_ends_where_an_exception_leaves_it() -> None:
     assert type(sps.csr_array((2, 2))) is sps.csr_array
 
 
+def test_iterations_yield_rows(installed: None) -> None:
+    assert [row.shape for row in sps.csr_array(PLAIN)] == [row.shape for row in PLAIN]
+
+
 def test_plain_objects_and_subclasses_keep_their_classes(installed: None) -> None:
     class Own(sps.csr_array):
         pass
@@ -162,12 +166,14 @@ def test_operators_with_a_plain_left_operand_are_ours_without_install(name: str)
 
 
 WITHOUT_METACLASS = """
-import numpy as np, scipy.sparse as sps, autosparse as asp
+import copy, pickle, numpy as np, scipy.sparse as sps, autosparse as asp
 from autosparse.interop import installing
+plain = sps.csr_array(np.eye(3))
 installing.redirect(metaclass=type)  # Python refuses it, as it refuses every metaclass where SciPy has none
 A = sps.csr_array(np.eye(3), dtype=np.float32)
 assert type(A) is asp.csr_array and A.dtype == np.float32 and type(sps.eye_array(3).tocsc()) is asp.csc_array
 assert type(asp.csr_matrix(A)) is asp.csr_matrix and type(A.base) is sps.csr_array
+assert {type(pickle.loads(pickle.dumps(plain))), type(copy.deepcopy(plain))} == {sps.csr_array}
 installing.restore()
 assert type(sps.csr_array(np.eye(3), dtype=np.float32)) is sps.csr_array and type(asp.csr_array(A)) is asp.csr_array
 """

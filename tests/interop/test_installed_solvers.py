@@ -7,6 +7,7 @@ import pickle
 import subprocess
 import sys
 import textwrap
+import warnings
 from typing import Any
 
 import numpy as np
@@ -203,3 +204,27 @@ def test_names_below_ours_lead_to_our_solvers() -> None:
 
     assert compat.linalg is asp.linalg
     assert compat.linalg.cg is asp.linalg.cg
+
+
+WARNING: dict[str, tuple[Any, ...]] = {
+    "spsolve_triangular": (sps.tril(PLAIN, format="coo"), b),
+    "lobpcg": (PLAIN, np.random.default_rng(1).random((40, 2)), None, None, None, 1e-14, 1),
+    "expm_multiply": (
+        scipy.sparse.linalg.LinearOperator((40, 40), matvec=PLAIN.dot, rmatvec=PLAIN.dot, dtype=float),
+        b,
+    ),
+}
+"""Solver -> arguments with which SciPy's function warns."""
+
+
+@pytest.mark.parametrize("name", WARNING)
+def test_warnings_name_the_line_of_the_caller(name: str) -> None:
+    def filenames() -> set[str]:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            getattr(scipy.sparse.linalg, name)(*WARNING[name])
+        return {one.filename for one in caught}
+
+    assert filenames() == {__file__}
+    with asp.install():
+        assert filenames() == {__file__}

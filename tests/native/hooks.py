@@ -23,6 +23,11 @@ def hook(name: str) -> Callable[..., Any]:
     return found
 
 
+def hash64(array: Any) -> int:
+    """Return the low half of `hash128`, which the runtime uses for chunks of arrays."""
+    return int(runtime_api.lib.asp_xxh3_low(runtime_api.pointer(array), array.nbytes))
+
+
 @contextmanager
 def forced_choice(choice: str, value: int) -> Iterator[None]:
     """Set `asp_force_<choice>` of hooks.h to `value` for the block; afterwards the runtime chooses again."""

@@ -8,6 +8,7 @@ from autosparse._native import runtime_api
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.native.hooks import hash64
 from tests.native.runtime_cases import forced, isas, needs_runtime
 
 pytestmark = needs_runtime
@@ -78,7 +79,7 @@ def test_hashes_are_equal_for_all_instruction_sets_threads_and_alignments(n: int
             for n_threads in range(1, 5):
                 found |= {tuple(look(unaligned, n_threads)), tuple(look(aligned, n_threads))}
     assert len(found) == 1
-    assert found.pop() == tuple(runtime_api.hash64(aligned[at : at + CHUNK]) for at in range(0, n, CHUNK))
+    assert found.pop() == tuple(hash64(aligned[at : at + CHUNK]) for at in range(0, n, CHUNK))
 
 
 @pytest.mark.parametrize("n_threads", [1, 2, 4])
@@ -86,7 +87,7 @@ def test_large_arrays_are_shared_by_threads(n_threads: int) -> None:
     chunk = runtime_api.lib.ASP_LOOK_CHUNK
     array = np.random.default_rng(1).integers(0, 2**32, 40 * chunk // 8 + 1000)
     whole = array.view(np.uint8)
-    wanted = [runtime_api.hash64(whole[at : at + chunk]) for at in range(0, whole.size, chunk)]
+    wanted = [hash64(whole[at : at + chunk]) for at in range(0, whole.size, chunk)]
     for _ in range(5):
         assert look(array, n_threads, chunk) == wanted
     assert runtime_api.chunk_hashes(array).tolist() == wanted

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,6 +29,7 @@ from autosparse.linalg.triangular.rows import (
     taken,
 )
 from autosparse.linalg.triangular.triangle import MIN_WORK, Schedule, Triangle, schedule_of
+from autosparse.notices import warn_at
 
 
 def spsolve_triangular(  # noqa: PLR0917 - SciPy's signature
@@ -132,7 +132,7 @@ def _compressed(A: Any) -> Any:  # Any: as `spsolve_triangular`
     if sps.issparse(A) and A.format in ("csr", "csc"):
         return A
     message = "CSC or CSR matrix format is required. Converting to CSC matrix."
-    warnings.warn(message, sps.SparseEfficiencyWarning, stacklevel=3)
+    warn_at(3, message, sps.SparseEfficiencyWarning)
     return sps.csc_array(A)
 
 

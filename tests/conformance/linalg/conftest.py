@@ -29,6 +29,12 @@ def matrices_made_ours(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 @pytest.fixture
+def xp() -> Any:
+    """Return NumPy in the form that SciPy's tests of several array libraries take (SciPy 1.18 and later)."""
+    return pytest.importorskip("scipy._lib._array_api").np_compat
+
+
+@pytest.fixture
 def num_parallel_threads() -> int:
     """Return 1: the number that pytest-run-parallel gives SciPy's tests where it does not run them in threads."""
     return 1

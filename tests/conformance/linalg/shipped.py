@@ -74,6 +74,9 @@ def _names_lead_to_ours() -> Iterator[None]:
         for name, value in list(vars(module).items())
         if id(value) in ours
     ]
+    # SciPy 1.18 and later look their functions up in a table of the array libraries that each supports.
+    supported = getattr(sys.modules.get("scipy._lib._array_api"), "xp_capabilities_table", {})
+    supported |= {ours[id(value)]: supported[value] for _, _, value in changed if value in supported}
     try:
         for module, name, value in changed:
             setattr(module, name, ours[id(value)])
