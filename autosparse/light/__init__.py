@@ -213,7 +213,8 @@ class Rows:
         indptr, indices, data = self.arrays
         if checked is None or is_held or not (checked[0] is indptr and checked[1] is indices):
             is_safe = is_sound(indptr, indices, data, self.n_major, self.n_minor)
-            self.checked = checked = (indptr, indices) if is_safe else None
+            checked = (indptr, indices) if is_safe else None
+            self.checked = None if is_held else checked  # its holder may write and let go before the next call
         return (checked, data) if checked is not None and data.size == indices.size else None
 
     def _is_held(self) -> bool:

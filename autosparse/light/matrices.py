@@ -274,7 +274,7 @@ class Light(ConvertedBack, Slots):
         is_own = checked is not None and type(other) is np.ndarray and other.dtype == values.dtype
         has_kernel = is_own and other.dtype.char in light.KERNEL_TYPES
         arrays = (*checked, values) if is_own else None
-        kept = [(rows, checked)] if checked is not None and not is_own else []
+        kept = [(rows, rows.checked)] if checked is not None and not is_own else []
         if kept and (theirs := light.rows_of(other)) is not None:
             kept.append((theirs, theirs.checked))
         multiply = light.native_product() if has_kernel and light.is_runtime_due(n_terms or 0) else None

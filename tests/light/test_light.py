@@ -250,6 +250,22 @@ except ValueError as error:
     assert run(lines) == "StructureError"
 
 
+@pytest.mark.parametrize("product", ["A @ x", "A @ A.T", "A + A", "A[2:4] @ x", "A * 2.0"])
+def test_indices_are_checked_after_their_holder_wrote_and_let_go(product):
+    """A check while other code holds the indices says nothing about later products, which would read out of bounds."""
+    lines = f"""
+held = A.indices
+A @ x, {product}
+held[:] = 1 << 30
+del held
+try:
+    A @ x
+except ValueError as error:
+    print(type(error).__name__)
+"""
+    assert run(lines) == "StructureError"
+
+
 @pytest.mark.parametrize(
     ("call", "name"),
     [
