@@ -1,6 +1,6 @@
 """Classes csr and csc for programs that end early: SciPy's methods over the matrix's arrays, without the library.
 
-Loading the library takes as long as hundreds of small products. Until products and slices of the process have taken
+Loading the library takes as long as hundreds of small products. Until products of the process have taken
 `LOADING_NS` together, matrices are light: methods are SciPy's. After the first products the C runtime is loaded, whose
 kernels multiply from then on (`native`); no other module is imported. `complete` loads the library. The module
 `arrays.family` then calls `finish`, which gives every light matrix an operand and replaces the base `Light` of the

@@ -163,7 +163,7 @@ def _sound(name: str) -> Any:
     def method(self: Any, *args: Any, **how: Any) -> Any:
         kept = [(rows, rows.checked) for one in (self, *args) if (rows := light.rows_of(one)) is not None]
         made = getattr(self._plain_class, name)(self, *args, **how)
-        light.restore(kept, made)
+        light.restore(kept, None if name == "_binopt" else made)  # the other operand may have indices out of bounds
         return made
 
     return method

@@ -266,6 +266,19 @@ except ValueError as error:
     assert run(lines) == "StructureError"
 
 
+def test_sums_with_unsound_operands_are_checked() -> None:
+    lines = """
+unsound = asp.csr(m)
+A.has_canonical_format, unsound.has_canonical_format, A @ x
+unsound.indices[-1] = 1 << 30
+try:
+    (A + unsound) @ x
+except ValueError as error:
+    print(type(error).__name__)
+"""
+    assert run(lines) == "StructureError"
+
+
 @pytest.mark.parametrize(
     ("call", "name"),
     [
