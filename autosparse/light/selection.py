@@ -35,7 +35,8 @@ def part_of(made: Any, key: Any, arrays: Arrays, refuse: Callable[[], object]) -
 
     Return None for keys that SciPy should interpret. `refuse` is called where SciPy's loops would read out of bounds.
     """
-    down, across = key if type(key) is tuple and len(key) == 2 else (key, _ALL)
+    pair: tuple[Any, Any] = key if type(key) is tuple and len(key) == 2 else (key, _ALL)
+    down, across = pair
     if type(down) in _ADJACENT and type(across) in _ADJACENT:
         return _block(made, (down, across), arrays, refuse)
     chosen, others = (across, down) if made._transposed else (down, across)
