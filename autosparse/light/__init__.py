@@ -32,9 +32,10 @@ LOADING_NS: Final = 8_000_000
 A smaller value slows down programs that end soon afterwards, a larger one delays what longer programs save.
 """
 RUNTIME_NS: Final = 1_500_000
-"""Time in ns of products by SciPy's loops after which the C runtime is loaded, which takes as long.
+"""Time in ns of products with dense operands by SciPy's loops after which the C runtime is loaded, which takes as long.
 
-Its kernels take a fifth to a half of the time of SciPy's loops.
+Its kernels take a fifth to a half of the time of SciPy's loops. For products of two sparse matrices, of which they take
+half, it is loaded after as much counts towards `LOADING_NS`.
 """
 LOOP_SHARE: Final = 2
 """Divisor of the time of SciPy's loops for products and conversions, of which the library's take half, and of products
@@ -208,7 +209,7 @@ def is_runtime_due(n_terms: int) -> bool:
 
 def is_sparse_due(n_terms: int) -> bool:
     """Return whether the C runtime should compute a product of two sparse matrices with so many multiplications."""
-    return n_terms <= MAX_TERMS and _products_ns >= RUNTIME_NS
+    return n_terms <= MAX_TERMS and _spent_ns >= RUNTIME_NS
 
 
 def rows_of(made: Any) -> Rows | None:

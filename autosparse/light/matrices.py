@@ -281,7 +281,7 @@ class Light(ConvertedBack, Slots):
         share = light.SPARSE_SHARE if is_small else 1 if is_own and not is_native else light.LOOP_SHARE
         if is_sparse:
             light._spent_ns = spent_ns  # without conversions inside
-        light.count(start_ns, kept, made, share=share, is_product=has_kernel or is_sparse,
+        light.count(start_ns, kept, made, share=share, is_product=has_kernel,
                     native=rows if is_native and not is_sparse else None)  # fmt: skip
         return made
 

@@ -113,7 +113,7 @@ while "autosparse.light.native" not in sys.modules:
     n += 1
 print(json.dumps([n, light.is_complete]))
 """
-    assert printed(CLOCK + lines) == [2, False]  # products of both kinds count
+    assert printed(CLOCK + lines) == [3, False]  # sparse products count half
 
 
 PLANNED: Final = """
