@@ -17,11 +17,11 @@ from autosparse import light
 from autosparse._native import memory
 from autosparse.arrays import plain
 from autosparse.arrays.copies import Copies
-from autosparse.arrays.plain import cell_of, constructed, watched
+from autosparse.arrays.plain import cell_of, watched
 from autosparse.arrays.products import DenseResults, Products, Reflected
 from autosparse.dispatch import executor
 from autosparse.light import Rows, adoption
-from autosparse.light.adoption import set_state
+from autosparse.light.adoption import constructed, set_state
 from autosparse.light.matrices import ConvertedBack, Slots
 from autosparse.operands import mutation_guard, ownership
 from autosparse.operands.csr import DATA, INDICES, INDPTR, Operand, UnfinishedOperand
@@ -122,7 +122,7 @@ class AutoSparseMatrix(ConvertedBack, Reflected, Copies, Products, DenseResults,
 
         Return False, without a change, where SciPy should check the arrays.
         """
-        found = light.prepared(type(self), shape, (indptr, indices, data), copy)
+        found = adoption.prepared(type(self), shape, (indptr, indices, data), copy)
         if found is None:
             return False
         n_major, n_minor, arrays = found

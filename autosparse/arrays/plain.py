@@ -40,13 +40,6 @@ def over(kind: type, shape: tuple[int, ...], arrays: Sequence[Any]) -> Any:
     return made
 
 
-def constructed(kind: Any, arg1: Any, shape: tuple[int, ...]) -> Any:
-    """Return the object that SciPy's class `kind` makes of `arg1`, even while `asp.install` redirects its calls."""
-    made: Any = object.__new__(kind)
-    kind.__init__(made, arg1, shape=shape)
-    return made
-
-
 def check_starts(cell: Operand) -> None:
     """Raise StructureError where row starts are missing, behind which SciPy's loops would read."""
     starts = cell._arrays[INDPTR]

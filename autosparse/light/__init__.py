@@ -1,6 +1,6 @@
 """Classes csr and csc for programs that end early: SciPy's methods over the matrix's arrays, without the library.
 
-Loading the library takes as long as hundreds of small products. Until products and slices of the process have taken
+Loading the library takes as long as hundreds of small products. Until products of the process have taken
 `LOADING_NS` together, matrices are light: methods are SciPy's. After the first products the C runtime is loaded, whose
 kernels multiply from then on (`native`); no other module is imported. `complete` loads the library. The module
 `arrays.family` then calls `finish`, which gives every light matrix an operand and replaces the base `Light` of the
@@ -12,6 +12,7 @@ the program has used an option, the library is loaded first.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import sys
 import weakref
@@ -26,21 +27,26 @@ from numpy.typing import NDArray
 from autosparse import configured, forking
 
 LOADING_NS: Final = 8_000_000
-"""Time in ns of products and slices of light matrices after which the library is loaded, which takes as long.
+"""Time in ns of products and conversions of light matrices after which the library is loaded, which takes as long.
 
 A smaller value slows down programs that end soon afterwards, a larger one delays what longer programs save.
 """
 RUNTIME_NS: Final = 1_500_000
 """Time in ns of products with dense operands by SciPy's loops after which the C runtime is loaded, which takes as long.
 
-Its kernels take a fifth to a half of the time of SciPy's loops.
+Its kernels take a fifth to a half of the time of SciPy's loops. For products of two sparse matrices, of which they take
+half, it is loaded after as much counts towards `LOADING_NS`.
 """
-KERNEL_SHARE: Final = 2
-"""Divisor of the time of products by the runtime's kernels, which the library calls, too, until it has tuned them."""
 LOOP_SHARE: Final = 2
-"""Divisor of the time of SciPy's loops for products and conversions. The library's take half of the time."""
-ARRAYS_NS: Final = 10_000
-"""Maximum time in ns of a selection by arrays that counts. The library calls SciPy's loops and saves only checks."""
+"""Divisor of the time of SciPy's loops for products and conversions, of which the library's take half, and of products
+by the runtime's kernels, which the library calls, too, but tunes, and whose large results it puts into used memory.
+"""
+SPARSE_SHARE: Final = 8
+"""Divisor of the time of products of two sparse matrices by the runtime, with fewer than `FRESH_ENTRIES`."""
+FRESH_ENTRIES: Final = 1 << 14
+"""Minimum entries of a result for which the library reuses memory: new pages take half of a product's time."""
+SELECTIONS: Final = 6
+"""Number of selections by SciPy's methods (15 to 70 us each) before `selection` is imported, which takes 0.3 ms."""
 LOOKUP_NS: Final = 2_000_000
 """Time in ns of products of one matrix by the runtime's kernels after which a remembered plan loads the library."""
 MIN_TERMS: Final = 1 << 12
@@ -57,7 +63,9 @@ _modules: Final = sys.modules
 
 is_complete = False
 _spent_ns = _products_ns = 0
-_product: Callable[..., Any] | None = None  # `native.product`, once the C runtime is loaded
+_native: Any = None  # the module `native`, once the C runtime is loaded
+part_of: Callable[..., Any] | None = None  # `selection.part_of`, once it is imported
+_n_selections = 0
 _is_unavailable = False  # whether loading it failed
 _is_failed = False  # whether the library could not be loaded, for example for lack of file descriptors
 _greet: Callable[[], None] | None = None  # `neighbours.greet`, once one of these libraries is imported
@@ -145,42 +153,63 @@ def postpone() -> None:
 
 
 def count(
-    start_ns: int, kept: Any = (), made: Any = None, *, share: int, is_limited: bool = False, is_product: bool = False,
-    native: Rows | None = None,
-) -> None:  # fmt: skip
+    start_ns: int, kept: Any = (), made: Any = None, *, share: int, is_product: bool = False, native: Rows | None = None
+) -> None:
     """Add what the library would save of the time since `start_ns`, after a method: one part of `share`.
 
-    `kept`: rows and their `checked` before the method. At most `ARRAYS_NS` count where the time `is_limited`.
-    `is_product`: a kernel of the C runtime could have computed it; `native`: the rows if one did. SciPy's methods do
-    not keep the arrays that they fetch, so a sound structure stays sound, and that of the result `made` is.
+    `kept`: rows and their `checked` before the method. `is_product`: a kernel of the C runtime could have computed it;
+    `native`: the rows if one did.
     """
     global _spent_ns, _products_ns
     took_ns = perf_counter_ns() - start_ns
-    _spent_ns += min(took_ns, ARRAYS_NS) if is_limited else took_ns // share
+    _spent_ns += took_ns // share
     _products_ns += took_ns * is_product
     if native is not None:
         native.products_ns += took_ns
+    restore(kept, made)
+
+
+def restore(kept: Any, made: Any) -> None:
+    """Set `checked` of rows to what it was before a method, whose result is sound if the first of them are.
+
+    SciPy's methods do not keep the arrays that they fetch.
+    """
     if kept and kept[0][1] is not None and (own := rows_of(made)) is not None:
         own.checked = own.arrays[0], own.arrays[1]
     for rows, checked in kept:
         rows.checked = checked
 
 
-def native_product() -> Callable[..., Any] | None:
-    """Return `native.product`, for which the C runtime is loaded; None where it cannot be."""
-    global _product, _is_unavailable
-    if _product is None and not _is_unavailable and not sys.is_finalizing():
+def runtime() -> Any:
+    """Return the module `native`, for which the C runtime is loaded; None where it cannot be."""
+    global _native, _is_unavailable
+    if _native is None and not _is_unavailable and not sys.is_finalizing():
         try:
             with forking.loading():
-                _product = importlib.import_module("autosparse.light.native").product
+                _native = importlib.import_module("autosparse.light.native")
         except (ImportError, OSError):  # no file descriptor left, or another root directory
             _is_unavailable = True
-    return _product
+    return _native
+
+
+def selector() -> Callable[..., Any] | None:
+    """Return `selection.part_of` after `SELECTIONS` calls, or once the library is loaded; else None."""
+    global part_of, _n_selections
+    _n_selections += 1
+    if (is_complete or _n_selections > SELECTIONS) and not sys.is_finalizing():
+        with contextlib.suppress(ImportError, OSError), forking.loading():
+            part_of = importlib.import_module("autosparse.light.selection").part_of
+    return part_of
 
 
 def is_runtime_due(n_terms: int) -> bool:
     """Return whether a kernel of the C runtime should compute a product of so many multiplications."""
     return n_terms > MAX_TERMS or (_products_ns >= RUNTIME_NS and n_terms >= MIN_TERMS)
+
+
+def is_sparse_due(n_terms: int) -> bool:
+    """Return whether the C runtime should compute a product of two sparse matrices with so many multiplications."""
+    return n_terms <= MAX_TERMS and _spent_ns >= RUNTIME_NS
 
 
 def rows_of(made: Any) -> Rows | None:
@@ -213,7 +242,8 @@ class Rows:
         indptr, indices, data = self.arrays
         if checked is None or is_held or not (checked[0] is indptr and checked[1] is indices):
             is_safe = is_sound(indptr, indices, data, self.n_major, self.n_minor)
-            self.checked = checked = (indptr, indices) if is_safe else None
+            checked = (indptr, indices) if is_safe else None
+            self.checked = None if is_held else checked  # its holder may write and let go before the next call
         return (checked, data) if checked is not None and data.size == indices.size else None
 
     def _is_held(self) -> bool:
@@ -276,11 +306,12 @@ UNSIGNED: Final = {dtype: np.dtype(f"u{dtype.itemsize}") for dtype in (INT32, IN
 KERNEL_TYPES: Final = frozenset("fdFD")  # values for which the C runtime has kernels of one dtype
 _largest: Final = np.maximum.reduce
 VALUE_TYPES: Final = frozenset("?bBhHiIlLqQfdFD")
+PLAIN_TYPES: Final = VALUE_TYPES - frozenset("qQ")
+"""Type codes of values for which SciPy's results have the type of the values; for synonyms of int64 some have not."""
 _PLAIN: Final = {sps.csr_array: "csr", sps.csr_matrix: "csr", sps.csc_array: "csc", sps.csc_matrix: "csc"}
 NOTHING: Final = None, None, None, None
 
 Arrays = tuple[Any, Any, Any, Any]  # shape, indptr, indices and data; Any: unchecked arguments of the user
-Prepared = tuple[int, int, list[Any]]  # compressed rows, extent of the indices, and [indptr, indices, data]
 
 
 def arrays_of(made: Any, arg1: Any, shape: Any, dtype: Any) -> Arrays:
@@ -364,37 +395,3 @@ def is_kept(dtype: np.dtype[Any], is_values: bool) -> bool:
 def fills(array: NDArray[Any]) -> bool:
     """Return whether the array takes at least half of the array that it is a view of; SciPy's `prune` copies others."""
     return type(array.base) is not np.ndarray or array.size >= array.base.size // 2
-
-
-def prepared(kind: Any, shape: Any, arrays: tuple[Any, Any, Any], copy: bool | None) -> Prepared | None:
-    """Return (n_major, n_minor, [indptr, indices, data]), with spare room cut off, for a matrix of class `kind`.
-
-    Return None where SciPy should check the arrays. `copy` is the argument of `csr`: unless it is False, the caller
-    copies the arrays.
-    """
-    indptr, indices, data = arrays
-    if not (type(indptr) is type(indices) is type(data) is np.ndarray and takes_as_is(kind, shape, indptr, indices)):
-        return None
-    n_major, n_minor = shape[::-1] if kind._transposed else shape
-    if indptr.shape != (n_major + 1,) or indptr.item(0) or indices.shape != data.shape:
-        return None
-    if indices.shape != (nnz := indptr.item(-1),):
-        if not can_be_cut(indices, data, nnz):
-            return None
-        indices, data = cut(indices, nnz), cut(data, nnz)
-    elif copy is False and not (indices.base is None is data.base):
-        indices, data = (part if fills(part) else part.copy() for part in (indices, data))
-    return n_major, n_minor, [indptr, indices, data]
-
-
-def can_be_cut(indices: NDArray[Any], data: NDArray[Any], nnz: int) -> bool:
-    """Return whether indices and data have spare room behind the last of `nnz` entries, in memory that NumPy owns."""
-    if indices.ndim != 1 or not 0 <= nnz < indices.size:
-        return False
-    return all(array.base is None or type(array.base) is np.ndarray for array in (indices, data))
-
-
-def cut(array: NDArray[Any], nnz: int) -> NDArray[Any]:
-    """Return the first `nnz` entries: a view, or (as SciPy's `prune`) a copy if they fill less than half the memory."""
-    part = array[:nnz]
-    return part if fills(part) else part.copy()

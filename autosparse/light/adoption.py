@@ -14,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 import scipy.sparse as sps
 from numpy.typing import NDArray
+from scipy.sparse import _sparsetools
 from scipy.sparse._sparsetools import (
     coo_tocsr,
     csr_has_canonical_format,
@@ -24,6 +25,12 @@ from scipy.sparse._sparsetools import (
 
 from autosparse import light
 from autosparse.light import NOTHING, Arrays, Rows, is_shape
+
+_LOOPS: Final = {
+    (fmt, is_vector): getattr(_sparsetools, f"{fmt}_matvec{'' if is_vector else 's'}")
+    for fmt in ("csr", "csc")
+    for is_vector in (False, True)
+}
 
 
 class ModuleName(str):
@@ -62,6 +69,13 @@ def set_state(made: Any, shape: tuple[int, ...]) -> None:
     made._shape = shape
     for name, value in _NEW_ITEMS:
         setattr(made, name, value)
+
+
+def constructed(kind: Any, arg1: Any, shape: tuple[int, ...]) -> Any:
+    """Return the object that SciPy's class `kind` makes of `arg1`, even while `asp.install` redirects its calls."""
+    made: Any = object.__new__(kind)
+    kind.__init__(made, arg1, shape=shape)
+    return made
 
 
 def is_small(arg1: Any) -> bool:
@@ -153,16 +167,54 @@ def _of_dense(made: Any, dense: NDArray[Any], dtype: Any) -> Arrays:
     return dense.shape, places.searchsorted(np.arange(0, flat.size + 1, width)).astype(light.INT32), inner, values
 
 
+def prepared(
+    kind: Any, shape: Any, arrays: tuple[Any, Any, Any], copy: bool | None
+) -> tuple[int, int, list[Any]] | None:
+    """Return (n_major, n_minor, [indptr, indices, data]), with spare room cut off, for a matrix of class `kind`.
+
+    Return None where SciPy should check the arrays. `copy` is the argument of `csr`: unless it is False, the caller
+    copies the arrays.
+    """
+    indptr, indices, data = arrays
+    if not (
+        type(indptr) is type(indices) is type(data) is np.ndarray and light.takes_as_is(kind, shape, indptr, indices)
+    ):
+        return None
+    n_major, n_minor = shape[::-1] if kind._transposed else shape
+    if indptr.shape != (n_major + 1,) or indptr.item(0) or indices.shape != data.shape:
+        return None
+    if indices.shape != (nnz := indptr.item(-1),):
+        if not can_be_cut(indices, data, nnz):
+            return None
+        indices, data = cut(indices, nnz), cut(data, nnz)
+    elif copy is False and not (indices.base is None is data.base):
+        indices, data = (part if light.fills(part) else part.copy() for part in (indices, data))
+    return n_major, n_minor, [indptr, indices, data]
+
+
+def can_be_cut(indices: NDArray[Any], data: NDArray[Any], nnz: int) -> bool:
+    """Return whether indices and data have spare room behind the last of `nnz` entries, in memory that NumPy owns."""
+    if indices.ndim != 1 or not 0 <= nnz < indices.size:
+        return False
+    return all(array.base is None or type(array.base) is np.ndarray for array in (indices, data))
+
+
+def cut(array: NDArray[Any], nnz: int) -> NDArray[Any]:
+    """Return the first `nnz` entries: a view, or (as SciPy's `prune`) a copy if they fill less than half the memory."""
+    part = array[:nnz]
+    return part if light.fills(part) else part.copy()
+
+
 def adopt(made: Any, found: light.Arrays, *, copy: bool | None) -> Rows | None:
     """Make `made` a light matrix of these arrays, which are copied unless `copy` is False; return its rows.
 
     Where SciPy should check the arrays, the library is finished, or the matrix is large, nothing changes.
     """
     shape, *parts = found
-    prepared = None if shape is None else light.prepared(type(made), shape, (parts[0], parts[1], parts[2]), copy)
-    if prepared is None or prepared[2][-1].size > light.MAX_TERMS or not prepared[2][-1].dtype.isnative:
+    ready = None if shape is None else prepared(type(made), shape, (parts[0], parts[1], parts[2]), copy)
+    if ready is None or ready[2][-1].size > light.MAX_TERMS or not ready[2][-1].dtype.isnative:
         return None
-    n_major, n_minor, arrays = prepared
+    n_major, n_minor, arrays = ready
     n_bytes = None
     if copy is not False:
         if not all(array.flags.writeable for array in arrays):
@@ -171,6 +223,54 @@ def adopt(made: Any, found: light.Arrays, *, copy: bool | None) -> Rows | None:
         n_bytes = sum(array.nbytes for array in arrays)
     rows = Rows(n_major, n_minor, arrays, n_bytes)
     return rows if register(made, rows, shape) else None
+
+
+def own_part(A: Any, shape: tuple[int, int], arrays: Any) -> Any:
+    """Return a light matrix of A's class over new sound `arrays`, or copies of views; None without arrays.
+
+    Where light matrices cannot be made any more, or the matrix is too large for one, the result is complete.
+    """
+    if arrays is None:
+        return None
+    indptr, indices, data = (array if array.base is None else array.copy() for array in arrays)
+    made: Any = object.__new__(type(A))
+    rows = Rows(indptr.size - 1, shape[not A._transposed], [indptr, indices, data], 0)
+    if data.size > light.MAX_TERMS or not register(made, rows, shape):
+        return type(A)((data, indices, indptr), shape=shape)
+    source = light.rows_of(A)
+    rows.checked = None if source is None or source.checked is None else (indptr, indices)
+    return made
+
+
+def part_of(A: Any, key: Any, found: tuple[tuple[Any, Any], Any]) -> Any:
+    """Return what `key` selects of a light matrix A whose sound arrays were `found`; None for SciPy to select."""
+    select = light.part_of or light.selector()
+    part = select(A, key, (*found[0], found[1]), tuple) if select else None
+    return own_part(A, *part[:2]) if type(part) is tuple else part
+
+
+def dense_product(made: Any, arrays: Any, B: Any) -> Any:
+    """Return A @ B by SciPy's loop, for the sound arrays of A and an array B of its dtype."""
+    shape, is_vector = made._shape, B.ndim == 1 or B.shape[1] == 1
+    C = np.zeros((shape[0], *B.shape[1:]), B.dtype)
+    _LOOPS[made.format, is_vector](*shape, *(() if is_vector else B.shape[1:]), *arrays, B.ravel(), C.ravel())
+    return C
+
+
+def sparse_product(A: Any, rows: Rows, runtime: Any, B: Any) -> Any:
+    """Return A @ B for a light matrix A with sound `rows` and a sparse matrix B; None where SciPy should multiply."""
+    kind = type(A)
+    is_kept = isinstance(A, sps.sparray) or rows.arrays[1].dtype == light.INT32  # matrix classes may narrow indices
+    if A._twin._twin is not kind or not is_kept or rows.arrays[2].dtype != B.dtype:
+        return None
+    if type(other := B if B.format == A.format else B.asformat(A.format)) is not kind:
+        adopted: Any = object.__new__(kind)
+        other = adopted if adopt(adopted, light.arrays_of(adopted, other, None, None), copy=False) else None
+    theirs = None if other is None else light.rows_of(other)
+    if theirs is None:
+        return None
+    left, right = (theirs, rows) if A._transposed else (rows, theirs)
+    return own_part(A, (A._shape[0], B.shape[1]), runtime.sparse_product(left, right))
 
 
 def register(made: Any, rows: Rows, shape: tuple[int, ...]) -> bool:

@@ -9,22 +9,16 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 import scipy.sparse as sps
-from scipy.sparse import _sparsetools
 
 from autosparse import light
 from autosparse.light import Rows, adoption
-from autosparse.light.adoption import ModuleName, adopt, attributes, register, set_state
+from autosparse.light.adoption import ModuleName, adopt, attributes, dense_product, register
 
 INDPTR: Final = 0
 INDICES: Final = 1
 DATA: Final = 2
 _FIELDS: Final = ("indptr", "indices", "data")
 _NUMBERS: Final = (int, float, complex, np.number)
-_PRODUCTS: Final = {
-    (fmt, is_vector): getattr(_sparsetools, f"{fmt}_matvec{'' if is_vector else 's'}")
-    for fmt in ("csr", "csc")
-    for is_vector in (False, True)
-}
 
 
 def _container(fmt: str) -> Any:  # Any: a property, which mypy would refuse in the place of SciPy's
@@ -157,18 +151,22 @@ def _by_scipy(name: str) -> Any:
             return _completed(self, name)(*args, **how)
         kept, start_ns = [] if rows is None else [(rows, rows.checked)], perf_counter_ns()
         made = getattr(self._plain_class, name)(self, *args, **how)
-        is_selection = name == "__getitem__"
-        share, is_limited = 1 if is_selection else light.LOOP_SHARE, is_selection and _is_by_arrays(*args)
-        light.count(start_ns, kept, made, share=share, is_limited=is_limited)
+        light.count(start_ns, kept, made, share=light.LOOP_SHARE)
         return made
 
     return method
 
 
-def _is_by_arrays(key: Any) -> bool:
-    """Return whether a part of the key is neither a slice nor a number."""
-    parts = key if type(key) is tuple else (key,)
-    return not all(isinstance(part, (slice, int, np.integer)) for part in parts)
+def _sound(name: str) -> Any:
+    """Return a method that calls SciPy's method `name`, which keeps no array that it fetches: none is checked again."""
+
+    def method(self: Any, *args: Any, **how: Any) -> Any:
+        kept = [(rows, rows.checked) for one in (self, *args) if (rows := light.rows_of(one)) is not None]
+        made = getattr(self._plain_class, name)(self, *args, **how)
+        light.restore(kept, None if name == "_binopt" else made)  # the other operand may have indices out of bounds
+        return made
+
+    return method
 
 
 def _reflected(name: str, operation: Any) -> Any:
@@ -237,20 +235,6 @@ class Light(ConvertedBack, Slots):
             return _completed(self, "sum")(axis=axis, dtype=dtype, out=out)
         return self._plain_class.sum(self, axis=axis, dtype=dtype, out=out)
 
-    def _argminmax(self, *args: Any) -> Any:
-        """Return places of extreme entries. SciPy's loop over the rows fetches the arrays for each of them."""
-        is_by_rows = type(args[0]) is int and args[0] in ((0, -2) if self._transposed else (1, -1))
-        rows = self._light
-        if is_by_rows and rows is not None and rows.sound():
-            self._plain_class.sum_duplicates(self)  # as SciPy's method does for this axis
-            rows = self._light
-        if rows is None or not self.has_canonical_format:  # SciPy adds up duplicates in place
-            return self._plain_class._argminmax(self, *args)
-        plain = object.__new__(self._plain_class)
-        set_state(plain, self._shape)
-        plain.indptr, plain.indices, plain.data, plain.has_canonical_format = *rows.arrays, True
-        return plain._argminmax(*args)
-
     def transpose(self, axes: tuple[int, int] | None = None, copy: bool = False) -> Any:
         """Return Aᵀ, which shares arrays with A unless `copy`."""
         rows = self._light
@@ -273,22 +257,32 @@ class Light(ConvertedBack, Slots):
         checked, values = found
         is_own = checked is not None and type(other) is np.ndarray and other.dtype == values.dtype
         has_kernel = is_own and other.dtype.char in light.KERNEL_TYPES
+        is_sparse = checked is not None and not isinstance(other, np.ndarray)
         arrays = (*checked, values) if is_own else None
-        kept = [(rows, checked)] if checked is not None and not is_own else []
+        kept = [(rows, rows.checked)] if checked is not None and not is_own else []
         if kept and (theirs := light.rows_of(other)) is not None:
             kept.append((theirs, theirs.checked))
-        multiply = light.native_product() if has_kernel and light.is_runtime_due(n_terms or 0) else None
-        start_ns = perf_counter_ns()
-        made = None if multiply is None else multiply(rows, arrays, other, transposed=self._transposed)
+        is_due = (has_kernel and light.is_runtime_due(n_terms)) or (is_sparse and light.is_sparse_due(n_terms))
+        runtime = light.runtime() if is_due else None
+        spent_ns, start_ns = light._spent_ns, perf_counter_ns()
+        made = None
+        if runtime is not None and is_sparse:
+            made = adoption.sparse_product(self, rows, runtime, other)
+        elif runtime is not None:
+            made = runtime.product(rows, arrays, other, transposed=self._transposed)
         if not (is_native := made is not None):
             if not isinstance(other, _NUMBERS) if checked is None else n_terms > light.MAX_TERMS:
                 arrays, found, checked, values, kept = None, None, None, None, []  # they would count as other code's
                 if _is_loaded():
                     return _completed(self, "_matmul_dispatch")(other, *args)
-            made = _product(self, arrays, other) if arrays else self._plain_class._matmul_dispatch(self, other, *args)
-        share = light.KERNEL_SHARE if is_native else 1 if is_own else light.LOOP_SHARE
-        native = rows if is_native else None
-        light.count(start_ns, kept, made, share=share, is_product=has_kernel, native=native)
+            by_scipy = self._plain_class._matmul_dispatch
+            made = dense_product(self, arrays, other) if arrays else by_scipy(self, other, *args)
+        is_small = is_native and is_sparse and made.nnz < light.FRESH_ENTRIES
+        share = light.SPARSE_SHARE if is_small else 1 if is_own and not is_native else light.LOOP_SHARE
+        if is_sparse:
+            light._spent_ns = spent_ns  # without conversions inside
+        light.count(start_ns, kept, made, share=share, is_product=has_kernel,
+                    native=rows if is_native and not is_sparse else None)  # fmt: skip
         return made
 
     def _rmatmul_dispatch(self, other: Any, *args: Any) -> Any:
@@ -297,7 +291,17 @@ class Light(ConvertedBack, Slots):
             return _completed(self, "_rmatmul_dispatch")(other, *args)
         return self._plain_class._rmatmul_dispatch(self, other, *args)
 
-    __getitem__, tocsc, tocsr = map(_by_scipy, ("__getitem__", "tocsc", "tocsr"))
+    def __getitem__(self, key: Any) -> Any:
+        rows = self._light
+        found = None if rows is None else rows.sound()
+        if (found is None or not light.may_be_light()) and _is_loaded():
+            return _completed(self, "__getitem__")(key)
+        if found is not None and (part := adoption.part_of(self, key, found)) is not None:
+            return part
+        return Light._selected(self, key)  # another thread may make `self` complete now
+
+    tocsc, tocsr = map(_by_scipy, ("tocsc", "tocsr"))
+    _argminmax, _binopt, _selected, _with_data = map(_sound, ("_argminmax", "_binopt", "__getitem__", "_with_data"))
     __radd__, __rsub__ = _reflected("__radd__", operator.add), _reflected("__rsub__", operator.sub)
     __rmul__, __rmatmul__ = _reflected("__rmul__", operator.mul), _reflected("__rmatmul__", operator.matmul)
     __copy__, __deepcopy__, resize = map(_by_complete, ("__copy__", "__deepcopy__", "resize"))
@@ -321,14 +325,6 @@ class Light(ConvertedBack, Slots):
 
     base, explain, owns_arrays = map(_complete_only, ("base", "explain", "owns_arrays"))
     to_scipy, tune, _repr_html_ = map(_complete_only, ("to_scipy", "tune", "_repr_html_"))
-
-
-def _product(made: Any, arrays: Any, B: Any) -> Any:
-    """Return A @ B by SciPy's loop, for the sound arrays of A and an array B of its dtype."""
-    shape, is_vector = made._shape, B.ndim == 1 or B.shape[1] == 1
-    C = np.zeros((shape[0], *B.shape[1:]), B.dtype)
-    _PRODUCTS[made.format, is_vector](*shape, *(() if is_vector else B.shape[1:]), *arrays, B.ravel(), C.ravel())
-    return C
 
 
 def _attributes_of(made: Any) -> Any:

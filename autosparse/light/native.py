@@ -18,6 +18,9 @@ from autosparse.light import Rows
 
 _VALUE_CODES: Final = {np.dtype(name): code for name, code in scalar.VALUE_CODES.items()}
 _INDEX_CODES: Final = {np.dtype(name): code for name, code in scalar.INDEX_CODES.items()}
+_PRODUCT_CODES: Final = {np.dtype(name): code for name, code in scalar.PRODUCT_CODES.items()}
+_MAX_COLUMNS: Final = 1 << 22
+"""Maximum number of columns of a product of two sparse matrices: each has an accumulator."""
 _CONTIGUOUS_ALIGNED: Final = 0x101  # NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED
 
 
@@ -57,6 +60,38 @@ def product(rows: Rows, arrays: Any, B: Any, *, transposed: bool) -> Any:  # Any
         n_vecs, n_vecs, _lib.asp_max_threads(), 0,
     )  # fmt: skip
     return None if status else C
+
+
+def sparse_product(A: Rows, B: Rows) -> list[Any] | None:
+    """Return new (indptr, indices, data) of A @ B, with SciPy's bits; None where no kernel takes sound A and B.
+
+    Also None for a product without entries, whose arrays SciPy makes.
+    """
+    ours, theirs = A.sound(), B.sound()
+    if _lib is None or ours is None or theirs is None:  # another thread has replaced arrays
+        return None
+    left, right = (*ours[0], ours[1]), (*theirs[0], theirs[1])
+    is_plain = left[0].dtype == left[1].dtype and B.n_minor <= _MAX_COLUMNS
+    for one, other in zip(left, right, strict=True):
+        is_aligned = one.flags.num & other.flags.num & _CONTIGUOUS_ALIGNED == _CONTIGUOUS_ALIGNED
+        is_plain = is_plain and is_aligned and one.dtype == other.dtype
+    code, index_code = _PRODUCT_CODES.get(left[2].dtype), _INDEX_CODES.get(left[1].dtype)
+    if code is None or index_code is None or not is_plain:
+        return None
+    at, n_entries = _ffi.from_buffer, _ffi.new(scalar.WIDE_INDEX.pointer)
+    extents = A.n_major, B.n_major, B.n_minor
+    job = _lib.asp_spgemm_begin(code, index_code, extents, *map(at, left), *map(at, right), 0, 0, n_entries)
+    if job == _ffi.NULL:
+        return None
+    if not 0 < n_entries[0] <= light.INT32_MAX:
+        _lib.asp_spgemm_drop(job)
+        return None
+    try:
+        made = [np.empty(A.n_major + 1, left[0].dtype), *(np.empty(n_entries[0], part.dtype) for part in left[1:])]
+    except BaseException:
+        _lib.asp_spgemm_drop(job)
+        raise
+    return None if _lib.asp_spgemm_finish(job, index_code, *map(at, made)) else made
 
 
 def _look_up(rows: Rows, B: Any, *, transposed: bool) -> None:

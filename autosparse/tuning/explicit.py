@@ -82,13 +82,13 @@ def tune(
     asked["progress"] = progress_line() if progress is True else progress or None
     with memory.scratch_recycled():
         decision = while_reading(operand, lambda: planner.plan(context, **asked))
-    if not isinstance(live_tuner := state.live_tuner, LiveTuner):
-        live_tuner = state.live_tuner = LiveTuner(state, operand=weakref.ref(operand))
-    live_tuner.install(session_of(live_tuner, operand, (context, decision)))
-    if state.fast_path_due == FIRST_FAST_PATH:
-        state.fast_path_due = 0  # who tunes multiplies often
-    notes.note(context, decision.plan, is_asked=True)
-    context.problem.pattern.forget()
+        if not isinstance(live_tuner := state.live_tuner, LiveTuner):
+            live_tuner = state.live_tuner = LiveTuner(state, operand=weakref.ref(operand))
+        live_tuner.install(session_of(live_tuner, operand, (context, decision)))
+        if state.fast_path_due == FIRST_FAST_PATH:
+            state.fast_path_due = 0  # who tunes multiplies often
+        notes.note(context, decision.plan, is_asked=True)
+        context.problem.pattern.forget()
     return decision.plan
 
 

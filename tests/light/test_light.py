@@ -251,6 +251,35 @@ except ValueError as error:
     assert run(lines) == "StructureError"
 
 
+@pytest.mark.parametrize("product", ["A @ x", "A @ A.T", "A + A", "A[2:4] @ x", "A * 2.0"])
+def test_indices_are_checked_after_their_holder_wrote_and_let_go(product):
+    """A check while other code holds the indices says nothing about later products, which would read out of bounds."""
+    lines = f"""
+held = A.indices
+A @ x, {product}
+held[:] = 1 << 30
+del held
+try:
+    A @ x
+except ValueError as error:
+    print(type(error).__name__)
+"""
+    assert run(lines) == "StructureError"
+
+
+def test_sums_with_unsound_operands_are_checked() -> None:
+    lines = """
+unsound = asp.csr(m)
+A.has_canonical_format, unsound.has_canonical_format, A @ x
+unsound.indices[-1] = 1 << 30
+try:
+    (A + unsound) @ x
+except ValueError as error:
+    print(type(error).__name__)
+"""
+    assert run(lines) == "StructureError"
+
+
 @pytest.mark.parametrize(
     ("call", "name"),
     [

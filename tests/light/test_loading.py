@@ -27,6 +27,7 @@ def test_few_products_load_few_modules():
     assert has_runtime == "False"
 
 
+NEEDS_RUNTIME: Final = pytest.mark.skipif(not runtime_api.available, reason="the C runtime was not built")
 LINES: Final = ("A[3]", "A[:, np.int32(2)]") if IS_RECENT else ()
 """Methods that select one row or column of an array, which SciPy refuses before 1.15."""
 CLOCK: Final = """
@@ -44,12 +45,16 @@ light.perf_counter_ns = matrices.perf_counter_ns = tick
 @pytest.mark.parametrize(
     ("product", "share", "limits"),
     [
-        *((method, 1, "") for method in ("A @ x", "A.T @ y", "A @ X", "A[2:4]", *LINES)),
+        *((method, 1, "") for method in ("A @ x", "A.T @ y", "A @ X")),
         *((method, light.LOOP_SHARE, "") for method in ("A @ B", "A @ x.astype(int)", "A.tocsc()")),
-        *((method, 2, "light.ARRAYS_NS = 500\n") for method in ("A[[1, 2]]", "A[y > 5]", "A[:, np.array([0])]")),
-        pytest.param(
-            "A @ x", light.KERNEL_SHARE, "light.RUNTIME_NS = light.MIN_TERMS = 0\n",
-            marks=pytest.mark.skipif(not runtime_api.available, reason="the C runtime was not built"),
+        *(
+            pytest.param(product, share, f"light.RUNTIME_NS = light.MIN_TERMS = 0\n{limits}", marks=NEEDS_RUNTIME)
+            for product, share, limits in (
+                ("A @ x", light.LOOP_SHARE, ""),
+                ("A @ B", light.SPARSE_SHARE, ""),
+                ("A @ B", light.LOOP_SHARE, "light.FRESH_ENTRIES = 0\n"),
+                ("A @ B.T.tocsc().T", light.SPARSE_SHARE, ""),
+            )
         ),
     ],
 )  # fmt: skip
@@ -57,6 +62,15 @@ def test_the_library_is_loaded_once_it_would_have_saved_as_much(product, share, 
     """Each takes 1,000 ns, of which a part counts; one more finds the time spent."""
     lines = f"n = 0\nwhile not light.is_complete:\n    {product}\n    n += 1\nprint(n)"
     assert run(f"{CLOCK}light.LOADING_NS = 3000\n{limits}{lines}") == str(3 * share + 1)
+
+
+@pytest.mark.parametrize("part", ["A[2:4]", "A[[1, 2]]", "A[y > 5]", "A[:, np.array([0])]", "A[::2]", *LINES])
+def test_parts_never_load_the_library(part):
+    """It would save nothing: `light.selection` selects as it does after a few calls."""
+    lines = (
+        f"light.LOADING_NS = 3000\nfor _ in range(30):\n    {part}\nprint(light.is_complete, light.part_of is not None)"
+    )
+    assert run(CLOCK + lines) == "False True"
 
 
 @pytest.mark.parametrize(("dtype", "is_loaded"), [("int", False), ("bool", False), ("np.float32", True)])
@@ -99,7 +113,7 @@ while "autosparse.light.native" not in sys.modules:
     n += 1
 print(json.dumps([n, light.is_complete]))
 """
-    assert printed(CLOCK + lines) == [4, False]
+    assert printed(CLOCK + lines) == [3, False]  # sparse products count half
 
 
 PLANNED: Final = """

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ import scipy.sparse as sps
 from autosparse._native import memory, runtime_api
 
 import autosparse as asp
+from autosparse.tuning import explicit
 from tests.tuning.forcing import until
 
 pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the C runtime was not built")
@@ -58,6 +61,23 @@ def test_no_array_stays_with_the_pattern_after_explicit_tuning(operation: str, c
     A.tune(operation, columns=columns, effort="measure", budget_s=0.7)
     arrays = {name for name, value in vars(A._cell.pattern).items() if isinstance(value, np.ndarray)}
     assert arrays == {"indptr", "indices"}
+
+
+def test_freed_memory_is_returned_after_the_last_step_of_explicit_tuning(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Notes and the pattern free arrays: memory that is returned before them would stay with the allocator."""
+    steps: list[str] = []
+    A = asp.csr(matrix(), copy=True)
+
+    @contextlib.contextmanager
+    def recycled() -> Iterator[None]:
+        yield
+        steps.append("returned")
+
+    monkeypatch.setattr(memory, "scratch_recycled", recycled)
+    monkeypatch.setattr(type(A._cell.pattern), "forget", lambda _: steps.append("forgotten"))
+    monkeypatch.setattr(explicit.notes, "note", lambda *_, **__: steps.append("noted"))
+    A.tune(effort="estimate")
+    assert steps == ["noted", "forgotten", "returned"]
 
 
 def test_a_packed_copy_goes_with_its_matrix() -> None:

@@ -1,0 +1,68 @@
+"""Tests of parts of light matrices and of products of two light matrices, against SciPy."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+from autosparse._native import runtime_api
+
+from tests.light.test_light import printed
+
+PARTS: Final = (
+    "[3]", "[-1]", "[np.int64(4)]", "[2:9]", "[:]", "[:, 3]", "[3, 4]", "[2:5, 3:9]", "[:, 0:7]", "[[5]]", "[[4, -2]]",
+    "[np.array([3, 1, -2])]", "[[3, 1], :]", "[:, [4, 0, -1]]", "[:, [4]]", "[:, np.array([4, 2])]", "[0:5, [1, 2]]",
+    "[[1, 2], [3, 4]]", "[y > 5]", "[::2]", "[np.array([], int)]", "[np.array([10**6])]", "[np.array([1.5])]",
+    "[None]", "[True]", "[np.array([[1, 2]])]", "[np.array([1, 2], np.uint8)]", "[(3,)]",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("completes", ["", "light.complete()"])
+def test_parts_are_those_of_scipy(completes):
+    """Selected by `light.selection` after a few calls; errors have SciPy's types."""
+    lines = f"""
+def part(M, key):
+    try:
+        found = eval("M" + key)
+    except Exception as error:
+        return [type(error).__name__]
+    arrays = found.coords if sps.issparse(found) and found.ndim == 1 else ()
+    if sps.issparse(found):
+        names = ("data", "indices", "indptr") if found.format in ("csr", "csc") else ("data",)
+        arrays = [*arrays, *(getattr(found, name) for name in names)]
+        facts = [type(found).__name__, str(found.shape), found.format]
+    else:
+        arrays, facts = [np.asarray(found)], [type(found).__name__]
+    return facts + [[str(one.dtype), one.tolist()] for one in arrays]
+{completes}
+bad = []
+for key in {PARTS!r}:
+    for make in (lambda M: M, lambda M: M.tocsc(), lambda M: M.T, lambda M: M.astype(np.int64)):
+        theirs = part(make(m), key)
+        bad += [key for _ in range(9) if part(make(A), key) != theirs]
+print(json.dumps([bad, light.is_complete]))
+"""
+    assert printed(lines) == [[], bool(completes)]
+
+
+@pytest.mark.skipif(not runtime_api.available, reason="the C runtime was not built")
+@pytest.mark.parametrize("dtype", ["float", "np.float32", "complex", "int", "np.uint8", "bool"])
+def test_products_of_two_light_matrices_by_the_runtime_have_scipys_bits(dtype):
+    lines = f"""
+light.RUNTIME_NS = 0
+m = m.astype({dtype})
+A, n, bad = asp.csr(m), m.T.tocsc(), []
+products = [lambda A: A @ A.T, lambda A: A.T @ A, lambda A: A @ n, lambda A: A.tocsc() @ n, lambda A: A @ m.T.tocoo(),
+            lambda A: A @ m.T.astype(np.int8), lambda A: A @ sps.diags_array(np.arange(A.shape[1]) + 1.0)]
+wide = sps.csr_array((m.data, m.indices.astype(np.int64), m.indptr.astype(np.int64)), shape=m.shape)
+for theirs in (m, sps.csr_matrix(m), wide):
+    for number, product in enumerate(products):
+        ours, wanted = product(asp.csr(theirs)), product(theirs)
+        same = [type(ours).__name__ == type(wanted).__name__, ours.dtype == wanted.dtype, ours.shape == wanted.shape]
+        for name in ("indptr", "indices", "data"):
+            one, other = getattr(ours, name), getattr(wanted, name)
+            same.append(one.dtype == other.dtype and one.tolist() == other.tolist())
+        bad += [number] * (not all(same))
+print(json.dumps([bad, "autosparse.light.native" in sys.modules, light.is_complete]))
+"""
+    assert printed(lines) == [[], True, False]
