@@ -7,7 +7,6 @@ SciPy's ``csr_tocsc``, rows in order within each column.
 from __future__ import annotations
 
 import copy
-import functools
 import weakref
 from collections.abc import Iterator
 from typing import Any, ClassVar
