@@ -286,6 +286,18 @@ def test_large_blocks_of_a_compressed_matrix_are_solved_separately(monkeypatch: 
     noise = S.copy()
     noise.data *= np.random.default_rng(0).uniform(0.9, 1.0, S.nnz)
     assert n_solves(asp.csr(noise)) == n_solves(A.T) == n_solves(A, M=A) == 1
+
+    class Shifted(scipys.LinearOperator):
+        """A + I as an operator of a user's class."""
+
+        def __init__(self) -> None:
+            super().__init__(np.dtype(float), S.shape)
+            self.A = A
+
+        def _matvec(self, x: Any) -> Any:
+            return self.A @ x + x
+
+    assert n_solves(Shifted()) == 1
     for how in ({"effort": "off"}, {"deterministic": True}, {"overhead": 0.0}):
         with asp.options(**how):
             assert n_solves(A) == 1

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosparse._native import runtime_api
+from autosparse.arrays.family import AutoSparseMatrix
 from autosparse.config import Effort, get_options
 from autosparse.core.dtypes import NativeIndex, Real
 from autosparse.dispatch import number
@@ -113,9 +114,10 @@ def _is_separate(name: str, A: Any, b: Any, system: System) -> bool:  # Any: as 
         return True
     matrix, dtype = matrix_of(A), system.dtype
     is_large = b.shape[1] > 1 and b.size * dtype.itemsize > MIN_SEPARATE_BYTES
-    if not is_large or matrix.dtype != dtype or matrix._transposed or operand.nnz >= EARLY_ENTRIES[1]:
+    if not is_large or not isinstance(matrix, AutoSparseMatrix) or matrix.dtype != dtype or matrix._transposed:
         return False
-    return _is_compressed(operand) and not callable(preconditioner_of(system.M, dtype))
+    is_raced = operand.nnz < EARLY_ENTRIES[1]
+    return is_raced and _is_compressed(operand) and not callable(preconditioner_of(system.M, dtype))
 
 
 def _is_compressed(operand: Operand) -> bool:
