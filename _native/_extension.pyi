@@ -148,14 +148,6 @@ def advance_lsmr(
 ) -> tuple[int, int, int, float, tuple[float, ...]]:  # fmt: skip
     """Run iterations of LSMR in double precision; arguments and result are those of `advance_lsqr`."""
 
-def sweep_product(
-    sweep: int, enter: Callable[..., bool], operand: Any, B: object, out: object, options: object, transposed: bool, /
-) -> bool:
-    """Compute a product by `enter`, the method `run` of a FastCall, and execute a sweep over the rows of `out`.
-
-    `sweep` is the address of an asp_sweep with its coefficients. Returns whether both were done; else neither was.
-    """
-
 def make_field(
     owner: type, operand_type: type, slot: object, position: int, name: str, doc: str, fetch: Callable[[Any], Any],
     put: Callable[[Any, Any], None], /,

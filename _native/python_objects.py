@@ -78,8 +78,6 @@ advance_lsqr: Final = _function("advance_lsqr")
 """Function that runs iterations of LSQR; None: unavailable."""
 advance_lsmr: Final = _function("advance_lsmr")
 """Function that runs iterations of LSMR; None: unavailable."""
-sweep_product: Final = _function("sweep_product")
-"""Function that computes a product and executes a sweep over the rows of its result; None: unavailable."""
 references: Final = _function("references")
 """Function that counts the references to the members of a tuple; None: unavailable."""
 references_with_bases: Final = _function("references_with_bases")

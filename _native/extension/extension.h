@@ -113,7 +113,6 @@ PyObject *asp_advance_bicgstab(PyObject *module, PyObject *const *args, Py_ssize
 asp_sweep *asp_sweep_of(PyObject *builtin);
 /* Execute a sweep, without the GIL if its vectors are long; return ASP_OK or ASP_NO_MEMORY. */
 int asp_sweep_execute(const asp_sweep *sweep);
-PyObject *asp_sweep_product(PyObject *module, PyObject *const *args, Py_ssize_t n_args);
 
 enum { ASP_READ = NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED, ASP_WRITTEN = ASP_READ | NPY_ARRAY_WRITEABLE };
 

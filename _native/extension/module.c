@@ -138,7 +138,6 @@ static PyMethodDef methods[] = {
     {"advance_minres", FASTCALL(asp_advance_minres), "Run iterations of MINRES."},
     {"advance_lsqr", FASTCALL(asp_advance_lsqr), "Run iterations of LSQR."},
     {"advance_lsmr", FASTCALL(asp_advance_lsmr), "Run iterations of LSMR."},
-    {"sweep_product", FASTCALL(asp_sweep_product), "Compute a product and execute a sweep over its rows."},
     {"make_field", asp_make_field, METH_VARARGS, "Return a descriptor for an array of a sparse matrix."},
     {"empty", empty, METH_VARARGS, "Return an uninitialised array in memory of the runtime's allocator."},
     {NULL, NULL, 0, NULL},

@@ -84,16 +84,6 @@ static PyObject *sweep_after(PyObject *self, PyObject *const *args, Py_ssize_t n
     return sweep_dots(sweep);
 }
 
-PyObject *asp_sweep_product(PyObject *module, PyObject *const *args, Py_ssize_t n_args)
-{
-    (void)module;
-    if (n_args != 1 + PRODUCT_ARGUMENTS)
-        return PyErr_Format(PyExc_TypeError, "sweep_product takes %d arguments", 1 + PRODUCT_ARGUMENTS);
-    const asp_sweep *sweep = PyLong_AsVoidPtr(args[0]);
-    if (!sweep && PyErr_Occurred()) return NULL;
-    return PyBool_FromLong(sweep && asp_fast_call_sweeps(args[1], args + 2, sweep));
-}
-
 /* The builtin `run`; releases the GIL for long vectors. */
 static PyObject *sweep_run(PyObject *self, PyObject *const *args, Py_ssize_t n_args)
 {

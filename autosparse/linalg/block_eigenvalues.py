@@ -24,6 +24,12 @@ from autosparse.notices import warn_at
 Operator = Callable[[Block], Block]
 _MIN_ROWS_PER_COLUMN: Final = 5
 """Minimum number of rows per column; smaller problems go to a dense eigensolver through SciPy."""
+MIN_ELEMENTS: Final = 1 << 14
+"""Minimum number of elements of X; passes over smaller blocks take less time than the calls that begin them.
+
+SciPy's function is 1.25 and 1.07 times as fast as these passes with eight columns of 100 and 1,000 rows, and takes 1.12
+times their time with 3,000.
+"""
 _CALLER: Final = 4
 """Number of stack frames from a warning to the caller of `lobpcg`."""
 
@@ -37,7 +43,7 @@ def lobpcg(  # noqa: PLR0917 - SciPy's signature
 
     Parameters, results and algorithm are those of `scipy.sparse.linalg.lobpcg` (Knyazev 2001). X is not changed. The
     results have the common dtype of A, B and X. Problems with fewer than five rows per column (which LAPACK solves),
-    verbose calls, integer X and long double are passed to SciPy.
+    small X, verbose calls, integer X and long double are passed to SciPy.
 
     >>> A = asp.csr(sps.diags_array(np.arange(1.0, 101.0)))
     >>> values, _ = asp.linalg.lobpcg(A, np.random.default_rng(0).standard_normal((100, 2)), maxiter=60)
@@ -72,6 +78,8 @@ def _is_compressed(A: Any) -> bool:
 def _is_ours(A: Any, B: Any, X: Any, Y: Any) -> bool:
     """Return whether the iteration supports a call: the dtypes of its sweeps, and enough rows."""
     if not (runtime_api.available and type(X) is np.ndarray and X.ndim == 2 and X.dtype.char in "fdFD" and X.shape[1]):
+        return False
+    if X.size < MIN_ELEMENTS:
         return False
     n_constraints = 0
     if Y is not None:

@@ -200,7 +200,7 @@ class ProductSweep:
 
 
 class ColumnProductSweep:
-    """A product of a matrix with a block of columns, and a sweep over the columns (see `ProductSweep`)."""
+    """A product of a matrix with a block of columns, and a sweep over the columns after it."""
 
     __slots__ = ("_matrix", "_product", "_sweep")
 
@@ -218,10 +218,5 @@ class ColumnProductSweep:
 
     def __call__(self, X: Vector, out: Vector, *coefficients: complex | Vector) -> list[Vector]:
         """Write A X to out, and execute the steps with these coefficients; return the dot products."""
-        if self._matrix is not None:
-            call = _fast_call_of(self._matrix, X, out)
-            found = None if call is None else self._sweep.after(call, *coefficients)
-            if found is not None:
-                return found
         self._product(X, out)
         return self._sweep(*coefficients)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from autosparse._native import python_objects, runtime_api
 from autosparse.config import decisive_options
-from autosparse.core.dtypes import Complex, NarrowIndex
+from autosparse.core.dtypes import Complex
 from autosparse.linalg.solves.tracing import VECTORS, observed, timed_method
 
 Vector = NDArray[Any]  # float32, float64, complex64 or complex128
@@ -31,7 +31,6 @@ _COMBINE, _SCALE, _DOT = 1, 2, 3
 _MAX_TERMS: Final = 4
 """Maximum number of terms of a `Combine`."""
 _compile: Final = python_objects.compile_sweep
-_sweep_product: Final = python_objects.sweep_product
 
 
 class _Step(tuple[Any, ...]):
@@ -223,7 +222,7 @@ class ColumnSweep:
     A call takes a number or an array of k numbers for each term, and returns a list of arrays of k dot products.
     """
 
-    __slots__ = ("_coefficients", "_dots", "_left", "_record", "_room", "_vectors", "address")
+    __slots__ = ("_coefficients", "_dots", "_record", "_room", "_vectors", "address")
 
     address: int
     """Address of the asp_sweep structure."""
@@ -237,9 +236,6 @@ class ColumnSweep:
             raise ValueError("a column sweep needs at least one column")
         self._vectors = program.vectors
         self._record, self._room = _record_of(program, n_columns)
-        n_chunks = runtime_api.lib.asp_sweep_chunks(self._record.dtype, self._record.n, n_columns)
-        self._left = np.empty(n_chunks, NarrowIndex)
-        self._record.left = runtime_api.address_of(self._left)
         self.address = int(runtime_api.ffi.cast("uintptr_t", self._record))
         n = program.n_coefficients * n_columns
         self._coefficients = self._room[:n].reshape(-1, n_columns)
@@ -255,22 +251,9 @@ class ColumnSweep:
     @timed_method
     def __call__(self, *coefficients: complex | Vector) -> list[Vector]:
         """Execute the steps; each term of each Combine takes one coefficient, or one per column."""
-        self._put(coefficients)
-        runtime_api.raise_for(runtime_api.lib.asp_sweep_run(self._record))
-        return list(self._dots.copy())
-
-    def _put(self, coefficients: Sequence[complex | Vector]) -> None:
         if len(coefficients) != len(self._coefficients):
             raise TypeError(f"this sweep takes {len(self._coefficients)} coefficients, not {len(coefficients)}")
         for at, coefficient in enumerate(coefficients):
             self._coefficients[at] = coefficient
-
-    def after(self, product: tuple[Any, ...], *coefficients: complex | Vector) -> list[Vector] | None:
-        """Compute a product and execute the steps; return the dot products, or None if the product was not served.
-
-        `product`: method `run` of a FastCall and its arguments (`operators`).
-        """
-        self._put(coefficients)
-        if _sweep_product is None or not _sweep_product(self.address, *product):
-            return None
+        runtime_api.raise_for(runtime_api.lib.asp_sweep_run(self._record))
         return list(self._dots.copy())

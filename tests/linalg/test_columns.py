@@ -14,9 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import autosparse as asp
+from autosparse.isa import ISAS
 from autosparse.linalg import columns
 from autosparse.linalg.columns.conjugate_gradients import ColumnsCG
 from autosparse.linalg.columns.restarted import ColumnsGmres
+from autosparse.linalg.solves.convergence import Left
+from autosparse.linalg.solves.solve import _with_following
+from autosparse.linalg.solves.workspace import memory_of
 from tests.linalg.test_krylov import grid, hermitian
 from tests.native.hooks import on_several_threads
 
@@ -257,3 +261,75 @@ def test_gmres_solves_columns_of_short_rows_separately(monkeypatch: pytest.Monke
     blocks.clear()
     asp.linalg.gmres(A, B, columns=True, **how)
     assert len(blocks) == 1
+
+
+@needs_runtime
+@pytest.mark.parametrize("name", ["cg", "minres", "bicgstab"])
+def test_large_blocks_of_a_compressed_matrix_are_solved_separately(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    S = grid(20, shift=2.3)
+    A, B = asp.csr(S), right_sides(S, 5)
+    monkeypatch.setattr(columns, "MAX_SEPARATE", 20)
+    monkeypatch.setattr(columns, "MIN_SEPARATE_BYTES", B.nbytes - 1)
+    monkeypatch.setattr(columns, "ISAS", dict.fromkeys(ISAS, ISAS["avx512"]))
+    solver = getattr(asp.linalg, name)
+
+    def n_solves(A: Any, **how: Any) -> int:
+        with asp.linalg.trace() as solves:
+            solver(A, B, columns=True, rtol=1e-7, **how)
+        return len(solves)
+
+    X, info = solver(A, B, columns=True, rtol=1e-7)
+    alone = [solver(A, B[:, j], rtol=1e-7) for j in range(5)]
+    assert X.tobytes() == np.stack([x for x, _ in alone], axis=1).tobytes()
+    assert info.tolist() == [code for _, code in alone]
+    assert n_solves(A) > 1
+    noise = S.copy()
+    noise.data *= np.random.default_rng(0).uniform(0.9, 1.0, S.nnz)
+    assert n_solves(asp.csr(noise)) == n_solves(A.T) == n_solves(A, M=A) == 1
+
+    class Shifted(scipys.LinearOperator):
+        """A + I as an operator of a user's class."""
+
+        def __init__(self) -> None:
+            super().__init__(np.dtype(float), S.shape)
+            self.A = A
+
+        def _matvec(self, x: Any) -> Any:
+            return self.A @ x + x
+
+    assert n_solves(Shifted()) == 1
+    for how in ({"effort": "off"}, {"deterministic": True}, {"overhead": 0.0}):
+        with asp.options(**how):
+            assert n_solves(A) == 1
+    monkeypatch.setattr(columns, "MIN_SEPARATE_BYTES", B.nbytes)
+    assert n_solves(A) == 1
+    monkeypatch.setattr(columns, "MIN_SEPARATE_BYTES", 0)
+    monkeypatch.setattr(columns, "ISAS", dict.fromkeys(ISAS, ISAS["baseline"]))
+    assert n_solves(A) == 1
+
+
+@needs_runtime
+def test_separate_columns_tell_of_the_solves_that_follow(monkeypatch: pytest.MonkeyPatch) -> None:
+    S, following = matrix("gmres", "d"), []
+    A, B = asp.csr(S), right_sides(S, 4)
+    monkeypatch.setattr(columns, "MAX_SEPARATE", 20)
+
+    def one(A: Any, b: Any, x0: Any, **how: Any) -> Any:
+        following.append(memory_of(A._cell).n_following)
+        if b[0] == np.inf:
+            raise KeyboardInterrupt
+        return b, 0
+
+    monkeypatch.setattr(asp.linalg, "gmres", one)
+    columns.solve("gmres", A, B, None)
+    assert following == [3, 2, 1, 0]
+    B[0, 1] = np.inf
+    with pytest.raises(KeyboardInterrupt):
+        columns.solve("gmres", A, B, None)
+    assert memory_of(A._cell).n_following == 0
+
+
+def test_solves_that_follow_are_expected_to_be_as_long_and_half_of_them_is_certain() -> None:
+    left = Left(likely=30.0, certain=10.0)
+    assert _with_following(left, 20, 0) == left
+    assert _with_following(left, 20, 3) == Left(likely=30.0 + 3 * 50.0, certain=10.0 + 3 * 15.0)

@@ -170,6 +170,19 @@ def test_lobpcg_of_few_columns_and_single_ones() -> None:
         asp.linalg.lobpcg(lambda V: V[:5], X)
 
 
+@needs_runtime
+def test_lobpcg_of_small_blocks_runs_scipys_function(monkeypatch: pytest.MonkeyPatch) -> None:
+    S = sps.csr_array(sps.diags_array(np.arange(1.0, 101.0)))
+    X = np.random.default_rng(0).standard_normal((100, 3))
+    found = []
+    for n_elements in (X.size, X.size + 1):
+        monkeypatch.setattr(block_eigenvalues, "MIN_ELEMENTS", n_elements)
+        with asp.linalg.trace() as solves:
+            found.append(asp.linalg.lobpcg(asp.csr(S), X, maxiter=60))
+        assert len(solves) == (n_elements == X.size)
+    np.testing.assert_allclose(found[0][0], found[1][0], rtol=1e-7)
+
+
 @pytest.mark.parametrize("how", [{"verbosityLevel": 1}, {"X": np.eye(8, 3)}, {"X": np.ones((50, 1), int)}])
 def test_lobpcg_passes_other_calls_to_scipy(how: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
     X = how.get("X", np.random.default_rng(0).standard_normal((50, 2)))

@@ -12,8 +12,8 @@ from autosparse._native import python_objects, runtime_api
 
 import autosparse as asp
 from autosparse.dispatch import state as dispatch_state
-from autosparse.linalg.operators import ColumnProductSweep, ProductSweep, product_of
-from autosparse.linalg.sweeps import ColumnSweep, Combine, Dot, Sweep
+from autosparse.linalg.operators import ProductSweep, product_of
+from autosparse.linalg.sweeps import Combine, Dot, Sweep
 from tests.native.hooks import on_several_threads
 
 pytestmark = pytest.mark.skipif(not runtime_api.available, reason="needs the C runtime")
@@ -85,27 +85,6 @@ def test_the_fused_sweep_has_the_bits_of_a_separate_one(code: str, has_long_row:
             assert fused(x, out, 0.5, -1.0) == dots
             assert out.tobytes() == wanted.tobytes()
             assert counting.n == 1
-
-
-@pytest.mark.skipif(python_objects.FastCall is None, reason="needs the extension module")
-@pytest.mark.parametrize("code", ["f", "d", "D"])
-@pytest.mark.parametrize("k", [2, 8, 19])
-def test_fused_columns_have_the_bits_of_separate_ones(monkeypatch: pytest.MonkeyPatch, code: str, k: int) -> None:
-    A, X, U = matrix(code, has_long_row=k == 8), made((LONG, k), code, 1), made((N_ROWS, k), code, 2)
-    by = made(k, code, 3)
-    wanted, out = np.empty((N_ROWS, k), code), np.empty((N_ROWS, k), code)
-    asp.matmul(A, X, out=wanted)
-    dots = ColumnSweep([Combine(wanted, (wanted, U)), Dot(wanted, U)])(0.5, by)
-    counting = Counting(lambda *call: python_objects.sweep_product(*call) or None)
-    monkeypatch.setattr("autosparse.linalg.sweeps._sweep_product", counting)
-    for threads in (1, 2):
-        with asp.options(threads=threads), on_several_threads():
-            served(A, X)
-            fused = ColumnProductSweep(product_of(A, X.dtype), A, [Combine(out, (out, U)), Dot(out, U)])
-            found = fused(X, out, 0.5, by)
-            assert np.array(found).tobytes() == np.array(dots).tobytes()
-            assert out.tobytes() == wanted.tobytes()
-    assert counting.n == 2
 
 
 def test_what_no_fast_call_serves_is_computed_in_two_passes() -> None:

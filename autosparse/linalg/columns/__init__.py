@@ -14,13 +14,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosparse._native import runtime_api
+from autosparse.arrays.family import AutoSparseMatrix
+from autosparse.config import Effort, get_options
 from autosparse.core.dtypes import NativeIndex, Real
 from autosparse.dispatch import number
+from autosparse.dispatch.first_look import EARLY_ENTRIES
 from autosparse.errors import InputError, InputTypeError
-from autosparse.linalg.arguments import make_system, scipys, tolerance
+from autosparse.isa import ISAS
+from autosparse.linalg.arguments import System, make_system, scipys, tolerance
+from autosparse.linalg.operators import matrix_of, preconditioner_of
 from autosparse.linalg.solves import Solve
 from autosparse.linalg.solves.solve import operand_of
+from autosparse.linalg.solves.workspace import memory_of
 from autosparse.linalg.sweeps import ColumnSweep, Dot
+from autosparse.operands.csr import Operand
 
 if TYPE_CHECKING:
     from autosparse.linalg.columns.recurrence import Block, Recurrence
@@ -43,8 +50,10 @@ MAX_SEPARATE: Final = number("columns", "entries per row of separate gmres")
 """Maximum mean number of entries per row at which gmres solves the columns one after the other.
 
 Most of its time then goes into the orthogonalization. A single basis stays in the caches, and is read twice per
-iteration where a block of bases is read once per vector.
+iteration where a block of bases is read once per vector. Other solvers need `_is_compressed` too.
 """
+MIN_SEPARATE_BYTES: Final = number("columns", "bytes of separate columns")
+"""Minimum size of b from which on solvers other than gmres may solve the columns one after the other."""
 
 
 def solve(
@@ -64,7 +73,7 @@ def solve(
     how = {key: value for key, value in how.items() if value is not None}
     system = make_system(A, M, None, b[:, 0] if b.shape[1] else np.zeros(b.shape[0], b.dtype))
     known = how.keys() <= _OWN.get(name, set()) and not (name == "minres" and system.dtype.kind == "c")
-    if not known or not runtime_api.available or (name == "gmres" and b.shape[1] and _has_short_rows(A)):
+    if not known or not runtime_api.available or _is_separate(name, A, b, system):
         limits = {"rtol": rtol, "maxiter": maxiter, "M": M, **({} if name == "minres" else {"atol": atol})}
         how |= {"progress": True} if progress and runtime_api.available else {}
         return _one_by_one(name, A, b, x0, {**limits, **how})
@@ -92,10 +101,40 @@ def solve(
     return X, info
 
 
-def _has_short_rows(A: Any) -> bool:  # Any: as `solve`
-    """Return whether `A` is an autosparse array whose rows have at most `MAX_SEPARATE` entries on average."""
+def _is_separate(name: str, A: Any, b: Any, system: System) -> bool:  # Any: as `solve`
+    """Return whether the columns are solved one after the other, because their products with A are faster alone.
+
+    `A` is an autosparse array whose rows have at most `MAX_SEPARATE` entries on average. Solvers other than gmres also
+    need blocks of more than `MIN_SEPARATE_BYTES`, and an A that `_is_compressed` accepts.
+    """
     operand = operand_of(A)
-    return operand is not None and operand.nnz <= MAX_SEPARATE * A.shape[0]
+    if operand is None or not b.shape[1] or operand.nnz > MAX_SEPARATE * A.shape[0]:
+        return False
+    if name == "gmres":
+        return True
+    matrix, dtype = matrix_of(A), system.dtype
+    is_large = b.shape[1] > 1 and b.size * dtype.itemsize > MIN_SEPARATE_BYTES
+    if not is_large or not isinstance(matrix, AutoSparseMatrix) or matrix.dtype != dtype or matrix._transposed:
+        return False
+    is_raced = operand.nnz < EARLY_ENTRIES[1]
+    return is_raced and _is_compressed(operand) and not callable(preconditioner_of(system.M, dtype))
+
+
+def _is_compressed(operand: Operand) -> bool:
+    """Return whether a first race offers a kernel that reads a table of values (`tuning.memory.early.candidate`).
+
+    It reads a fraction of the matrix, so that nothing is gained by reading the matrix once for several columns.
+    """
+    options = get_options()
+    isa = ISAS[options.isa or runtime_api.best_isa()]
+    is_tuned = options.overhead > 0 and not options.deterministic and options.effort is not Effort.OFF
+    if not is_tuned or not isa.has_table_permutation or not isa.is_shipped:
+        return False
+    from autosparse._native.storage.dictionary import has_few_kinds
+    from autosparse.tuning.memory.row_padding import slices
+
+    shape = slices(operand.indptr, isa.vector_bytes // operand.dtype.itemsize)
+    return shape is not None and shape[1] == 1 and has_few_kinds(operand.data[: operand.nnz])
 
 
 def _norms(B: Block) -> NDArray[Real]:
@@ -137,9 +176,17 @@ def _one_by_one(name: str, A: Any, b: Any, x0: Any, how: dict[str, Any]) -> tupl
     single: Callable[..., Any] = scipys(name)
     if runtime_api.available:
         single = getattr(importlib.import_module("autosparse.linalg"), name)
-    found = [
-        single(A, b[:, j], x0 if x0 is None or isinstance(x0, str) else x0[:, j], **how) for j in range(b.shape[1])
-    ]
+    found: list[tuple[Any, int]] = []
+    operand, n = operand_of(A), b.shape[1]
+    try:
+        for j in range(n):
+            if operand is not None:
+                memory_of(operand).n_following = n - 1 - j
+            start = x0 if x0 is None or isinstance(x0, str) else x0[:, j]
+            found.append(single(A, b[:, j], start, **how))
+    finally:
+        if operand is not None:
+            memory_of(operand).n_following = 0
     if not found:
         return np.empty(b.shape), np.zeros(0, NativeIndex)
     return np.stack([x for x, _ in found], axis=1), np.array([info for _, info in found], NativeIndex)

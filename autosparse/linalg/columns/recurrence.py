@@ -35,7 +35,7 @@ def roots(squares: Numbers, dtype: np.dtype[Any]) -> NDArray[Real]:
 
 
 class BlockProduct:
-    """Function (X, out) that writes A X to out for blocks X (n, k) or (n,); for k = 1 it is a product with a vector."""
+    """Function (X, out) that writes A X to out for blocks X (n, k) or vectors (n,)."""
 
     def __init__(self, A: Any, dtype: np.dtype[Any]) -> None:  # Any: whatever `aslinearoperator` takes
         self._operator = aslinearoperator(A)
@@ -51,7 +51,7 @@ class BlockProduct:
         """Write A X to out."""
         if X.ndim == 1:
             self._vector(X, out)
-        elif X.shape[1] == 1:
+        elif X.shape[1] == 1 and self.matrix is None:
             self._vector(X.reshape(-1), out.reshape(-1))
         elif self._of_blocks is None:
             np.copyto(out, self._operator.matmat(X), casting="same_kind")

@@ -187,8 +187,18 @@ class Solve:
     def _tell(self, left: Left) -> None:
         if self._counts is None and self.operand is not None:
             self._counts = _counts_of(self.operand, self._begun or Begun([]))
-        if self._counts is not None:
-            self._counts.tell(self.n_done, left)
+        if self._counts is not None and self.operand is not None:
+            self._counts.tell(self.n_done, _with_following(left, self.n_done, memory_of(self.operand).n_following))
+
+
+def _with_following(left: Left, n_done: int, n_following: int) -> Left:
+    """Return the iterations left in this solve after `n_done`, and in `n_following` solves of similar length."""
+    if not n_following:
+        return left
+    from autosparse.linalg.solves.convergence import CERTAINTY, Left
+
+    likely, certain = left.likely + n_done, CERTAINTY * (left.certain + n_done)
+    return Left(likely=left.likely + n_following * likely, certain=left.certain + n_following * certain)
 
 
 def _first_due(operand: Operand) -> int:

@@ -40,10 +40,11 @@ class SolverMemory:
     the vectors gets new ones.
     """
 
-    __slots__ = ("_free", "_kept_bytes", "_lock", "conversions", "facts", "fewest")
+    __slots__ = ("_free", "_kept_bytes", "_lock", "conversions", "facts", "fewest", "n_following")
 
     def __init__(self) -> None:
         self.fewest: dict[str, int] = {}  # solver -> iterations of its shortest solve
+        self.n_following = 0  # solves that follow the present one in the same call, of further columns
         self.conversions: dict[tuple[str, bool], Conversion] = {}  # (dtype character, is conjugated) -> copy
         self.facts: dict[Hashable, tuple[tuple[int, int], Any]] = {}  # name -> (versions of the operand, fact)
         self._free: dict[Key, list[Vector]] = {}

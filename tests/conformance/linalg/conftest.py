@@ -11,14 +11,19 @@ from typing import Any
 
 import pytest
 
+from autosparse.linalg import block_eigenvalues
 from tests import covering
 from tests.conformance.linalg import differences
 from tests.conformance.linalg.shipped import CALLS, SOLVERS, Switch
 
 
 @pytest.fixture(params=["sparse", "dense"], autouse=True)
-def matrices_made_ours(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Set the switch, and fail a test whose calls ran SciPy's solvers for no listed reason."""
+def matrices_made_ours(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Set the switch, and fail a test whose calls ran SciPy's solvers for no listed reason.
+
+    lobpcg computes small blocks itself, as it does large ones.
+    """
+    monkeypatch.setattr(block_eigenvalues, "MIN_ELEMENTS", 0)
     Switch.dense = request.param == "dense"
     before = CALLS.copy()
     yield
