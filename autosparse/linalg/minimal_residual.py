@@ -148,7 +148,8 @@ def _dtype_of_steps(system: System, shift: Any) -> np.dtype[Any] | None:  # Any:
     Before SciPy 1.18, its scalars turn float32 into float64 with NumPy 2. Since then, M and a scalar of NumPy do.
     """
     if VERSION_OF_SCIPY < (1, 18):
-        return np.dtype((Real(1) * system.x[:0]).dtype)
+        dtype: np.dtype[Any] = (Real(1) * system.x[:0]).dtype
+        return dtype
     given = [one for one in (matrix_of(system.A), matrix_of(system.M)) if isinstance(one, LinearOperator)]
     if system.dtype.char == "f" and any(not type(one).__module__.startswith("autosparse") for one in given):
         return None
