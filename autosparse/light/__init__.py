@@ -1,6 +1,6 @@
 """Classes csr and csc for programs that end early: SciPy's methods over the matrix's arrays, without the library.
 
-Loading the library takes as long as hundreds of small products. Until products of the process have taken
+Loading the library takes as long as hundreds of small products. Until products and slices of the process have taken
 `LOADING_NS` together, matrices are light: methods are SciPy's. After the first products the C runtime is loaded, whose
 kernels multiply from then on (`native`); no other module is imported. `complete` loads the library. The module
 `arrays.family` then calls `finish`, which gives every light matrix an operand and replaces the base `Light` of the
@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from autosparse import configured, forking
 
 LOADING_NS: Final = 8_000_000
-"""Time in ns of products and conversions of light matrices after which the library is loaded, which takes as long.
+"""Time in ns of products, conversions and slices after which the library is loaded, which takes as long.
 
 A smaller value slows down programs that end soon afterwards, a larger one delays what longer programs save.
 """
@@ -38,8 +38,9 @@ Its kernels take a fifth to a half of the time of SciPy's loops. For products of
 half, it is loaded after as much counts towards `LOADING_NS`.
 """
 LOOP_SHARE: Final = 2
-"""Divisor of the time of SciPy's loops for products and conversions, of which the library's take half, and of products
-by the runtime's kernels, which the library calls, too, but tunes, and whose large results it puts into used memory.
+"""Divisor of the time of SciPy's loops for products and conversions, of which the library's take half, of products by
+the runtime's kernels, which the library calls, too, but tunes, and whose large results it puts into used memory, and of
+selections by `selection`: it selects as fast, but products with the selected rows take less time.
 """
 SPARSE_SHARE: Final = 8
 """Divisor of the time of products of two sparse matrices by the runtime, with fewer than `FRESH_ENTRIES`."""

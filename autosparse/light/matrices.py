@@ -12,7 +12,7 @@ import scipy.sparse as sps
 
 from autosparse import light
 from autosparse.light import Rows, adoption
-from autosparse.light.adoption import ModuleName, adopt, attributes, dense_product, register
+from autosparse.light.adoption import ModuleName, adopt, attributes, dense_product, register, set_state
 
 INDPTR: Final = 0
 INDICES: Final = 1
@@ -235,6 +235,19 @@ class Light(ConvertedBack, Slots):
             return _completed(self, "sum")(axis=axis, dtype=dtype, out=out)
         return self._plain_class.sum(self, axis=axis, dtype=dtype, out=out)
 
+    def _argminmax(self, *args: Any) -> Any:
+        """Return places of extreme entries. SciPy's loop over the rows fetches the arrays for each of them."""
+        rows, is_by_rows = self._light, type(args[0]) is int and args[0] in ((0, -2) if self._transposed else (1, -1))
+        if is_by_rows and rows is not None and rows.sound():
+            self._plain_class.sum_duplicates(self)  # as SciPy's method does for this axis
+            rows = self._light
+        if rows is None or not self.has_canonical_format:  # SciPy adds up duplicates in place
+            return self._plain_class._argminmax(self, *args)
+        plain = object.__new__(self._plain_class)
+        set_state(plain, self._shape)
+        plain.indptr, plain.indices, plain.data, plain.has_canonical_format = *rows.arrays, True
+        return plain._argminmax(*args)
+
     def transpose(self, axes: tuple[int, int] | None = None, copy: bool = False) -> Any:
         """Return Aᵀ, which shares arrays with A unless `copy`."""
         rows = self._light
@@ -292,16 +305,17 @@ class Light(ConvertedBack, Slots):
         return self._plain_class._rmatmul_dispatch(self, other, *args)
 
     def __getitem__(self, key: Any) -> Any:
-        rows = self._light
+        rows, start_ns = self._light, perf_counter_ns()
         found = None if rows is None else rows.sound()
         if (found is None or not light.may_be_light()) and _is_loaded():
             return _completed(self, "__getitem__")(key)
         if found is not None and (part := adoption.part_of(self, key, found)) is not None:
+            light.count(start_ns, share=light.LOOP_SHARE)
             return part
         return Light._selected(self, key)  # another thread may make `self` complete now
 
     tocsc, tocsr = map(_by_scipy, ("tocsc", "tocsr"))
-    _argminmax, _binopt, _selected, _with_data = map(_sound, ("_argminmax", "_binopt", "__getitem__", "_with_data"))
+    _binopt, _with_data, _selected = map(_sound, ("_binopt", "_with_data", "__getitem__"))
     __radd__, __rsub__ = _reflected("__radd__", operator.add), _reflected("__rsub__", operator.sub)
     __rmul__, __rmatmul__ = _reflected("__rmul__", operator.mul), _reflected("__rmatmul__", operator.matmul)
     __copy__, __deepcopy__, resize = map(_by_complete, ("__copy__", "__deepcopy__", "resize"))
