@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import types
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -66,9 +68,26 @@ def lobpcg(  # noqa: PLR0917 - SciPy's signature
         ]  # fmt: skip
         return values, vectors, *found
     A, B = (construct.wrapped(one) if _is_compressed(one) and runtime_api.available else one for one in (A, B))
-    return scipys("lobpcg")(
-        A, X, B, M, Y, tol, maxiter, largest, verbosityLevel, *histories, restartControl
-    )  # fmt: skip
+    run_scipys = _warning_at_callers(scipys("lobpcg"))
+    return run_scipys(A, X, B, M, Y, tol, maxiter, largest, verbosityLevel, *histories, restartControl)
+
+
+class _Warnings:
+    """Stands for the module `warnings` in SciPy's `lobpcg`, between which and the caller is our function."""
+
+    @staticmethod
+    def warn(what: str, category: type[Warning] = UserWarning, stacklevel: int = 1) -> None:
+        """Emit a warning at the frame that SciPy means when its function is called directly."""
+        warn_at(stacklevel + 2, what, category)
+
+
+@functools.cache
+def _warning_at_callers(found: Callable[..., Any]) -> Callable[..., Any]:
+    """Return SciPy's `lobpcg`, `found`, whose warnings name the line that called ours; other callables as they are."""
+    if not isinstance(found, types.FunctionType) or "warnings" not in found.__code__.co_names:
+        return found
+    names = found.__globals__ | {"warnings": _Warnings}
+    return types.FunctionType(found.__code__, names, found.__name__, found.__defaults__, found.__closure__)
 
 
 def _is_compressed(A: Any) -> bool:
