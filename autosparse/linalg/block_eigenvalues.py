@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import types
+import warnings
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -72,13 +73,9 @@ def lobpcg(  # noqa: PLR0917 - SciPy's signature
     return run_scipys(A, X, B, M, Y, tol, maxiter, largest, verbosityLevel, *histories, restartControl)
 
 
-class _Warnings:
-    """Stands for the module `warnings` in SciPy's `lobpcg`, between which and the caller is our function."""
-
-    @staticmethod
-    def warn(what: str, category: type[Warning] = UserWarning, stacklevel: int = 1) -> None:
-        """Emit a warning at the frame that SciPy means when its function is called directly."""
-        warn_at(stacklevel + 2, what, category)
+def _warn(what: str, category: type[Warning] = UserWarning, stacklevel: int = 1) -> None:
+    """Emit a warning of SciPy's `lobpcg` at the frame that it means when our function is not between."""
+    warn_at(stacklevel + 2, what, category)
 
 
 @functools.cache
@@ -86,7 +83,7 @@ def _warning_at_callers(found: Callable[..., Any]) -> Callable[..., Any]:
     """Return SciPy's `lobpcg`, `found`, whose warnings name the line that called ours; other callables as they are."""
     if not isinstance(found, types.FunctionType) or "warnings" not in found.__code__.co_names:
         return found
-    names = found.__globals__ | {"warnings": _Warnings}
+    names = found.__globals__ | {"warnings": types.SimpleNamespace(**vars(warnings) | {"warn": _warn})}
     return types.FunctionType(found.__code__, names, found.__name__, found.__defaults__, found.__closure__)
 
 
