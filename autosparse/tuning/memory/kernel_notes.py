@@ -27,7 +27,7 @@ from autosparse.log import event
 from autosparse.notices import FallbackWarning, warn_once
 from autosparse.operands.csr import Operand, expected_look_s
 from autosparse.tuning.memory import stamps
-from autosparse.tuning.memory.slice_trial import SliceTrial
+from autosparse.tuning.memory.slice_trial import SliceTrial, expanded
 
 if TYPE_CHECKING:
     from autosparse.cache.accounts.rows import KernelNote, PlanNote
@@ -229,9 +229,12 @@ class _Expansion:
                 return light  # another thread has expanded it
             with forking.loading():
                 text = recall.recorded_schedule(state, operand, self._account, plan, light)
-            if text is not None:
-                light.schedule_text = text
-                return recall.Expansion(state, operand, plan)()
-            light.drop()
-            state.serving, state.recalled = None if state.serving is light else state.serving, None
-            return None
+                gain_s = plan.default_s - plan.measured_s if plan.measured_s else None
+                if text is None:
+                    light.drop()
+                    full = None
+                else:
+                    light.schedule_text = text
+                    full = expanded(light, state, operand, gain_s)
+            state.serving, state.recalled = full if state.serving is light else state.serving, full
+            return full

@@ -10,11 +10,9 @@ record (`kernel_notes`). Other kernels, and those without such a note, serve by 
 from __future__ import annotations
 
 import json
-import weakref
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from autosparse import forking
 from autosparse._native import runtime_api
 from autosparse._native.ir import key_of
 from autosparse._native.kernels.slice_names import MAX_EXTENT, Slices
@@ -166,28 +164,3 @@ def kernel_key(problem: Problem, schedule: Mapping[str, Any], slices: Slices) ->
 def chunk_of(schedule: Mapping[str, Any]) -> int:
     """Return the slices of one task; 0 if threads have equal shares."""
     return int(schedule["chunk"]) if schedule["partition"] == "dynamic" else 0
-
-
-class Expansion:
-    """Function that lets a `KernelTrial` serve in place of a light trial, before a search or where values change.
-
-    `Dispatcher.__del__` ends the cycle of state, trial and function; the function does not keep the operand alive.
-    """
-
-    def __init__(self, state: DispatchState, operand: Operand, note: PlanNote) -> None:
-        self._gain_s = note.default_s - note.measured_s if note.measured_s else None
-        self._state, self._operand, self._lock = state, weakref.ref(operand), forking.lock()
-
-    def __call__(self) -> Any:  # Any: a KernelTrial, or None
-        """Let the `KernelTrial` serve, and return it."""
-        from autosparse.tuning.memory.slice_trial import SliceTrial, expanded
-
-        state, operand = self._state, self._operand()
-        with self._lock:
-            light = state.recalled
-            if operand is None or not isinstance(light, SliceTrial):
-                return light  # another thread has expanded it
-            with forking.loading():
-                full = expanded(light, state, operand, self._gain_s)
-            state.serving, state.recalled = full if state.serving is light else state.serving, full
-            return full

@@ -26,6 +26,7 @@ from autosparse.tuning.trials.operand_adapter import sized
 from autosparse.tuning.trials.served import ServedTrial
 
 if TYPE_CHECKING:
+    from autosparse.config import Options
     from autosparse.core.composite import Schedule
     from autosparse.dispatch.protocols import Bound, Call, Kernel
     from autosparse.operands.native_rows import NativeRows
@@ -40,6 +41,7 @@ class TrialContext(Protocol):
     """Interface of a context that builds kernels of one problem and estimates costs, such as `TuningContext`."""
 
     problem: Problem
+    options: Options
     stats: TuningStats
     packed_copies: PackedCopyCache
     structure_version: int
@@ -349,7 +351,7 @@ class KernelTrial(ServedTrial):
     def _is_current(self, operand: AnyOperand, packed_copy: PackedCopy) -> bool:
         """Check the arrays for writes, repack if needed, and return whether the packed copy has the current values.
 
-        It also returns False where checks and repacking cost more than the kernel saves, so that the fallback serves.
+        It also returns False where checks and repacking cost more than the kernel saves.
         """
         n_looks = operand.n_looks if isinstance(operand, Operand) else 0
         operand.refresh()

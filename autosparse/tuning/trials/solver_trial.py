@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import math
 import time
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from autosparse.config import Options
 from autosparse.containment import contained
-from autosparse.core.problem import Problem
 from autosparse.core.solver import Bound, Choice, Solver, SparseOperand, TensorOperand
 from autosparse.core.values import dataclass
 from autosparse.errors import StructureError
@@ -23,25 +21,8 @@ from autosparse.tuning.trials.solver_arguments import arguments_of, identity_of,
 if TYPE_CHECKING:
     from autosparse.dispatch.protocols import Call
     from autosparse.operands.unfolding import AnyOperand
+    from autosparse.tuning.trials.kernel_trial import TrialContext
     from autosparse.tuning.trials.service import Service
-
-
-class SolverContext(Protocol):
-    """Interface of a context that makes trials of solvers, such as `TuningContext`."""
-
-    problem: Problem
-    options: Options
-    structure_version: int
-    is_stale: bool
-
-    def operand(self) -> AnyOperand | None:
-        """Return the operand; None if it no longer exists."""
-
-    def n_threads(self) -> int:
-        """Return the number of threads that a solver may use now."""
-
-    def compare_price_s(self) -> float:
-        """Return the expected seconds of comparing a solver's result with the default kernel's."""
 
 
 @dataclass(slots=True, eq=False)
@@ -52,7 +33,7 @@ class SolverTrial(ServedTrial):
     """
 
     choice: Choice
-    context: SolverContext
+    context: TrialContext
     failed: str | None = None
     lacks_memory: bool = False
     packed_bytes: int = 0
@@ -166,7 +147,7 @@ class SolverTrial(ServedTrial):
     def _is_current(self, operand: AnyOperand) -> bool:
         """Check the arrays for writes, prepare them anew if needed, and return whether the solver has current values.
 
-        It returns False where checks and preparations cost more than the solver saves, so that the fallback serves.
+        It also returns False where checks and preparations cost more than the solver saves.
         """
         n_looks = operand.n_looks if isinstance(operand, Operand) else 0
         operand.refresh()

@@ -16,28 +16,20 @@ if TYPE_CHECKING:
     from autosparse.core.composite import Schedule
 
 MAX_SPECS: Final = 1024
-"""Maximum number of cached specifications; the oldest is dropped first."""
-# keyed by the schedule and the facts of the problem
-_specs: dict[tuple[Any, ...], _native.KernelSpec | _native.CompositeSpec] = {}
+"""Maximum number of cached specifications; the one that was unused for longest is dropped first."""
 
 
 def spec_of(problem: Problem, schedule: Schedule) -> _native.KernelSpec | _native.CompositeSpec:
     """Return the specification of everything that the code of `schedule` for `problem` depends on."""
-    gathers = runtime_api.gathers()
-    facts = (problem.dtype, problem.pattern.index_dtype, problem.target.isa, problem.deterministic, gathers)
-    name = (schedule, *facts)
-    known = _specs.get(name)
-    if known is not None:
-        return known
-    made: _native.KernelSpec | _native.CompositeSpec
+    facts = (problem.dtype, problem.pattern.index_dtype, problem.target.isa, problem.deterministic)
+    return _spec(problem.operation, schedule, *facts, runtime_api.gathers())
+
+
+@functools.lru_cache(MAX_SPECS)
+def _spec(operation: str, schedule: Schedule, *facts: Any) -> _native.KernelSpec | _native.CompositeSpec:
     if isinstance(schedule, SuperSchedule):
-        made = _native.KernelSpec(problem.operation, schedule, *facts)
-    else:
-        made = _native.CompositeSpec(problem.operation, schedule, *facts)
-    while len(_specs) >= MAX_SPECS:
-        _specs.pop(next(iter(_specs)), None)
-    _specs[name] = made
-    return made
+        return _native.KernelSpec(operation, schedule, *facts)
+    return _native.CompositeSpec(operation, schedule, *facts)
 
 
 @functools.cache
