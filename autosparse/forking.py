@@ -159,4 +159,4 @@ def _after_in_child() -> None:
 if hasattr(os, "register_at_fork"):  # not on Windows
     os.register_at_fork(before=_before, after_in_parent=_release_imports, after_in_child=_after_in_child)
 IS_WATCHING: Final = True
-"""Last name of the module: once it exists, the fork hooks are registered."""
+"""The last statement: another thread that sees this name knows that the fork hooks are registered."""

@@ -30,10 +30,7 @@ _MAX_THREADS: Final = 1 << 30
 
 
 def may_serve(compiler: str | None) -> bool:
-    """Return whether shipped kernels are used: not where the user edits sources, or names a compiler.
-
-    A named compiler that does not exist compiles nothing, so that shipped kernels serve.
-    """
+    """Return whether shipped kernels may be used: not if the user edits sources or names an existing compiler."""
     return config.get_options().dump_dir is None and (compiler is None or not _exists(compiler))
 
 

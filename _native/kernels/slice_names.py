@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 LEVELS: Final = {True: "i1:U,k1:D,i0:U", False: "i1:U,k1:S,i0:U"}
-"""Levels of the formats of slices, by whether slices may store diagonals (`ir.slice_layout.LEVELS`)."""
+"""Levels of sliced formats, under True with slices that may store diagonals (as `ir.slice_layout.LEVELS`)."""
 BLOCK_LEVELS: Final = "i1:U,k1:C,i0:U"
 WIDE_BITS: Final = 32
 """Bits of the columns of a format whose text does not name them."""

@@ -29,9 +29,9 @@ class SolverCost(NamedTuple):
 
 
 def costs(A: CompressedRows, B: CompressedRows, *, n_cols: int) -> tuple[SolverCost, ...]:
-    """Return the estimated costs of the product by class and by each solver alone, in the order of `SOLVERS`.
+    """Return the estimated cost of the product for each of `SOLVERS`, if it computes all rows.
 
-    Rows "by class" are all that have multiplications.
+    The solver "by class" takes for each row the solver that is cheapest there.
     """
     lib, ffi, pointer = runtime_api.lib, runtime_api.ffi, runtime_api.pointer
     counts, ns = ffi.new(WIDE_INDEX.array, 2 * len(SOLVERS)), ffi.new(DOUBLE.array, len(SOLVERS))

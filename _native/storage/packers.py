@@ -166,8 +166,9 @@ class ValuePositions:
 
 
 def dictionary_positions(found: Array, n: int) -> ValuePositions | None:
-    """Return the positions of n entries whose numbers, from 1 on, were packed as `found`, or None if entries share a
-    position.
+    """Return where each of n entries was packed; None if two entries share a position.
+
+    `found` is what packing gave for the values 1, 2, …, n, which number the entries.
     """
     to = np.empty(n, NarrowIndex if found.size <= np.iinfo(NarrowIndex).max else WideIndex)
     code = runtime_api.INDEX_CODES[to.dtype.name]

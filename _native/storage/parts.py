@@ -42,9 +42,9 @@ class View:
 class Subset:
     """Entries of op(A) as a pattern of their own.
 
-    `rows` are the rows of op(A) that correspond to the pattern's rows; None means the same rows. `numbers` are the
-    numbers of the entries in A's values, in the order of `pattern`. Whole rows of A have `begin` instead, the number
-    of each row's first entry.
+    `rows` are the rows of op(A) that correspond to the pattern's rows; None means the same rows. For each entry,
+    `numbers` has its position in A's values. If the rows are whole rows of A, `begin` takes the place of `numbers`: the
+    position of each row's first entry.
     """
 
     pattern: Pattern

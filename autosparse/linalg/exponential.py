@@ -123,7 +123,7 @@ class _Shifted:
 
     @classmethod
     def _without(cls, A: Any) -> _Shifted:
-        """Return A shifted by its trace over n, with None instead of a reference to A itself."""
+        """Return A shifted by its trace over n; None takes the place of A, so that A can keep the result."""
         made = cls._found(A, None, n_probes=0)
         return replace(made, A=None) if made.A is A else made
 

@@ -20,10 +20,10 @@ import torch
 BUILTIN_PRODUCT: Final = 1 << 13
 """Multiplications, and result entries, below which the C++ module computes; reading tensors in Python takes longer."""
 PYTORCH_PRODUCT = 1 << 13 if torch._C.has_mkl else 0  # without MKL PyTorch refuses some of these products
-"""Multiplications below which the C++ module lets PyTorch compute a product that it cannot compute itself.
+"""Multiplications below which PyTorch computes a product whose operands the C++ module does not read.
 
-Without the module the default kernel is called. It takes as long as PyTorch's kernel called from Python (8 µs for 8
-entries of a CSR matrix; of a COO matrix 9 and 6 µs for 8 entries, 10 and 24 µs for 1,000).
+Without the module the default kernel computes it. Called from Python, both take 8 µs for a CSR matrix of 8 entries. For
+a COO matrix the default kernel takes 9 µs with 8 entries and 10 µs with 1,000, PyTorch 6 and 24 µs.
 """
 DIRECT_PRODUCT = 1 << 18
 """Multiplications below which a plan gains nothing, and the executor adds 10 µs."""

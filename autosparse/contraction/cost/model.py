@@ -44,7 +44,7 @@ class Context(NamedTuple):
 
 
 Outcomes: TypeAlias = dict[tuple[int, tuple[Predicate, ...]], int]
-"""Number of protocol choices, by tasks and by the written pattern for each context."""
+"""Number of choices of protocols, by the set of their tasks and the pattern that they write in each context."""
 
 Steps: TypeAlias = Mapping[TensorAccess, str]
 """Protocols chosen for accesses (keys carry no protocols). In `ContractionCostModel`, an access without an entry never

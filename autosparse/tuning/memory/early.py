@@ -77,7 +77,7 @@ def is_ahead(pairs: Sequence[tuple[float, float]]) -> bool:
 
 
 def candidate(shape: tuple[int, int], values: Any, isa: str) -> Slices:
-    """Return the slices of a shipped kernel for rows of a slice and sigma `shape` (`row_padding.slices`)."""
+    """Return the shipped slices of `shape` (rows, sigma), or those for few distinct values and rows of even lengths."""
     if shape[1] > 1 or not ISAS[isa].has_table_permutation:
         return Slices(*shape)
     from autosparse._native.storage.dictionary import has_few_kinds  # loaded for rows of even lengths alone
