@@ -91,10 +91,10 @@ class Report:
 
 def verdict_of(tuner: LiveTuner) -> str:
     """Return a text on the next tuning step and the condition it waits for, or on why there is none."""
-    step, state = tuner.pending, tuner.state
+    step, state, session = tuner.pending, tuner.state, tuner.session
     if state.options.deterministic:
         return "deterministic: one kernel, one summation order, nothing to tune"
-    if step is None and tuner.session is not None:
+    if session is not None and (step is None or (session.is_finished and session.incumbent is None)):
         return "tuning is done"
     if step is None:
         waits = state.next_look_ns * 1e-9 - state.product_ns * 1e-9

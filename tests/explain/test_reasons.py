@@ -23,6 +23,12 @@ def test_a_matrix_that_is_not_tuned_yet_is_not_called_switched_off() -> None:
         assert "effort          off" in str(A.explain())
 
 
+def test_a_plan_of_the_default_kernel_waits_for_no_comparison_with_it() -> None:
+    A = autosparse.csr(sps.eye_array(50, format="csr").astype(np.complex64))
+    assert A.tune("matmul", columns=8, effort="estimate").is_default, "models were not trained on complex values"
+    assert "tuning is done" in str(A.explain(8))
+
+
 def test_reasons_name_failed_compilations(tmp_path: Path) -> None:
     compiler = tmp_path / "cc"
     compiler.write_text("#!/bin/sh\necho 'error: no such luck' >&2\nexit 1\n")
