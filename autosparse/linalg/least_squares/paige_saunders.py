@@ -124,7 +124,9 @@ class _Lsqr:
         self.space = space = Bidiagonalisation(system, solve)
         self._note, self._solve = solve.step, solve
         n = space.v.size
-        self.system, self.damp, self.x = system, damp, solution(system, n, np.dtype(Real))
+        x = solution(system, n, np.dtype(Real))
+        self.system, self.damp = system, damp
+        self.x = x.astype(np.result_type(x.dtype, Real)) if damp > 0 else x  # SciPy's rotations are float64 then
         self.var: NDArray[Any] = np.zeros(n)
         self._is_var_asked, (self._w,) = is_var_asked, solve.workspace(n, system.dtype, 1)
         self._w[...] = space.v
