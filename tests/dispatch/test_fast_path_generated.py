@@ -74,6 +74,24 @@ def test_generated_kernels_are_entered_and_every_write_is_seen(name, columns, fl
         check()
 
 
+@pytest.mark.parametrize("shape", [(50, 5000), (50, 5010), (60, 5010), (70, 5000)])
+@pytest.mark.parametrize("is_turned", [False, True])
+def test_a_kernel_that_reads_live_arrays_follows_a_resize(shape, is_turned):
+    plain = make()
+    with asp.options(effort="measure"):
+        A = asp.csr(plain, copy=True)
+        force(A.T if is_turned else A, schedule_of("csr", 1))
+        for m in (A, plain):
+            m.resize(*shape)
+        A, plain = (A.T, plain.T) if is_turned else (A, plain)
+        x, buffer = dense(plain, 0), np.full(plain.shape[0] + 200, 7.0, np.float32)
+        out = buffer[: plain.shape[0]]
+        for _ in range(8):
+            close(asp.matmul(A, x, out=out), plain @ x)
+            assert (buffer[plain.shape[0] :] == 7.0).all()
+            out[:] = 7.0
+
+
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data(), name=st.sampled_from(sorted(FORMATS)), seed=st.integers(0, 10**6))
 def test_products_and_writes_in_any_order(data, name, seed):
