@@ -123,8 +123,10 @@ class ProblemAccount:
         name = self.folder, self.key
         PENDING[name] = PENDING.get(name, _NOTHING) + more
         if len(PENDING) > 2 * MAX_WRITTEN:  # a long process that meets ever new problems
-            for one in PENDING.keys() - longest(PENDING).keys():
-                PENDING.pop(one, None)
+            kept = longest(PENDING)
+            for one in PENDING.copy():  # other threads add to it
+                if one not in kept:
+                    PENDING.pop(one, None)
 
     def tell(self, state: Spender) -> None:
         """Mark the calls and times of `state` so far as recorded, so that `collect` does not add them again."""

@@ -124,9 +124,9 @@ class _Lsqr:
         self.space = space = Bidiagonalisation(system, solve)
         self._note, self._solve = solve.step, solve
         n = space.v.size
-        x = solution(system, n, np.dtype(Real))
-        self.system, self.damp = system, damp
-        self.x = x.astype(np.result_type(x.dtype, Real)) if damp > 0 else x  # SciPy's rotations are float64 then
+        self.system, self.damp, self.x = system, damp, solution(system, n, np.dtype(Real))
+        if damp > 0:  # SciPy's rotations are float64 then
+            self.x = self.x.astype(np.result_type(self.x.dtype, Real), copy=False)
         self.var: NDArray[Any] = np.zeros(n)
         self._is_var_asked, (self._w,) = is_var_asked, solve.workspace(n, system.dtype, 1)
         self._w[...] = space.v
