@@ -122,6 +122,11 @@ class ProblemAccount:
         self._told(state)
         name = self.folder, self.key
         PENDING[name] = PENDING.get(name, _NOTHING) + more
+        if len(PENDING) > 2 * MAX_WRITTEN:  # a long process that meets ever new problems
+            kept = longest(PENDING)
+            for one in PENDING.copy():  # other threads add to it
+                if one not in kept:
+                    PENDING.pop(one, None)
 
     def tell(self, state: Spender) -> None:
         """Mark the calls and times of `state` so far as recorded, so that `collect` does not add them again."""
@@ -148,9 +153,16 @@ class ProblemAccount:
 
 
 _NOTHING: Final = Spent()
+MAX_WRITTEN: Final = 256
+"""Maximum number of problems whose calls a process records: those with the most product time."""
 PENDING: Final[dict[tuple[Path, bytes], Spent]] = {}
 """Spending of this process that is not written yet, by cache folder and key."""
 _roots: Final[dict[Path, Path | None]] = {}
+
+
+def longest(found: dict[tuple[Path, bytes], Spent]) -> dict[tuple[Path, bytes], Spent]:
+    """Return at most `MAX_WRITTEN` items of `found`, those with the most product time."""
+    return dict(sorted(found.copy().items(), key=lambda item: -item[1].product_s)[:MAX_WRITTEN])
 
 
 def advance_share(gain: float) -> float:

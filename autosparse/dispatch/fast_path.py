@@ -223,7 +223,7 @@ def may_serve(trial: Serving, operand: Operand, rows: NativeRows, is_guarded: bo
     if trial.failed is not None or trial.bound is None or not trial.bound.has_fast_call:
         return False
     if trial.packed_copy is None:
-        return trial.bound_to is not None and trial.bound_to[3:] == _places(rows)
+        return trial.bound_to == (rows.n_major, rows.n_minor, rows.index_code, *_places(rows))
     if not is_guarded:
         return operand.structure_version == trial.context.structure_version
     return (

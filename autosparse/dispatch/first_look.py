@@ -20,7 +20,7 @@ from autosparse.cache.accounts.rows import ACCOUNTS, PlanNote, Spent, spent_row
 from autosparse.containment import contained
 from autosparse.dispatch import number
 from autosparse.dispatch import state as states
-from autosparse.dispatch.accounts import ADVANCE, MAX_ADVANCE, PENDING, ProblemAccount, key_of, place_of
+from autosparse.dispatch.accounts import ADVANCE, MAX_ADVANCE, PENDING, ProblemAccount, key_of, longest, place_of
 from autosparse.isa import ISAS
 from autosparse.operands.csr import Operand, expected_look_s
 from autosparse.ops import names
@@ -72,8 +72,6 @@ With RUNS_TO_COME further products for each one so far, it decides when the modu
 RUNS_TO_COME: Final = number("amortisation", "runs to come")
 UNKNOWN_GAIN: Final = number("first look", "unknown gain")
 """Fraction of a product's time that a plan is expected to save where its gain was never measured."""
-MAX_WRITTEN: Final = 256
-"""Maximum number of problems whose accounts one process writes: those with the most product time."""
 _written: Final[set[tuple[Path, bytes]]] = set()
 """Problems that this process has written an account of; it counts itself as a process once per problem."""
 _registered: Final[list[bool]] = []
@@ -363,7 +361,7 @@ def _write(found: dict[tuple[Path, bytes], Spent]) -> None:
     from autosparse.cache.accounts import ledger
 
     life_s, now, rows = _life_s(), time.time(), dict[Path, list[bytes]]()
-    for (folder, key), spent in sorted(found.items(), key=lambda item: -item[1].product_s)[:MAX_WRITTEN]:
+    for (folder, key), spent in longest(found).items():
         whole = spent
         if (folder, key) not in _written:
             _written.add((folder, key))

@@ -149,9 +149,10 @@ class DispatchState:
 class Dispatcher:
     """States of one operand, one per problem and set of options, and its packed copies."""
 
-    __slots__ = ("__weakref__", "hot", "packed_copies", "states", "turning")
+    __slots__ = ("__weakref__", "hot", "packed_copies", "states", "structure_version", "turning")
 
-    def __init__(self) -> None:
+    def __init__(self, structure_version: int) -> None:
+        self.structure_version = structure_version  # of the operand whose copies and plans these are
         self.hot: dict[tuple[int, bool | str], DispatchState] = {}  # by (columns, transposed or operation)
         self.states: dict[tuple[Any, ...], DispatchState] = {}
         self.packed_copies = PackedCopyCache()
@@ -191,10 +192,10 @@ def _forget_threads() -> None:
 
 
 def dispatcher_of(operand: Operand | Unfolding) -> Dispatcher:
-    """Return the dispatcher of `operand`, made when it has none."""
+    """Return the dispatcher of `operand`, made when it has none for its structure at the last check for writes."""
     dispatcher: Dispatcher | None = operand.dispatcher
-    if dispatcher is None:
-        dispatcher = operand.dispatcher = Dispatcher()
+    if dispatcher is None or dispatcher.structure_version != operand.structure_version:
+        dispatcher = operand.dispatcher = Dispatcher(operand.structure_version)
     return dispatcher
 
 

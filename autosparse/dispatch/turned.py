@@ -195,7 +195,8 @@ def _by_rows_of_matrix_ns(operand: Operand, n_vecs: int) -> float:
 
 
 def _mean_ns(operand: Operand, n_vecs: int) -> float:
-    state = operand.dispatcher.hot.get((n_vecs, False)) if operand.dispatcher is not None else None
+    dispatcher = operand.dispatcher  # once: another thread may drop it
+    state = dispatcher.hot.get((n_vecs, False)) if dispatcher is not None else None
     if state is None or (n_untuned := state.n_calls - state.n_tuned) < FEW:
         return 0.0
     return float((state.product_ns - state.tuned_ns) / n_untuned)

@@ -66,9 +66,14 @@ def _with_our_results(function: Function) -> Function:
 @functools.cache
 def _over_our_classes(module: types.ModuleType) -> dict[str, Function]:
     """Return the functions of a SciPy module by name, with autosparse's classes in the place of SciPy's."""
+    return over(module, {kind.__name__: kind for kind in _formats().OF_SCIPYS.values()})
+
+
+def over(module: types.ModuleType, replaced: dict[str, Any]) -> dict[str, Function]:  # Any: classes and functions
+    """Return the functions of a SciPy module by name, over copies of its globals with the objects `replaced`."""
     scope = dict(vars(module))
     made = {name: _in_scope(value, vars(module), scope) for name, value in scope.items() if _belongs(value, module)}
-    scope |= {kind.__name__: kind for kind in _formats().OF_SCIPYS.values()} | made
+    scope |= replaced | made
     return made
 
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 import functools
 import importlib
 import math
+import sys
+import types
+import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final, TypeVar
@@ -62,9 +65,30 @@ class System:
 
 
 def scipys(name: str) -> Callable[..., Any]:
-    """Return SciPy's function `name`, even inside `autosparse.install`."""
-    found: Callable[..., Any] = getattr(scipy.sparse.linalg, name)
-    return found.__wrapped__ if found.__module__.startswith("autosparse.") else found  # type: ignore[attr-defined]
+    """Return SciPy's function `name`, even inside `autosparse.install`. Its warnings name the line that called ours."""
+    found: Any = getattr(scipy.sparse.linalg, name)
+    found = found.__wrapped__ if found.__module__.startswith("autosparse.") else found
+    module = sys.modules.get(found.__module__)
+    is_known = module is not None and getattr(module, name, None) is found
+    return _warning_at_callers(module).get(name, found) if is_known else found  # type: ignore[no-any-return]
+
+
+@functools.cache
+def _warning_at_callers(module: Any) -> dict[str, Callable[..., Any]]:
+    """Return the functions of a module of SciPy, whose warnings pass over frames of autosparse."""
+    from autosparse.interop.namespace import over  # few solves need it
+
+    relocated = types.SimpleNamespace(**vars(warnings) | {"warn": _warn})
+    return over(module, {"warnings": relocated} | ({"warn": _warn} if hasattr(module, "warn") else {}))
+
+
+def _warn(message: Any, category: Any = None, stacklevel: int = 1, **how: Any) -> None:  # Any: as `warnings.warn`
+    """Emit a warning of SciPy's functions at the frame that they mean when autosparse's are not between."""
+    frame, level = sys._getframe(1), 1
+    while stacklevel > 1 and frame.f_back is not None:
+        frame, level = frame.f_back, level + 1
+        stacklevel -= not frame.f_globals.get("__name__", "").startswith("autosparse.")
+    warnings.warn(message, category, stacklevel=level + 1, **how)
 
 
 def is_ours(others: dict[str, Any], x0: Any) -> bool:  # Any: arguments of any kind

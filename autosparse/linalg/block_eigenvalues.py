@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import types
-import warnings
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -69,22 +66,7 @@ def lobpcg(  # noqa: PLR0917 - SciPy's signature
         ]  # fmt: skip
         return values, vectors, *found
     A, B = (construct.wrapped(one) if _is_compressed(one) and runtime_api.available else one for one in (A, B))
-    run_scipys = _warning_at_callers(scipys("lobpcg"))
-    return run_scipys(A, X, B, M, Y, tol, maxiter, largest, verbosityLevel, *histories, restartControl)
-
-
-def _warn(what: str, category: type[Warning] = UserWarning, stacklevel: int = 1) -> None:
-    """Emit a warning of SciPy's `lobpcg` at the frame that it means when our function is not between."""
-    warn_at(stacklevel + 2, what, category)
-
-
-@functools.cache
-def _warning_at_callers(found: Callable[..., Any]) -> Callable[..., Any]:
-    """Return SciPy's `lobpcg`, `found`, whose warnings name the line that called ours; other callables as they are."""
-    if not isinstance(found, types.FunctionType) or "warnings" not in found.__code__.co_names:
-        return found
-    names = found.__globals__ | {"warnings": types.SimpleNamespace(**vars(warnings) | {"warn": _warn})}
-    return types.FunctionType(found.__code__, names, found.__name__, found.__defaults__, found.__closure__)
+    return scipys("lobpcg")(A, X, B, M, Y, tol, maxiter, largest, verbosityLevel, *histories, restartControl)
 
 
 def _is_compressed(A: Any) -> bool:

@@ -147,9 +147,10 @@ def preconditioner_of(M: Any, dtype: np.dtype[Any]) -> Vector | Product | None: 
 def _fast_call_of(matrix: AutoSparseMatrix, x: Vector, out: Vector) -> tuple[Any, ...] | None:
     """Return the function that may compute out = A x without Python, and its arguments; None if there is none."""
     operand, transposed = matrix._cell, matrix._transposed
-    if operand.fast_path is None:
+    dispatcher = operand.dispatcher  # None after the structure has changed, also by another thread
+    if operand.fast_path is None or dispatcher is None:
         return None
-    state = operand.dispatcher.hot.get((1 if x.ndim == 1 else x.shape[1], transposed))
+    state = dispatcher.hot.get((1 if x.ndim == 1 else x.shape[1], transposed))
     if state is None or state.fast_path is None:
         return None
     return state.fast_path.run, operand, x, out, decisive_options(), transposed

@@ -86,7 +86,8 @@ def context_of(operand: AnyOperand, state: DispatchState) -> TuningContext:
     if state.early is None and isinstance(light := state.recalled, SliceTrial):
         light.expand()
     store = cache.open_store(options)
-    dispatcher, problem = dispatcher_of(operand), problem_of(operand, state)
+    problem = problem_of(operand, state)  # it checks the structure for writes
+    dispatcher = dispatcher_of(operand)
     return TuningContext(
         problem=problem, operand=weakref.ref(operand), options=options, store=store,
         stats=tuning_stats_of(store, problem.target), packed_copies=dispatcher.packed_copies,

@@ -74,6 +74,43 @@ def test_generated_kernels_are_entered_and_every_write_is_seen(name, columns, fl
         check()
 
 
+@pytest.mark.parametrize("shape", [(50, 5000), (50, 5010), (60, 5010), (70, 5000)])
+@pytest.mark.parametrize("is_turned", [False, True])
+def test_a_kernel_that_reads_live_arrays_follows_a_resize(shape, is_turned):
+    plain = make()
+    with asp.options(effort="measure"):
+        A = asp.csr(plain, copy=True)
+        force(A.T if is_turned else A, schedule_of("csr", 1))
+        for m in (A, plain):
+            m.resize(*shape)
+        A, plain = (A.T, plain.T) if is_turned else (A, plain)
+        x, buffer = dense(plain, 0), np.full(plain.shape[0] + 200, 7.0, np.float32)
+        out = buffer[: plain.shape[0]]
+        for _ in range(8):
+            close(asp.matmul(A, x, out=out), plain @ x)
+            assert (buffer[plain.shape[0] :] == 7.0).all()
+            out[:] = 7.0
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("is_turned", [False, True])
+@pytest.mark.parametrize("shape", [(50, 4000), (60, 5000), (70, 5010)])
+def test_a_second_plan_packs_the_new_structure(name, is_turned, shape):
+    plain = make()
+    with asp.options(effort="measure", extra_memory=1e6):
+        A = asp.csr(plain, copy=True)
+        force(A.T if is_turned else A, schedule_of(name, 1))
+        for m in (A, plain):
+            m.resize(*shape)
+            m[3, 7] = m[40, 2] = 11.0
+        force(A.T if is_turned else A, schedule_of(name, 1))
+        A, plain = (A.T, plain.T) if is_turned else (A, plain)
+        x, buffer = dense(plain, 0), np.full(plain.shape[0] + 2000, 7.0, np.float32)
+        for _ in range(4):
+            close(asp.matmul(A, x, out=buffer[: plain.shape[0]]), plain @ x)
+            assert (buffer[plain.shape[0] :] == 7.0).all()
+
+
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data(), name=st.sampled_from(sorted(FORMATS)), seed=st.integers(0, 10**6))
 def test_products_and_writes_in_any_order(data, name, seed):

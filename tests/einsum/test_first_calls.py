@@ -51,13 +51,11 @@ def test_products_import_nothing_that_chooses_or_compiles():
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int8, np.bool_, np.complex128])
 def test_every_route_is_numpys_einsum(key, dtype):
     text, kinds = key
-    values = np.random.default_rng(0)
-    dense = [
-        ((values.random((6,) * len(one)) < 0.4) * values.integers(1, 3, (6,) * len(one))).astype(dtype)
-        for one in text.split("->")[0].split(",")
-    ]
+    values, extents = np.random.default_rng(0), {"a": 6, "b": 4, "c": 5, "d": 3}
+    shapes = [tuple(map(extents.get, one)) for one in text.split("->")[0].split(",")]
+    dense = [((values.random(one) < 0.4) * values.integers(1, 3, one)).astype(dtype) for one in shapes]
     given = [
-        (asp.csr if n % 2 else sps.csr_array)(one) if kind == "s" and one.ndim == 2 else one
+        (asp.csr, sps.csr_array, asp.csc)[n % 3](one) if kind == "s" and one.ndim == 2 else one
         for n, (one, kind) in enumerate(zip(dense, kinds, strict=True))
     ]
     if "abc" in text:

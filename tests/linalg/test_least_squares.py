@@ -122,6 +122,13 @@ def test_mixed_dtypes(name: str, a: str, b: str) -> None:
     return agree(name, asp.csr(S), S, side, atol=1e-3, btol=1e-3)
 
 
+@pytest.mark.parametrize("name", SOLVERS)
+@pytest.mark.parametrize("code", "fF")
+def test_dtype_of_damped_solves_from_a_guess_in_single_precision(name: str, code: str) -> None:
+    S, b, x0 = matrix(30, 20, code), right_side(30, code), np.ones(20, code)
+    agree(name, asp.csr(S), S, b, x0=x0, damp=0.5, atol=1e-3, btol=1e-3)
+
+
 def operands(S: sps.csr_array) -> dict[str, Any]:
     return {
         "ours": asp.csr(S),

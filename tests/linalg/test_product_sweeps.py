@@ -8,13 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sps
+import scipy.sparse.linalg as scipys
 from autosparse._native import python_objects, runtime_api
 
 import autosparse as asp
 from autosparse.dispatch import state as dispatch_state
 from autosparse.linalg.operators import ProductSweep, product_of
 from autosparse.linalg.sweeps import Combine, Dot, Sweep
+from tests.linalg.systems import grid
 from tests.native.hooks import on_several_threads
+from tests.tuning.forcing import force, schedule_of
 
 pytestmark = pytest.mark.skipif(not runtime_api.available, reason="needs the C runtime")
 
@@ -129,3 +132,18 @@ def test_inside_a_trace_product_and_sweep_are_timed_apart() -> None:
     assert solves[0].n_products == 1
     assert solves[0].products_s > 0
     assert solves[0].vectors_s > 0
+
+
+@pytest.mark.skipif(python_objects.FastCall is None, reason="needs the extension module")
+@pytest.mark.parametrize("name", ["cg", "minres", "lsqr", "lsmr", "gmres", "bicgstab"])
+@pytest.mark.parametrize("schedule", ["slices", "csr"])
+def test_a_solve_follows_a_change_of_the_structure_of_a_tuned_matrix(name: str, schedule: str) -> None:
+    plain, b = sps.csr_array(grid(70, 70) + sps.eye_array(4900)), np.ones(4900)
+    with asp.options(effort="measure"):
+        A = asp.csr(plain, copy=True)
+        force(A, schedule_of(schedule, 1))
+        served(A, b)
+        for m in (A, plain):
+            m[1, 3] = m[3, 1] = 0.5
+        found, wanted = (getattr(library, name)(m, b)[0] for library, m in ((asp.linalg, A), (scipys, plain)))
+    np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-3 * abs(wanted).max())

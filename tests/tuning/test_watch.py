@@ -19,7 +19,7 @@ from autosparse.dispatch.state import state_for
 from autosparse.tuning import confirmation, planner
 from autosparse.tuning.memory import plan_lookup
 from autosparse.tuning.setup import session_of
-from tests.tuning.forcing import force, make, state_of, until
+from tests.tuning.forcing import ENOUGH_S, force, make, state_of, until
 
 pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the C runtime was not built")
 
@@ -122,7 +122,7 @@ def test_a_slow_plan_from_the_cache_is_given_up_and_forgotten(tmp_path) -> None:
 @pytest.mark.usefixtures("tuned_is_slower")
 def test_a_slow_plan_of_another_operation_is_given_up() -> None:
     A = autosparse.csr(make(800, 800), copy=True)
-    with autosparse.options(extra_memory=200.0):
+    with autosparse.options(extra_memory=200.0, budget_s=ENOUGH_S):
         X = np.ones((800, 8), np.float32)
         A.tune("sddmm", columns=8, effort="estimate")
         live_tuner = state_for(A._cell, A._cell.rows, 8, False, operation="sddmm").live_tuner

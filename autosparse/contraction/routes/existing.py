@@ -123,6 +123,7 @@ class Route(NamedTuple):
     finite_result: bool = False  # multiplies by entries not stored: a result that is not finite is recomputed otherwise
     for_finite: bool = False  # drops zero sums or multiplies by entries not stored: operands must be finite
     pairs: tuple[int, int] | None = None  # positions of the sparse operands whose whole product is computed
+    is_turned: bool = False  # the second of `pairs` is transposed before
 
     def fits(self, operands: Sequence[Any]) -> bool:
         """Return whether these operands are finite, if required, and the route's product has few multiplications."""
@@ -131,7 +132,7 @@ class Route(NamedTuple):
         if self.pairs is None:
             return True
         left, right = (operands[n] for n in self.pairs)
-        return n_products(left, right) <= MAX_PRODUCTS
+        return n_products(left, right.T if self.is_turned else right) <= MAX_PRODUCTS
 
 
 PRODUCT: Final = Route(product, "The library's product, A @ B")
@@ -148,6 +149,8 @@ DOTTED: Final[Any] = {"begins": True, "finite_result": True}
 """Properties of routes that call SciPy's elementwise product."""
 TRIANGLES: Final[Any] = {"begins": True, "for_finite": True, "pairs": (0, 1)}
 """Properties of routes that sum over triangles, whose first two operands are multiplied completely."""
+MASKED: Final[Any] = {"begins": True, "for_finite": True, "pairs": (1, 2)}
+"""Properties of routes that multiply the last two operands completely, and keep entries of the first one."""
 ROUTES: Final[dict[tuple[str, str], Route]] = {
     ("ab,bc->ac", "ss"): PRODUCT,
     ("ab,cb->ac", "ss"): OF_ROWS,
@@ -191,9 +194,9 @@ ROUTES: Final[dict[tuple[str, str], Route]] = {
         "rows and columns scaled by NumPy",
         begins=True,
     ),
-    ("ab,ac,cb->ab", "sss"): Route(masked, "(B @ C).multiply(A)", begins=True, for_finite=True, pairs=(1, 2)),
+    ("ab,ac,cb->ab", "sss"): Route(masked, "(B @ C).multiply(A)", **MASKED),
     ("ab,ac,bc->ab", "sss"): Route(
-        lambda A, B, C: masked(A, B, _turned(C)), "(B @ C.T).multiply(A)", begins=True, for_finite=True, pairs=(1, 2)
+        lambda A, B, C: masked(A, B, _turned(C)), "(B @ C.T).multiply(A)", **MASKED, is_turned=True
     ),
     ("ab,bc,ca->", "sss"): Route(
         lambda A, B, C: by_entry.inner(_turned(C), product(A, B)), "(A @ B).multiply(C.T).sum()", **TRIANGLES

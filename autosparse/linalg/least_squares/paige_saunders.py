@@ -125,6 +125,8 @@ class _Lsqr:
         self._note, self._solve = solve.step, solve
         n = space.v.size
         self.system, self.damp, self.x = system, damp, solution(system, n, np.dtype(Real))
+        if damp > 0:  # SciPy's rotations are float64 then
+            self.x = self.x.astype(np.result_type(self.x.dtype, Real), copy=False)
         self.var: NDArray[Any] = np.zeros(n)
         self._is_var_asked, (self._w,) = is_var_asked, solve.workspace(n, system.dtype, 1)
         self._w[...] = space.v

@@ -181,8 +181,8 @@ def states_of(operand: Operand) -> list[DispatchState]:
     """Return the states of products that `operand` and its converted copies have run, with current counts."""
     found: dict[int, DispatchState] = {}
     for one in operands_of(operand):
-        if one.dispatcher is not None:
-            for key, state in list(one.dispatcher.hot.items()):
+        if (dispatcher := one.dispatcher) is not None:
+            for key, state in list(dispatcher.hot.items()):
                 if isinstance(key[1], bool) and id(state) not in found:
                     state.commit()
                     found[id(state)] = state
