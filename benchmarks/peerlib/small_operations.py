@@ -187,7 +187,7 @@ def _with(operands: Callable[[Setting], tuple[Any, Any]], run: Callable[[Any, An
 
 
 def _tall(rows: int, columns: int, run: Callable[[Any, Any], Any]) -> Callable[[Setting], Run]:
-    """Prepare `run(A, y)` for a full matrix A of `rows` n x `columns` and a vector y with an entry for each row of A."""
+    """Prepare `run(A, y)` for a full matrix A of `rows` n x `columns` and a vector y of an entry for each row."""
 
     def prepare(s: Setting) -> Run:
         A = s.library.csr_array(np.ones((rows * s.n, columns), s.dtype))

@@ -11,15 +11,15 @@ import scipy.sparse as sp
 
 pytest.importorskip("torch")
 
-from autosparse.tuner import registry  # noqa: E402
-from autosparse.tuner.gpu.space import GpuSetting  # noqa: E402
-from autosparse.tuner.research.hybrid import gpu_plan  # noqa: E402
-from autosparse.tuner.research.hybrid.gpu_costs import FITTED, Sample, fit  # noqa: E402
+from autosparse.tuner import registry
+from autosparse.tuner.gpu.space import GpuSetting
+from autosparse.tuner.research.hybrid import gpu_plan
+from autosparse.tuner.research.hybrid.gpu_costs import FITTED, Sample, fit
 
-import autosparse as asp  # noqa: E402
-from autosparse.core.composite import REST, Blocks  # noqa: E402
-from autosparse.core.pattern import Pattern  # noqa: E402
-from autosparse.gpu.target import targets  # noqa: E402
+import autosparse as asp
+from autosparse.core.composite import REST, Blocks
+from autosparse.core.pattern import Pattern
+from autosparse.gpu.target import targets
 
 TARGET = targets()["h100-sxm"]
 
