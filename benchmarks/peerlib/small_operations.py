@@ -186,6 +186,17 @@ def _with(operands: Callable[[Setting], tuple[Any, Any]], run: Callable[[Any, An
     return prepare
 
 
+def _tall(rows: int, columns: int, run: Callable[[Any, Any], Any]) -> Callable[[Setting], Run]:
+    """Prepare `run(A, y)` for a full matrix A of `rows` n x `columns` and a vector y of an entry for each row."""
+
+    def prepare(s: Setting) -> Run:
+        A = s.library.csr_array(np.ones((rows * s.n, columns), s.dtype))
+        y = np.ones(rows * s.n, s.dtype)
+        return lambda: run(A, y)
+
+    return prepare
+
+
 def _csr_of(s: Setting) -> Any:
     return s.m
 
@@ -207,6 +218,8 @@ OPERATIONS: Final = (
     _product("A.dot(x)", lambda A, x: A.dot(x)),
     _product("x @ A", lambda A, x: x @ A),
     _product("A.T @ x", lambda A, x: A.T @ x),
+    _made("A.T @ y, 2000 n x 1", _tall(2000, 1, lambda A, y: A.T @ y)),
+    _made("A.tocsc() @ x, 400 n x 3", _tall(400, 3, lambda A, y: A.tocsc() @ y[:3])),
     _product("A @ B, 4 columns", lambda A, x: A @ x, columns=4),
     _product("A.T @ B, 4 columns", lambda A, x: A.T @ x, columns=4),
     _product("B.T @ A, 4 columns", lambda A, x: x.T @ A, columns=4),

@@ -68,7 +68,12 @@ def test_names_of_the_laboratory_are_recognised() -> None:
 
 @pytest.mark.parametrize("entry", [f"{kind} {name}" for kind, names in registry.ENTRIES.items() for name in names])
 def test_every_entry_of_the_registry_is_there(entry: str) -> None:
-    assert callable(registry.load(*entry.split()))
+    try:
+        assert callable(registry.load(*entry.split()))
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        pytest.skip("torch is not installed")
 
 
 def test_a_name_without_an_entry_is_a_key_error() -> None:

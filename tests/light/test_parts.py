@@ -50,7 +50,7 @@ print(json.dumps([bad, light.is_complete]))
 def test_products_of_two_light_matrices_by_the_runtime_have_scipys_bits(dtype):
     lines = f"""
 light.RUNTIME_NS = 0
-m = m.astype({dtype})
+m = sps.csr_array((m.data.astype({dtype}), m.indices.astype(np.int32), m.indptr.astype(np.int32)), shape=m.shape)
 A, n, bad = asp.csr(m), m.T.tocsc(), []
 products = [lambda A: A @ A.T, lambda A: A.T @ A, lambda A: A @ n, lambda A: A.tocsc() @ n, lambda A: A @ m.T.tocoo(),
             lambda A: A @ m.T.astype(np.int8), lambda A: A @ sps.diags_array(np.arange(A.shape[1]) + 1.0)]

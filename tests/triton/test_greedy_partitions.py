@@ -8,6 +8,9 @@ import math
 import numpy as np
 import pytest
 import scipy.sparse as sp
+
+pytest.importorskip("torch")
+
 from autosparse.tuner import registry
 from autosparse.tuner.gpu.space import GpuSetting
 from autosparse.tuner.research.hybrid import gpu_plan

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import signal
 import sys
 import threading
 import warnings
@@ -119,6 +120,25 @@ def test_a_planted_error_in_a_fast_path_is_contained_unless_strict(monkeypatch: 
     monkeypatch.setenv("AUTOSPARSE_STRICT", "0")
     with pytest.warns(FallbackWarning, match="planted"):
         _ = [close(A @ B, plain @ B) for _ in range(3)]
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="signals of POSIX")
+@pytest.mark.parametrize("strict", ["0", "1"])
+@pytest.mark.parametrize("place", PLACES)
+def test_what_a_signal_handler_raises_is_the_users(place: str, strict: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def ring(*_: Any) -> None:
+        raise TimeoutError("time is up")
+
+    monkeypatch.setenv("AUTOSPARSE_STRICT", strict)
+    monkeypatch.setattr(*PLACES[place], lambda *_, **hints: signal.raise_signal(signal.SIGUSR1))
+    old = signal.signal(signal.SIGUSR1, ring)
+    try:
+        with pytest.raises(TimeoutError, match="time is up"):
+            products()
+    finally:
+        signal.signal(signal.SIGUSR1, old)
+    monkeypatch.undo()
+    close(products(1) @ dense(make(300, 300), 8), make(300, 300) @ dense(make(300, 300), 8))
 
 
 def test_a_failing_kernel_leaves_the_default_kernel(monkeypatch: pytest.MonkeyPatch) -> None:

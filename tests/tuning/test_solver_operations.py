@@ -241,7 +241,7 @@ asp.register_solver(one)
 found = {}
 for name, case in module.CASES.items():
     plan = case().tune()
-    found[name] = plan.solver, plan.remembered
+    found[name] = plan.solver, plan.remembered or plan.not_remembered  # the reason shows where this fails
 print(json.dumps(found))
 """
 

@@ -166,8 +166,10 @@ static void copy_range(sg_job *job, sg_range *range)
     int64_t at = range->at;
     for (sg_chunk *chunk = range->chunks, *next; chunk; chunk = next) {
         next = chunk->next;
-        memcpy((char *)job->indices + (size_t)at * index, indices_of(chunk), (size_t)chunk->n * index);
-        memcpy((char *)job->values + (size_t)at * value, values_of(job, chunk), (size_t)chunk->n * value);
+        if (chunk->n) { /* without entries there are no arrays, and memcpy must not be given NULL */
+            memcpy((char *)job->indices + (size_t)at * index, indices_of(chunk), (size_t)chunk->n * index);
+            memcpy((char *)job->values + (size_t)at * value, values_of(job, chunk), (size_t)chunk->n * value);
+        }
         at += chunk->n;
         if (chunk->bytes >= CHUNK_BYTES) give_chunk(job, chunk);
         else sg_give_pages(chunk, chunk->bytes);

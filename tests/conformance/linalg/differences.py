@@ -25,6 +25,8 @@ COMPUTED_BY_SCIPY: Final[Mapping[str, str]] = {
     "TestGMRES::test_restrt_dep": "gmres with `restrt`, which SciPy before 1.14 has",
     r"test_minres.py.*(sample_problem_complex|non_default_x0\[(sparse|dense)-True)": "minres of complex systems",
     r"test_iterative.py::test_precond_dummy\[rand-\w+-F-minres-\w+-batch": "minres of float32 and functions",
+    r"test_ls[mq]r.py::test_nD": "SciPy refuses operators of three axes, which its versions from 1.18 can make",
+    "test_lsmr_maxiter_zero_with_show": "lsmr that prints its iterations (a test of SciPy 1.18)",
     "testComplexX0": "lsmr with a complex x0 where A and b are real",
     "test_expm_multiply_dtype|test_sparse_expm_multiply_interval_dtypes": "expm_multiply in long double",
     "test_lobpcg.py::test_dtypes|test_diagonal_data_types": "lobpcg with an integer X or long double",
