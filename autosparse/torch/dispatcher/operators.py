@@ -327,7 +327,7 @@ def sampled_addmm(
         )
         return result
     A, values = found
-    return A.with_values(values, S.shape)
+    return direct.widened(A.with_values(values, S.shape))
 
 
 def sampled_addmm_out(
