@@ -19,7 +19,7 @@ from autosparse._native import runtime_api
 from autosparse.config import get_options
 from autosparse.scalar.tensors import narrow_index, wide_index
 from autosparse.torch import native
-from autosparse.torch.structure import CPU, ffi, forgotten_too, lib, pointer, version
+from autosparse.torch.structure import CPU, forgotten_too, lib, pointer, version
 
 MAX_KEPT: Final = 16
 """Maximum number of tensors whose rows are cached; the oldest are removed first."""
@@ -126,8 +126,7 @@ def _look(indices: torch.Tensor, shape: tuple[int, int], *, may_turn: bool) -> t
     if max(n, m, nnz) >= torch.iinfo(narrow_index).max:
         return None, False
     crow, new, order = (torch.empty(size, dtype=narrow_index, device=CPU) for size in (n + 1, nnz, nnz))
-    arrays = (ffi.cast("int32_t *", pointer(one)) for one in (crow, new, order))
-    status = lib.asp_coo_rows(n, m, nnz, ffi.cast("int64_t *", row), ffi.cast("int64_t *", col), 1, *arrays)
+    status = lib.asp_coo_rows(n, m, nnz, row, col, 1, *map(pointer, (crow, new, order)))
     if status < 0 or (status and 3 * order.element_size() > get_options().extra_memory * ENTRY_BYTES):
         return None, False
     return Rows(content, crow, new, order if status else None), False
