@@ -232,8 +232,9 @@ EXPORT void asp_torch_set_up(const uintptr_t *functions, const int64_t *sizes)
                reinterpret_cast<decltype(Runtime::scaled_sum)>(functions[1]),
                reinterpret_cast<decltype(Runtime::sampled)>(functions[2]),
                reinterpret_cast<decltype(Runtime::check)>(functions[3]),
-               reinterpret_cast<decltype(Runtime::hash)>(functions[4])};
-    limits = {sizes[0], sizes[1], sizes[2], sizes[3], sizes[4], sizes[5], sizes[6]};
+               reinterpret_cast<decltype(Runtime::hash)>(functions[4]),
+               reinterpret_cast<decltype(Runtime::coordinates)>(functions[5])};
+    limits = {sizes[0], sizes[1], sizes[2], sizes[3], sizes[4], sizes[5], sizes[6], sizes[7]};
     static const int once = pthread_atfork(hold, release, release_in_child);
     (void)once;
 }

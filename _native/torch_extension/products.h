@@ -70,7 +70,7 @@ inline bool read_operands(const at::Tensor &B, const at::Tensor *base, const at:
     const int64_t m = task->m = task->B.sizes[1], most = limits.small;
     if (A.n < 1 || A.k < 1 || m < 1) return false;
     task->is_small = A.nnz < most && m < most && A.n < most && A.nnz * m < most && A.n * m < most;
-    if (!task->is_small && !(A.starts && has_rows(task->B))) return false;
+    if (!task->is_small && !has_rows(task->B)) return false;
     if (base) {
         task->has_base = true;
         if (!read_dense(*base, 2, &task->base) || task->base.dtype != A.dtype || !broadcast(task)) return false;
@@ -82,20 +82,6 @@ inline bool read_operands(const at::Tensor &B, const at::Tensor *base, const at:
            X.sizes[1] == m && (n_dims == 1 ? X.strides[0] > 0 : X.strides[1] == 1 && X.strides[0] >= m);
 }
 
-/* Add the products of a COO matrix; return false at an index outside the matrix. */
-template <class T> bool scatter(const Entries &A, const T *B, int64_t ldb, int64_t m, T *C)
-{
-    const int64_t *indices = reinterpret_cast<const int64_t *>(A.indices);
-    const T *values = reinterpret_cast<const T *>(A.values);
-    std::memset(C, 0, static_cast<size_t>(A.n * m) * sizeof(T));
-    for (int64_t p = 0; p < A.nnz; ++p) {
-        const int64_t i = indices[p * A.index_step], k = indices[p * A.index_step + A.pair_step];
-        if (i < 0 || i >= A.n || k < 0 || k >= A.k) return false;
-        for (int64_t j = 0; j < m; ++j) C[i * m + j] += values[p] * B[k * ldb + j];
-    }
-    return true;
-}
-
 /* Copy an n x m matrix between arbitrary strides. */
 inline void move(char *to, int64_t row_step, const char *from, int64_t from_row, int64_t from_column, int64_t n,
                  int64_t m, size_t width)
@@ -105,19 +91,20 @@ inline void move(char *to, int64_t row_step, const char *from, int64_t from_row,
             std::memcpy(to + (i * row_step + j) * width, from + (i * from_row + j * from_column) * width, width);
 }
 
-/* Compute A B with rows of B ldb apart into C without gaps; return false at an index outside the matrix. */
+/* Compute A B with rows of B ldb apart into C without gaps; return false at an index outside a COO matrix. */
 inline bool multiply(const Task &task, const char *B, int64_t ldb, char *C)
 {
     const Entries &A = task.A;
-    const bool is_double = A.dtype == at::kDouble;
-    if (A.starts)
-        return !runtime.product(A.by_columns, is_double, A.is_wide, A.n_major(), A.n_minor(),
-                                reinterpret_cast<uintptr_t>(A.starts), reinterpret_cast<uintptr_t>(A.indices),
-                                reinterpret_cast<uintptr_t>(A.values), reinterpret_cast<uintptr_t>(B), ldb,
-                                reinterpret_cast<uintptr_t>(C), task.m, static_cast<int>(task.how % 1024),
-                                static_cast<int>(task.how / 1024));
-    return is_double ? scatter(A, reinterpret_cast<const double *>(B), ldb, task.m, reinterpret_cast<double *>(C))
-                     : scatter(A, reinterpret_cast<const float *>(B), ldb, task.m, reinterpret_cast<float *>(C));
+    const int is_double = A.dtype == at::kDouble, n_threads = static_cast<int>(task.how % 1024);
+    const int flags = static_cast<int>(task.how / 1024);
+    const auto indices = reinterpret_cast<uintptr_t>(A.indices), values = reinterpret_cast<uintptr_t>(A.values);
+    const auto from = reinterpret_cast<uintptr_t>(B), to = reinterpret_cast<uintptr_t>(C);
+    if (!A.starts)
+        return !runtime.coordinates(is_double, A.n, A.k, A.nnz, indices, A.index_step, A.pair_step, values, from, ldb,
+                                    to, task.m, n_threads, flags);
+    return !runtime.product(A.by_columns, is_double, A.is_wide, A.n_major(), A.n_minor(),
+                            reinterpret_cast<uintptr_t>(A.starts), indices, values, from, ldb, to, task.m, n_threads,
+                            flags);
 }
 
 /* Compute the result in C, n x m without gaps; return false if that is impossible here. */
@@ -155,7 +142,7 @@ inline bool overlaps(const char *out, size_t n_bytes, const Dense &X, size_t wid
 inline bool is_apart(const Task &task, const char *out)
 {
     const Dense &X = task.out;
-    if (!task.A.starts || (X.n_dims == 1 ? X.strides[0] != 1 : X.strides[0] != task.m)) return false;
+    if (X.n_dims == 1 ? X.strides[0] != 1 : X.strides[0] != task.m) return false;
     const size_t n_bytes = static_cast<size_t>(task.A.n * task.m) * task.width();
     const auto values = reinterpret_cast<uintptr_t>(task.A.values), start = reinterpret_cast<uintptr_t>(out);
     return !overlaps(out, n_bytes, task.B, task.width()) &&
@@ -195,9 +182,10 @@ inline Answer serve(Task &task, at::Tensor *result, int64_t *id)
 {
     const Entries &A = task.A;
     const int64_t m = task.m, most = INT64_MAX >> 8;
-    const bool is_plain_sum = !task.has_base && task.alpha == 1;
+    const bool is_plain_sum = !task.adds() && task.alpha == 1;
     if (!task.is_small && (A.nnz > most / m || A.n > most / m)) return Answer::declined;
     if (!task.is_small && !is_plain_sum && A.n * m >= limits.direct / 4) return Answer::declined; /* worth threads */
+    if (!A.starts && A.nnz * m >= limits.coordinates) return Answer::declined; /* worth keeping its rows */
     const Verdict verdict = validate(A);
     if (!verdict.is_sound) return Answer::declined;
     if (!task.is_small) {

@@ -19,8 +19,11 @@ inline bool sample(const at::Tensor &S, const at::Tensor &left, const at::Tensor
         X.strides[1] != 1 || X.strides[0] < K || K < 1 || K >= limits.direct || A.nnz * K >= limits.direct || !check(A))
         return false;
     *result = S.clone();
+    auto *impl = static_cast<at::SparseCsrTensorImpl *>(result->unsafeGetTensorImpl());
+    if (!A.is_wide) /* PyTorch's results have 64-bit indices */
+        impl->set_member_tensors(A.arrays[0]->to(at::kLong), A.arrays[1]->to(at::kLong), impl->values(), S.sizes());
     Entries C;
-    if (!read_matrix(*result, &C) || C.nnz != A.nnz || C.dtype != A.dtype || C.is_wide != A.is_wide) return false;
+    if (!read_matrix(*result, &C) || C.nnz != A.nnz || C.dtype != A.dtype || !C.is_wide) return false;
     const int n_threads = A.nnz * K < limits.small ? 1 : static_cast<int>(ask_how() % 1024);
     const auto values = reinterpret_cast<uintptr_t>(C.values);
     return !runtime.sampled(A.dtype == at::kDouble, C.is_wide, C.n, C.k, reinterpret_cast<uintptr_t>(C.starts),

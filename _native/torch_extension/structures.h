@@ -12,7 +12,8 @@
 
 namespace asp_torch {
 
-/* Functions of the C runtime, given by address (`addressed_api.h`, `structure_api.h`, `look_api.h`). */
+/* Functions of the C runtime, given by address (`addressed_api.h`, `coordinates_api.h`,
+ * `structure_api.h`, `look_api.h`). */
 struct Runtime {
     int (*product)(int, int, int, int64_t, int64_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, int64_t, uintptr_t,
                    int64_t, int, int);
@@ -21,12 +22,14 @@ struct Runtime {
                    int64_t, int64_t, double, double, uintptr_t, uintptr_t, uintptr_t, int);
     int (*check)(int, int64_t, int64_t, const void *, const void *, int64_t, int);
     uint64_t (*hash)(const void *, int64_t, int);
+    int (*coordinates)(int, int64_t, int64_t, int64_t, uintptr_t, int64_t, int64_t, uintptr_t, uintptr_t, int64_t,
+                       uintptr_t, int64_t, int, int);
 };
 inline Runtime runtime{};
 
 /* Size limits, described in `autosparse/torch/thresholds.py`. */
 struct Limits {
-    int64_t small, pytorch, direct, unprepared, checked, remembered, pooled_bytes;
+    int64_t small, pytorch, direct, unprepared, checked, remembered, pooled_bytes, coordinates;
 };
 inline Limits limits{};
 
@@ -140,7 +143,7 @@ inline bool find(const Entries &A, const Sound &now, Verdict *verdict, bool *is_
  * times, because a matrix that is created for each product is not worth remembering. */
 inline Verdict validate(const Entries &A)
 {
-    if (!A.starts) return {true, 0, 0}; /* each index is checked when it is used */
+    if (!A.starts) return {true, 0, 0}; /* the product checks each index */
     if (A.nnz < limits.checked) return {check(A), 0, 0};
     Sound now = identity(A);
     Verdict verdict;

@@ -1,81 +1,135 @@
-"""Conversion of coordinate (COO) tensors to compressed rows (CSR) without moving entries.
+"""Compressed rows (CSR) of coordinate (COO) tensors, kept while the tensor lives and its indices are unwritten.
 
-Entries sorted by rows need only row starts. Entries sorted by columns become the CSR arrays of the transpose. The
-starts are kept per index array, until the array is freed or written. A transpose (``A.t()``) of a coalesced tensor has
-a new index array each time, so its starts are computed again, O(nnz).
+Entries in any order are sorted once. A transpose (``A.t()``) is a new tensor each time, as is a matrix that is made
+again at each step. New tensors are recognised by fingerprints of their row and column ids.
 """
 
 # mypy: allow-untyped-calls
 # (torch's functions are not all typed, its autograd classes not at all)
 from __future__ import annotations
 
+import weakref
 from collections import OrderedDict
 from typing import Final, NamedTuple
 
 import torch
-from torch.multiprocessing.reductions import StorageWeakRef
 
 from autosparse import forking
-from autosparse.scalar import C_SIZE
-from autosparse.torch.structure import ffi, is_gone, lib, pointer, version
+from autosparse._native import runtime_api
+from autosparse.config import get_options
+from autosparse.scalar.tensors import narrow_index, wide_index
+from autosparse.torch import native
+from autosparse.torch.structure import CPU, forgotten_too, lib, pointer, version
 
 MAX_KEPT: Final = 16
-"""Maximum number of index arrays whose starts are cached; the oldest are removed first."""
+"""Maximum number of tensors whose rows are cached; the oldest are removed first."""
+ENTRY_BYTES: Final = 2 * 8 + 4
+"""Bytes of an entry of a COO tensor of float32."""
 
 
-class Starts(NamedTuple):
-    """Row starts of a COO tensor, or column starts if `by_columns`; `crow` is None if its entries are unsorted."""
+class Rows:
+    """Entries of a COO tensor by rows, with int32 indices of their own; `order` is None if they are by rows already.
 
-    watched: StorageWeakRef
-    version: int
-    crow: torch.Tensor | None
-    by_columns: bool
+    `content` holds the shape, the number of entries, and fingerprints of row ids and column ids.
+    """
+
+    __slots__ = ("_ordered", "_wide_crow", "col", "content", "crow", "order")
+
+    def __init__(
+        self, content: tuple[int, ...], crow: torch.Tensor, col: torch.Tensor, order: torch.Tensor | None
+    ) -> None:
+        self.content, self.crow, self.col, self.order = content, crow, col, order
+        self._ordered: tuple[int, torch.Tensor] | None = None  # fingerprint of the tensor's values, values by rows
+        self._wide_crow: torch.Tensor | None = None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Shape of the matrix."""
+        return self.content[0], self.content[1]
+
+    @property
+    def wide_crow(self) -> torch.Tensor:
+        """Row starts of type int64."""
+        if self._wide_crow is None:
+            self._wide_crow = self.crow.to(wide_index)
+        return self._wide_crow
+
+    def ordered(self, values: torch.Tensor) -> torch.Tensor:
+        """Return contiguous `values` in the order of the rows, copied again only if they differ from the last ones."""
+        if self.order is None:
+            return values
+        width, n = values.element_size(), values.shape[0]
+        seen = lib.asp_look_low(pointer(values), n * width, native.threads())
+        kept = self._ordered
+        if kept is not None and kept[0] == seen and kept[1].dtype is values.dtype:
+            return kept[1]
+        if width not in native.TRANSPOSED_BYTES:  # half precision
+            return values[self.order]
+        new = torch.empty_like(values)
+        arrays = map(pointer, (self.order, values, new))
+        runtime_api.raise_for(lib.asp_gather(width, 0, *arrays, n, native.threads()))
+        self._ordered = seen, new
+        return new
 
 
-_kept: OrderedDict[tuple[int, int, int, int], Starts] = OrderedDict()
+class Found(NamedTuple):
+    """Rows of the tensor `owner`, or of its transpose (`transposed`).
+
+    `rows` is None if PyTorch has to compute: an id lies outside the shape, or rows would need too much memory.
+    """
+
+    owner: weakref.ref[torch.Tensor]
+    written: tuple[int, int]  # PyTorch's number of writes to the tensor, and a fingerprint of samples of its indices
+    rows: Rows | None
+    transposed: bool
+
+
+_kept: OrderedDict[tuple[int, ...], Found] = OrderedDict()
 _lock = forking.lock()
 
 
-def starts_of(A: torch.Tensor) -> Starts:
-    """Return the row or column starts of a 2-D COO tensor, from a cache as long as its index array is unchanged."""
+def rows_of(A: torch.Tensor) -> Found:
+    """Return the rows of a 2-D COO tensor, from a cache if the tensor, or the content of its index array, is known."""
     indices, (n, m) = A._indices(), A.shape
-    key = (indices.data_ptr(), indices.shape[1], n, m)
+    key = (indices.data_ptr(), indices.shape[1], *indices.stride(), n, m)
     known = _kept.get(key)
-    if known is not None and known.version == version(indices) and not is_gone(known.watched):
+    n_places = 1 + sum((size - 1) * step for size, step in zip(indices.shape, indices.stride(), strict=True))
+    written = version(A), lib.asp_probe(pointer(indices), 8 * n_places if indices.numel() else 0)
+    if known is not None and known.written == written and known.owner() is A:
         return known
-    made = _find(indices, n, m, is_sorted=A.is_coalesced())
+    rows, transposed = _look(indices.contiguous(), (n, m), may_turn=not A.is_coalesced())
+    made = Found(weakref.ref(A), written, rows, transposed)
     with _lock:
         _kept[key] = made
         _kept.move_to_end(key)
-        for old in [k for k, starts in _kept.items() if is_gone(starts.watched)]:
+        for old in [k for k, found in _kept.items() if found.owner() is None]:
             del _kept[old]
         while len(_kept) > MAX_KEPT:
             _kept.popitem(last=False)
     return made
 
 
-def _find(indices: torch.Tensor, n: int, m: int, *, is_sorted: bool) -> Starts:
-    row, col = indices.contiguous().unbind(0)
-    crow, by_columns = None, False
-    if not _lie_within(row, n) or not _lie_within(col, m):  # PyTorch's own kernels check each entry and raise
-        pass
-    elif is_sorted or bool((row[1:] >= row[:-1]).all()):
-        crow = torch._convert_indices_from_coo_to_csr(row, n)
-        if is_sorted and not _lead(crow, col, m):  # the tensor is marked as coalesced but is not sorted
-            crow = None
-    elif bool((col[1:] >= col[:-1]).all()):
-        crow, by_columns = torch._convert_indices_from_coo_to_csr(col, m), True
-    return Starts(StorageWeakRef(indices.untyped_storage()), version(indices), crow, by_columns)
+def _look(indices: torch.Tensor, shape: tuple[int, int], *, may_turn: bool) -> tuple[Rows | None, bool]:
+    """Return known rows with the content of these contiguous indices, or new rows, and whether they are of Aᵀ.
+
+    The rows are of A itself unless `may_turn`.
+    """
+    (n, m), nnz = shape, indices.shape[1]
+    row, col = map(pointer, indices)
+    prints = [lib.asp_look_low(ids, 8 * nnz, native.threads()) for ids in (row, col)]
+    content, turned = (n, m, nnz, *prints), (m, n, nnz, *prints[::-1])
+    with _lock:
+        all_known = [found.rows for found in _kept.values() if found.rows is not None]
+    for rows in all_known:
+        if rows.content == content or (may_turn and rows.content == turned):
+            return rows, rows.content != content
+    if max(n, m, nnz) >= torch.iinfo(narrow_index).max:
+        return None, False
+    crow, new, order = (torch.empty(size, dtype=narrow_index, device=CPU) for size in (n + 1, nnz, nnz))
+    status = lib.asp_coo_rows(n, m, nnz, row, col, 1, *map(pointer, (crow, new, order)))
+    if status < 0 or (status and 3 * order.element_size() > get_options().extra_memory * ENTRY_BYTES):
+        return None, False
+    return Rows(content, crow, new, order if status else None), False
 
 
-def _lie_within(ids: torch.Tensor, extent: int) -> bool:
-    """Return whether all `ids`, a contiguous vector, are in [0, extent)."""
-    ends = ffi.new(f"{C_SIZE}[2]", [0, ids.shape[0]])  # the ids as the single row of a matrix
-    return not lib.asp_csr_check(1, 1, extent, ends, pointer(ids), ids.shape[0], torch.get_num_threads())
-
-
-def _lead(crow: torch.Tensor, col: torch.Tensor, extent: int) -> bool:
-    """Return whether `crow` and `col` are row starts and columns of a valid matrix with `extent` columns."""
-    n, nnz = crow.shape[0] - 1, col.shape[0]
-    code = lib.asp_csr_check(1, n, extent, pointer(crow), pointer(col), nnz, torch.get_num_threads())
-    return not code and int(crow[n]) == nnz
+forgotten_too.append(_kept.clear)

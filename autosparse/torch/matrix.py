@@ -354,12 +354,12 @@ def _from_coo(A: torch.Tensor) -> Csr:
     if not A.is_coalesced():
         check_ids(A._indices(), A.shape)
         A = A.coalesce()
-    starts = coordinates.starts_of(A.detach())
-    if starts.crow is None or starts.by_columns:  # the tensor is marked as coalesced but is not sorted
+    rows = coordinates.rows_of(A.detach()).rows
+    if rows is None or rows.order is not None:  # the tensor is marked as coalesced but is not sorted
         check_ids(A._indices(), A.shape)
         unordered = torch.sparse_coo_tensor(A._indices(), A._values(), A.shape, is_coalesced=False, device=A.device)
         return _from_coo(unordered)
-    return Csr(IndexArrays(starts.crow, A.indices()[1].contiguous(), *A.shape), A.values())
+    return Csr(IndexArrays(rows.wide_crow, A.indices()[1].contiguous(), *A.shape), A.values())
 
 
 _LAYOUTS: Final[dict[torch.layout, Callable[[torch.Tensor], Csr]]] = {

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeAlias
 import torch
 
 from autosparse._native import runtime_api
+from autosparse.scalar.tensors import wide_index
 from autosparse.torch import native, sampled, thresholds
 from autosparse.torch.structure import INDEX_CODES, VALUE_CODES, Structure, checked, lib
 
@@ -145,7 +146,8 @@ def sample(S: torch.Tensor, X: torch.Tensor, Y: torch.Tensor, beta: Any, alpha: 
     Structure(crow, col, n, m).check() if result is not None else checked((crow, col), n, m, of=S)
     nnz, values, new_col = col.shape[0], base, None
     if result is None:
-        new_col, values = native.empty((nnz,), col.dtype), native.empty((nnz,), dtype)
+        values = native.empty((nnz,), dtype)
+        new_col = native.empty((nnz,), col.dtype) if col.dtype is wide_index else None
     given = (
         code, INDEX_CODES[col.dtype], n, m, crow.data_ptr(), col.data_ptr(), nnz, X.data_ptr(), ldx, Y.data_ptr(),
         *Y.stride(), K, alpha, beta, base.data_ptr(), values.data_ptr(), 0 if new_col is None else new_col.data_ptr(),
@@ -157,8 +159,16 @@ def sample(S: torch.Tensor, X: torch.Tensor, Y: torch.Tensor, beta: Any, alpha: 
     if status:
         runtime_api.raise_for(status)
     if result is None:
-        assert new_col is not None
-        result = torch.sparse_csr_tensor(
-            crow.clone(), new_col, values, (n, m), check_invariants=False, device=values.device
-        )
-    return result
+        new_col = col.to(wide_index) if new_col is None else new_col
+        crow = crow.to(wide_index, copy=True)
+        return torch.sparse_csr_tensor(crow, new_col, values, (n, m), check_invariants=False, device=values.device)
+    return widened(result)
+
+
+def widened(A: torch.Tensor) -> torch.Tensor:
+    """Return a CSR matrix with int64 indices, as PyTorch's sampled products have them."""
+    crow, col = A.crow_indices(), A.col_indices()
+    if col.dtype is wide_index:
+        return A
+    crow, col = crow.to(wide_index), col.to(wide_index)
+    return torch.sparse_csr_tensor(crow, col, A.values(), A.shape, check_invariants=False, device=A.device)

@@ -93,12 +93,12 @@ def _entries_of_coo(A: torch.Tensor) -> CompressedTensor | None:
     values = A._values()
     if values.dim() != 1 or A.sparse_dim() != 2 or not A.is_cpu:
         return None
-    starts = coordinates.starts_of(A)
-    if starts.crow is None:
+    found = coordinates.rows_of(A)
+    rows = found.rows
+    if rows is None:
         return None
-    col = A._indices()[0 if starts.by_columns else 1].contiguous()
-    shape = A.shape[::-1] if starts.by_columns else A.shape
-    return CompressedTensor((starts.crow, col), native.whole(values), shape, transposed=starts.by_columns)
+    ordered = rows.ordered(native.whole(values))
+    return CompressedTensor((rows.crow, rows.col), ordered, rows.shape, transposed=found.transposed)
 
 
 def is_plain(X: torch.Tensor, dtype: torch.dtype, n_dims: int) -> bool:
@@ -327,7 +327,7 @@ def sampled_addmm(
         )
         return result
     A, values = found
-    return A.with_values(values, S.shape)
+    return direct.widened(A.with_values(values, S.shape))
 
 
 def sampled_addmm_out(

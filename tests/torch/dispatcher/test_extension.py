@@ -116,7 +116,7 @@ def test_other_operands_are_left_alone(layout):
         "base of too many dimensions": (A, B, numbers(1, 6, 3)),
         "base of another dtype": (A, B, numbers(6, 3).double()),
         "no columns": (A, B[:, :0], None),
-        "many multiplications": (stored(torch.ones(64, 5), torch.sparse_coo), numbers(5, 64), None),
+        "many multiplications": (stored(torch.ones(64, 5), torch.sparse_coo), numbers(5, 1 << 12), None),
         "many by columns": (stored(torch.ones(64, 5), layout), numbers(64, 5).t(), None),
     }
     for name, (left, right, base) in others.items():
@@ -150,7 +150,7 @@ def test_samples_equal_pytorchs():
                     want = (alpha * (left @ right) + beta * D) * (D != 0)
                     got = torch.sparse.sampled_addmm(S, left, right, beta=beta, alpha=alpha)
                     assert_close(got.to_dense(), want)
-                    assert got.col_indices().dtype == index_dtype
+                    assert got.crow_indices().dtype == got.col_indices().dtype == torch.int64
                     assert got.col_indices().data_ptr() != S.col_indices().data_ptr()
             assert extension.library.n_computed() - before == 9
             assert_close(S.to_dense(), D)
