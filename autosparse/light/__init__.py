@@ -290,7 +290,7 @@ def n_terms(made: Any, rows: Rows, other: Any) -> int | None:
             return None
         n = n_values * other.nnz
         if n > MAX_TERMS and other.format != made.format:
-            n = n_values * (1 + other.nnz // max(1, n_inner))
+            n = n_values * (other.offsets.size if other.format == "dia" else 1 + other.nnz // max(1, n_inner))
         elif n > MAX_TERMS:
             right = theirs.arrays if (theirs := rows_of(other)) is not None else [other.indptr, other.indices]
             first, second = (rows.arrays, right) if made.format == "csr" else (right, rows.arrays)

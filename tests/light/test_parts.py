@@ -34,10 +34,12 @@ def part(M, key):
     else:
         arrays, facts = [np.asarray(found)], [type(found).__name__]
     return facts + [[str(one.dtype), one.tolist()] for one in arrays]
+def wide(M):
+    return type(M)((M.data, M.indices.astype(np.int64), M.indptr.astype(np.int64)), shape=M.shape)
 {completes}
 bad = []
 for key in {PARTS!r}:
-    for make in (lambda M: M, lambda M: M.tocsc(), lambda M: M.T, lambda M: M.astype(np.int64)):
+    for make in (lambda M: M, lambda M: M.tocsc(), lambda M: M.T, lambda M: M.astype(np.int64), wide):
         theirs = part(make(m), key)
         bad += [key for _ in range(9) if part(make(A), key) != theirs]
 print(json.dumps([bad, light.is_complete]))
@@ -66,3 +68,33 @@ for theirs in (m, sps.csr_matrix(m), wide):
 print(json.dumps([bad, "autosparse.light.native" in sys.modules, light.is_complete]))
 """
     assert printed(lines) == [[], True, False]
+
+
+@pytest.mark.parametrize("index", ["np.int32", "np.int64"])
+def test_rows_and_columns_need_no_method_of_scipys(index):
+    """Lines of 64-bit indices, which SciPy makes of NumPy's default integers, are selected like those of 32 bits."""
+    lines = f"""
+from autosparse.light import selection
+m = sps.csr_array((m.data, m.indices.astype({index}), m.indptr.astype({index})), shape=m.shape)
+found = []
+for M in (asp.csr(m), asp.csc(m)):
+    arrays = M.indptr, M.indices, M.data
+    found += [selection.part_of(M, key, arrays, tuple) for key in (3, (slice(None), 2))]
+wanted = [m[3], m[:, 2], m.tocsc()[3], m.tocsc()[:, 2]]
+same = [ours.coords[0].dtype == one.coords[0].dtype and (ours.toarray() == one.toarray()).all()
+        for ours, one in zip(found, wanted) if ours is not None]
+print(json.dumps([len(same), all(map(bool, same))]))
+"""
+    assert printed(lines) == [4, True]
+
+
+def test_products_with_diagonals_count_an_entry_for_each_diagonal():
+    """Columns scaled by a diagonal: as many multiplications as entries, whatever the diagonal's length."""
+    lines = """
+A, diagonals = asp.csr(m), sps.diags_array([np.ones(m.shape[1]), np.ones(m.shape[1] - 1)], offsets=[0, 1])
+light.MAX_TERMS = 2 * m.nnz
+rows = light.rows_of(A)
+print(json.dumps([light.n_terms(A, rows, D) == n * m.nnz and not light.is_complete for D, n in
+                  ((sps.diags_array(np.ones(m.shape[1])), 1), (diagonals, 2))] + [m.nnz > 10]))
+"""
+    assert printed(lines) == [True, True, True]
