@@ -236,8 +236,10 @@ class Rows:
         self.checked: tuple[Any, Any] | None = None  # the last row starts and indices that were found sound
 
     def sound(self) -> tuple[tuple[Any, Any], Any] | None:
-        """Return structure and values if SciPy's loops stay within them, else None. They are checked again where they
-        may have changed. Another thread may replace them at any time, so loops read the arrays that are returned.
+        """Return (row starts, indices) and values if every index is in bounds, else None.
+
+        Arrays are checked again where they may have changed. Another thread may replace them at any time, so loops
+        read the arrays that are returned.
         """
         is_held, checked = self.is_exported and self._is_held(), self.checked
         indptr, indices, data = self.arrays

@@ -98,3 +98,51 @@ print(json.dumps([light.n_terms(A, rows, D) == n * m.nnz and not light.is_comple
                   ((sps.diags_array(np.ones(m.shape[1])), 1), (diagonals, 2))] + [m.nnz > 10]))
 """
     assert printed(lines) == [True, True, True]
+
+
+@pytest.mark.parametrize("runtime_ns", ["0", "1 << 62"])
+def test_products_of_two_dtypes_are_those_of_scipy(runtime_ns):
+    """Both operands are converted to the dtype of the product; vectors, columns and transposes of each pair."""
+    lines = f"""
+light.RUNTIME_NS, light.MIN_TERMS, light.adoption.MAX_SCATTERED = {runtime_ns}, 0, 100
+bad, kinds = [], [np.dtype(char) for char in "?bBhHiIlLfdFD"] + [np.dtype(">f8")]
+for stored in kinds[:-1]:
+    M = (9 * m).astype(stored)
+    A, C = asp.csr(M), asp.csc(M)
+    for kind in kinds:
+        v, V = (9 * np.arange(30)).astype(kind), (9 * X).astype(kind)
+        for product in (lambda N: N @ v, lambda N: N @ V, lambda N: N[:5] @ v, lambda N: N[:, :2] @ v[:2],
+                        lambda N: N @ V[:, ::2], lambda N: N @ np.asfortranarray(V)):
+            for one in (A, C):
+                try:
+                    wanted = product(M if one is A else M.tocsc())
+                except Exception as error:
+                    wanted = type(error)
+                try:
+                    got = product(one)
+                except Exception as error:
+                    got = type(error)
+                if type(wanted) is type or type(got) is type:
+                    bad += [] if wanted is got else [[str(stored), str(kind), str(wanted), str(got)]]
+                elif got.dtype != wanted.dtype or not np.allclose(got, wanted, 0, 1e-5 * (1 + abs(wanted).max())):
+                    bad += [[str(stored), str(kind), str(got.dtype), str(wanted.dtype)]]
+print(json.dumps([bad, light.is_complete]))
+"""
+    assert printed(lines) == [[], False]
+
+
+@pytest.mark.skipif(not runtime_api.available, reason="the C runtime was not built")
+def test_small_products_with_the_transpose_are_left_to_scipys_loop():
+    """The kernel adds to scattered elements no faster; larger products, and those with columns, are computed by it."""
+    lines = """
+light.RUNTIME_NS = light.MIN_TERMS = 0
+A, calls = asp.csr(m), []
+native = light.runtime()
+product = native.product
+native.product = lambda *given, **how: (calls.append(how["transposed"]), product(*given, **how))[1]
+for limit in (m.nnz, m.nnz - 1):
+    light.adoption.MAX_SCATTERED = limit
+    A.T @ y, A @ x, A.T @ np.ones((40, 2))
+print(json.dumps(calls))
+"""
+    assert printed(lines) == [False, True, True, False, True]
