@@ -43,9 +43,7 @@ the time of the runtime's products, which the library tunes, and whose large res
 It also divides the time of selections by `selection`: products with the selected rows take less time in the library.
 """
 SPARSE_SHARE: Final = 8
-"""Divisor of the time of products of two sparse matrices by the runtime, with fewer than `FRESH_ENTRIES`."""
-FRESH_ENTRIES: Final = 1 << 14
-"""Minimum entries of a result for which the library reuses memory: new pages take half of a product's time."""
+"""Divisor of the time of products of two sparse matrices by the runtime, which the library computes as fast."""
 SELECTIONS: Final = 6
 """Number of selections by SciPy's methods (15 to 70 us each) before `selection` is imported, which takes 0.3 ms."""
 LOOKUP_NS: Final = 2_000_000

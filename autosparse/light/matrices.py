@@ -290,8 +290,8 @@ class Light(ConvertedBack, Slots):
                     return _completed(self, "_matmul_dispatch")(other, *args)
             by_scipy = self._plain_class._matmul_dispatch
             made = dense_product(self, arrays, other) if arrays else by_scipy(self, other, *args)
-        is_small = is_native and is_sparse and made.nnz < light.FRESH_ENTRIES
-        share = light.SPARSE_SHARE if is_small else 1 if is_own and not is_native | is_scattered else light.LOOP_SHARE
+        is_slow = is_own and not is_native and not is_scattered
+        share = 1 if is_slow else light.SPARSE_SHARE if is_native and is_sparse else light.LOOP_SHARE
         if is_sparse:
             light._spent_ns = spent_ns  # without conversions inside
         light.count(start_ns, kept, made, share=share, is_product=has_kernel,

@@ -55,7 +55,6 @@ NOT_LEFT: Final = "light.adoption.MAX_SCATTERED = 0\n"
             for product, share, limits in (
                 ("A @ x", light.LOOP_SHARE, ""),
                 ("A @ B", light.SPARSE_SHARE, ""),
-                ("A @ B", light.LOOP_SHARE, "light.FRESH_ENTRIES = 0\n"),
                 ("A @ B.T.tocsc().T", light.SPARSE_SHARE, ""),
             )
         ),

@@ -146,3 +146,26 @@ for limit in (m.nnz, m.nnz - 1):
 print(json.dumps(calls))
 """
     assert printed(lines) == [False, True, True, False, True]
+
+
+@pytest.mark.skipif(runtime_api.extension is None, reason="the extension module was not built")
+def test_large_results_of_light_matrices_reuse_the_pages_of_freed_results():
+    """Results of 128 KiB and more, dense and sparse; freed ones are kept until the library sets its own limit."""
+    lines = """
+light.RUNTIME_NS = light.MIN_TERMS = 0
+M = sps.random_array((400, 400), density=0.05, format="csr", random_state=np.random.default_rng(0))
+A, Y = asp.csr(M), np.ones((400, 64))
+kept = light.runtime()._lib.asp_output_kept_bytes
+first = A @ Y
+found, place = [first.nbytes > 1 << 17, kept() == 0], first.ctypes.data
+del first
+found += [kept() > 0, (A @ Y).ctypes.data == place]
+C, wanted = A @ A, M @ M
+found += [(getattr(C, name) == getattr(wanted, name)).all() for name in ("indptr", "indices", "data")]
+before = kept()
+n_bytes = C.data.nbytes + C.indices.nbytes
+del C
+found.append(kept() >= before + n_bytes)
+print(json.dumps([bool(one) for one in found] + [light.is_complete]))
+"""
+    assert printed(lines) == [True] * 8 + [False]
