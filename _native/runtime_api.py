@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from autosparse._native import connected_extension
 from numpy.typing import NDArray
 
 from autosparse import config, scalar
@@ -75,7 +74,8 @@ def is_there() -> bool:
 
 extension: Any
 extension_fault: str  # why there is no extension module; "" if there is one
-extension, extension_fault = connected_extension(lib, ffi)
+_package: Final[Any] = importlib.import_module("autosparse._native")  # by name: it lists modules that import this one
+extension, extension_fault = _package.connected_extension(lib, ffi)
 """The extension module `_extension` (see `_extension.pyi`), or None where it was not built or does not fit."""
 
 
