@@ -11,6 +11,7 @@ none of these modules.
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from autosparse import forking
@@ -89,3 +90,20 @@ def __getattr__(name: str) -> Any:  # any public object of the modules
         module = importlib.import_module(f"{__name__}.{_HOME[name]}")
     globals().update({public: getattr(module, public) for public in _MODULES[_HOME[name]]})
     return globals()[name]
+
+
+def connected_extension(lib: Any, ffi: Any) -> tuple[Any, str]:  # Any: cffi objects, and a module without types
+    """Return the extension module, connected with the C runtime, and why there is none ("" if there is one)."""
+    if lib is None:
+        return None, "there is no C runtime"
+    if not getattr(sys, "_is_gil_enabled", lambda: True)():
+        return None, "this interpreter has no GIL"
+    try:
+        module = importlib.import_module("autosparse._native._extension")
+    except (AttributeError, ImportError, OSError, RuntimeError) as err:
+        return None, f"the extension module cannot be loaded: {err}"
+    headers = getattr(lib, "asp_headers", None)
+    if headers is None or ffi.string(headers()).decode() != module.HEADERS:
+        return None, "the extension module and the C runtime were built from different sources"
+    module.connect(tuple(int(ffi.cast("uintptr_t", ffi.addressof(lib, name))) for name in module.FUNCTIONS))
+    return module, ""

@@ -72,25 +72,10 @@ def is_there() -> bool:
     return available
 
 
-def _load_extension() -> tuple[Any, str]:
-    if not available:
-        return None, "there is no C runtime"
-    if not getattr(sys, "_is_gil_enabled", lambda: True)():
-        return None, "this interpreter has no GIL"
-    try:
-        module = importlib.import_module("autosparse._native._extension")
-    except (AttributeError, ImportError, RuntimeError) as err:
-        return None, f"the extension module cannot be loaded: {err}"
-    headers = getattr(lib, "asp_headers", None)
-    if headers is None or ffi.string(headers()).decode() != module.HEADERS:
-        return None, "the extension module and the C runtime were built from different sources"
-    module.connect(tuple(int(ffi.cast("uintptr_t", ffi.addressof(lib, name))) for name in module.FUNCTIONS))
-    return module, ""
-
-
 extension: Any
 extension_fault: str  # why there is no extension module; "" if there is one
-extension, extension_fault = _load_extension()
+_package: Final[Any] = importlib.import_module("autosparse._native")  # by name: it lists modules that import this one
+extension, extension_fault = _package.connected_extension(lib, ffi)
 """The extension module `_extension` (see `_extension.pyi`), or None where it was not built or does not fit."""
 
 

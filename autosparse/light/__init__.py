@@ -38,14 +38,12 @@ Its kernels take a fifth to a half of the time of SciPy's loops. For products of
 half, it is loaded after as much counts towards `LOADING_NS`.
 """
 LOOP_SHARE: Final = 2
-"""Divisor of the time of SciPy's loops for products and conversions, of which the library's take half, of products by
-the runtime's kernels, which the library calls, too, but tunes, and whose large results it puts into used memory, and of
-selections by `selection`: it selects as fast, but products with the selected rows take less time.
+"""Divisor of the time of SciPy's loops for products and conversions, of which the library's take half. The same divides
+the time of the runtime's products, which the library tunes, and whose large results it puts into used memory.
+It also divides the time of selections by `selection`: products with the selected rows take less time in the library.
 """
 SPARSE_SHARE: Final = 8
-"""Divisor of the time of products of two sparse matrices by the runtime, with fewer than `FRESH_ENTRIES`."""
-FRESH_ENTRIES: Final = 1 << 14
-"""Minimum entries of a result for which the library reuses memory: new pages take half of a product's time."""
+"""Divisor of the time of products of two sparse matrices by the runtime, which the library computes as fast."""
 SELECTIONS: Final = 6
 """Number of selections by SciPy's methods (15 to 70 us each) before `selection` is imported, which takes 0.3 ms."""
 LOOKUP_NS: Final = 2_000_000
@@ -236,8 +234,10 @@ class Rows:
         self.checked: tuple[Any, Any] | None = None  # the last row starts and indices that were found sound
 
     def sound(self) -> tuple[tuple[Any, Any], Any] | None:
-        """Return structure and values if SciPy's loops stay within them, else None. They are checked again where they
-        may have changed. Another thread may replace them at any time, so loops read the arrays that are returned.
+        """Return (row starts, indices) and values if every index is in bounds, else None.
+
+        Arrays are checked again where they may have changed. Another thread may replace them at any time, so loops
+        read the arrays that are returned.
         """
         is_held, checked = self.is_exported and self._is_held(), self.checked
         indptr, indices, data = self.arrays
@@ -290,7 +290,7 @@ def n_terms(made: Any, rows: Rows, other: Any) -> int | None:
             return None
         n = n_values * other.nnz
         if n > MAX_TERMS and other.format != made.format:
-            n = n_values * (1 + other.nnz // max(1, n_inner))
+            n = n_values * (other.offsets.size if other.format == "dia" else 1 + other.nnz // max(1, n_inner))
         elif n > MAX_TERMS:
             right = theirs.arrays if (theirs := rows_of(other)) is not None else [other.indptr, other.indices]
             first, second = (rows.arrays, right) if made.format == "csr" else (right, rows.arrays)

@@ -23,7 +23,7 @@ from scipy.sparse._sparsetools import (
     csr_sum_duplicates,
 )
 
-from autosparse import light
+from autosparse import configured, light
 from autosparse.light import NOTHING, Arrays, Rows, is_shape
 
 _LOOPS: Final = {
@@ -247,6 +247,38 @@ def part_of(A: Any, key: Any, found: tuple[tuple[Any, Any], Any]) -> Any:
     select = light.part_of or light.selector()
     part = select(A, key, (*found[0], found[1]), tuple) if select else None
     return own_part(A, *part[:2]) if type(part) is tuple else part
+
+
+MAX_SCATTERED: Final = 1 << 16
+"""Maximum number of multiplications for which SciPy's loop computes Mᵀ @ x, which adds to scattered elements.
+
+The kernel on one thread takes 1.1 times as long as that loop.
+"""
+
+
+def is_left_to_scipy(rows: Rows, n_terms: int) -> bool:
+    """Return whether SciPy's loop computes a product Mᵀ @ x; not the one that looks up what earlier processes left."""
+    is_due = not rows.is_looked_up and rows.products_ns >= light.LOOKUP_NS and n_terms >= light.MIN_TERMS
+    if is_due and light._products_ns < light.RUNTIME_NS:
+        if configured.accounts_content():
+            light._products_ns = light.RUNTIME_NS  # the look-up needs the runtime
+        else:
+            rows.is_looked_up = True
+    return n_terms <= MAX_SCATTERED and (rows.is_looked_up or not is_due)
+
+
+def in_common_type(values: Any, B: Any) -> tuple[Any, Any]:
+    """Return values and a dense operand in the dtype of their product, to which SciPy's loops convert them, too.
+
+    Return them unchanged where the C runtime has no kernel of that dtype.
+    """
+    own, other = values.dtype, B.dtype
+    if own.char not in light.VALUE_TYPES or not (own.isnative and other.isnative):
+        return values, B
+    common = np.promote_types(own, other)
+    if common.char not in light.KERNEL_TYPES:
+        return values, B
+    return values.astype(common, copy=False), B.astype(common, copy=False)
 
 
 def dense_product(made: Any, arrays: Any, B: Any) -> Any:

@@ -121,10 +121,7 @@ def _of_family(made: Any, name: str) -> Any:
 
 
 def _completed(made: Any, name: str) -> Any:
-    """Return the attribute `name` of the matrix, which is complete then.
-
-    Overrides in subclasses are passed over, because they may have called the light attribute by `super`.
-    """
+    """Return the complete attribute `name`, past overrides in subclasses, which may have called it by `super`."""
     return _of_family(made, name).__get__(made, type(made))
 
 
@@ -268,14 +265,17 @@ class Light(ConvertedBack, Slots):
         n_terms: Any = None if rows is None else light.n_terms(self, rows, other)  # Any: a number, or None
         found: Any = (n_terms is not None and rows.sound()) or (None, None)
         checked, values = found
+        if checked is not None and type(other) is np.ndarray and other.dtype is not values.dtype:
+            values, other = adoption.in_common_type(values, other)
         is_own = checked is not None and type(other) is np.ndarray and other.dtype == values.dtype
-        has_kernel = is_own and other.dtype.char in light.KERNEL_TYPES
+        is_scattered = is_own and self._transposed and other.ndim == 1 and adoption.is_left_to_scipy(rows, n_terms)
+        has_kernel = is_own and not is_scattered and other.dtype.char in light.KERNEL_TYPES
         is_sparse = checked is not None and not isinstance(other, np.ndarray)
         arrays = (*checked, values) if is_own else None
         kept = [(rows, rows.checked)] if checked is not None and not is_own else []
         if kept and (theirs := light.rows_of(other)) is not None:
             kept.append((theirs, theirs.checked))
-        is_due = (has_kernel and light.is_runtime_due(n_terms)) or (is_sparse and light.is_sparse_due(n_terms))
+        is_due = light.is_runtime_due(n_terms) if has_kernel else is_sparse and light.is_sparse_due(n_terms)
         runtime = light.runtime() if is_due else None
         spent_ns, start_ns = light._spent_ns, perf_counter_ns()
         made = None
@@ -290,12 +290,12 @@ class Light(ConvertedBack, Slots):
                     return _completed(self, "_matmul_dispatch")(other, *args)
             by_scipy = self._plain_class._matmul_dispatch
             made = dense_product(self, arrays, other) if arrays else by_scipy(self, other, *args)
-        is_small = is_native and is_sparse and made.nnz < light.FRESH_ENTRIES
-        share = light.SPARSE_SHARE if is_small else 1 if is_own and not is_native else light.LOOP_SHARE
+        is_slow = is_own and not is_native and not is_scattered
+        share = 1 if is_slow else light.SPARSE_SHARE if is_native and is_sparse else light.LOOP_SHARE
         if is_sparse:
             light._spent_ns = spent_ns  # without conversions inside
         light.count(start_ns, kept, made, share=share, is_product=has_kernel,
-                    native=rows if is_native and not is_sparse else None)  # fmt: skip
+                    native=rows if is_scattered or (is_native and not is_sparse) else None)  # fmt: skip
         return made
 
     def _rmatmul_dispatch(self, other: Any, *args: Any) -> Any:

@@ -6,7 +6,9 @@ Loading the runtime takes 1.5 ms, a fifth of the time that the library takes.
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
+import math
 import sys
 from types import SimpleNamespace
 from typing import Any, Final
@@ -14,6 +16,7 @@ from typing import Any, Final
 import numpy as np
 
 from autosparse import configured, forking, light, scalar
+from autosparse._native import connected_extension
 from autosparse.light import Rows
 
 _VALUE_CODES: Final = {np.dtype(name): code for name, code in scalar.VALUE_CODES.items()}
@@ -21,6 +24,9 @@ _INDEX_CODES: Final = {np.dtype(name): code for name, code in scalar.INDEX_CODES
 _PRODUCT_CODES: Final = {np.dtype(name): code for name, code in scalar.PRODUCT_CODES.items()}
 _MAX_COLUMNS: Final = 1 << 22
 """Maximum number of columns of a product of two sparse matrices: each has an accumulator."""
+_POOL_BYTES: Final = 1 << 25
+"""Maximum number of bytes of freed results that are kept for later ones, until the library is loaded."""
+_RECYCLED_FROM_BYTES: Final = 1 << 17  # as `memory.RECYCLED_FROM_BYTES`, which is not loaded yet
 _CONTIGUOUS_ALIGNED: Final = 0x101  # NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED
 
 
@@ -38,6 +44,27 @@ _DEFAULTS: Final = (None, None, None, None, False)
 """Options of accounts where no option is set: isa, storage, hybrid, compiler and vendor."""
 
 
+@functools.cache
+def _allocator() -> Any:
+    """Return the extension module's `empty`, which reuses pages of freed results; None without that module."""
+    with forking.loading():
+        extension, _ = connected_extension(_lib, _ffi)
+    if extension is not None and not light.is_complete:
+        _lib.asp_output_limit(_POOL_BYTES)
+    return None if extension is None else extension.empty
+
+
+def _empty(shape: tuple[int, ...], dtype: np.dtype[Any], job: Any = None, part: int = 0) -> Any:
+    """Return an uninitialised array, which takes over a part of a sparse product's `job` if it is large."""
+    is_large = math.prod(shape) * dtype.itemsize >= _RECYCLED_FROM_BYTES
+    empty = _allocator() if is_large else None
+    if empty is None:
+        return np.empty(shape, dtype)
+    if job is not None:
+        _lib.asp_spgemm_hand_over(job, part)
+    return empty(shape, dtype, False)
+
+
 def product(rows: Rows, arrays: Any, B: Any, *, transposed: bool) -> Any:  # Any: arrays of the user, and None
     """Return M @ B, or Mᵀ @ B if `transposed`, for M's sound `arrays` and an array B of its dtype.
 
@@ -53,7 +80,7 @@ def product(rows: Rows, arrays: Any, B: Any, *, transposed: bool) -> Any:  # Any
         return None
     if B.flags.num & _CONTIGUOUS_ALIGNED != _CONTIGUOUS_ALIGNED:
         B = np.array(B, order="C")
-    C = np.empty((rows.n_minor if transposed else rows.n_major, *B.shape[1:]), B.dtype)
+    C = _empty((rows.n_minor if transposed else rows.n_major, *B.shape[1:]), B.dtype)
     n_vecs, at = B.size // B.shape[0], _ffi.from_buffer
     status = (_lib.asp_csr_t_mm if transposed else _lib.asp_csr_mm)(
         dtype_code, index_code, rows.n_major, rows.n_minor, at(indptr), at(indices), at(data), at(B), n_vecs, at(C),
@@ -87,7 +114,9 @@ def sparse_product(A: Rows, B: Rows) -> list[Any] | None:
         _lib.asp_spgemm_drop(job)
         return None
     try:
-        made = [np.empty(A.n_major + 1, left[0].dtype), *(np.empty(n_entries[0], part.dtype) for part in left[1:])]
+        n = n_entries[0]
+        made = [_empty((A.n_major + 1,), left[0].dtype)]
+        made += [_empty((n,), array.dtype, job, part) for part, array in enumerate(left[1:])]
     except BaseException:
         _lib.asp_spgemm_drop(job)
         raise

@@ -63,16 +63,19 @@ def _range(key: Any, extent: int) -> tuple[int, int] | None:
 
 
 @functools.cache
-def _line_state() -> tuple[tuple[str, Any], ...] | None:
+def _line_state(index: np.dtype[Any]) -> tuple[tuple[str, Any], ...] | None:
     """Return the attributes, besides shape and entries, of the object that SciPy's arrays return for one row.
 
-    Return None in versions of SciPy where it is not a one-dimensional array of coordinates.
+    Return None in versions of SciPy where it is not a one-dimensional array of coordinates of the dtype `index`.
     """
-    line = constructed(sps.csr_array, (2, 2), (2, 2))[0]
+    entries = np.ones(1), np.zeros(1, index), np.array([0, 1, 1], index)
+    lines = [constructed(sps.csr_array, entries, (2, 2))[key] for key in (0, (_ALL, 0))]
     own = {"_shape", "coords", "data"}
-    if not isinstance(line, sps.coo_array) or line.ndim != 1 or not own <= vars(line).keys():
-        return None
-    return tuple((name, value) for name, value in vars(line).items() if name not in own)
+    for line in lines:
+        is_line = isinstance(line, sps.coo_array) and line.ndim == 1 and own <= vars(line).keys()
+        if not (is_line and line.coords[0].dtype == index):
+            return None
+    return tuple((name, value) for name, value in vars(lines[0]).items() if name not in own)
 
 
 def _is_plain(made: Any, shape: tuple[int, int], arrays: Arrays) -> bool:
@@ -130,9 +133,9 @@ def _line(made: Any, part: list[NDArray[Any]], length: int, *, by_minor: bool) -
 
     `by_minor`: it is one compressed row. Otherwise its elements are in different compressed rows.
     """
-    state = _line_state()
     indptr, indices, data = part
-    if state is None or indices.dtype != INT32:
+    state = _line_state(indices.dtype)
+    if state is None:
         return None
     if not by_minor:
         expandptr(indptr.size - 1, indptr, indices)

@@ -42,17 +42,19 @@ light.perf_counter_ns = matrices.perf_counter_ns = tick
 """
 
 
+NOT_LEFT: Final = "light.adoption.MAX_SCATTERED = 0\n"
+
+
 @pytest.mark.parametrize(
     ("product", "share", "limits"),
     [
-        *((method, 1, "") for method in ("A @ x", "A.T @ y", "A @ X")),
-        *((method, light.LOOP_SHARE, "") for method in ("A @ B", "A @ x.astype(int)", "A.tocsc()")),
+        *((method, 1, NOT_LEFT) for method in ("A @ x", "A.T @ y", "A @ X", "A @ x.astype(int)")),
+        *((method, light.LOOP_SHARE, "") for method in ("A @ B", "A.T @ y", "A.tocsc()")),
         *(
             pytest.param(product, share, f"light.RUNTIME_NS = light.MIN_TERMS = 0\n{limits}", marks=NEEDS_RUNTIME)
             for product, share, limits in (
                 ("A @ x", light.LOOP_SHARE, ""),
                 ("A @ B", light.SPARSE_SHARE, ""),
-                ("A @ B", light.LOOP_SHARE, "light.FRESH_ENTRIES = 0\n"),
                 ("A @ B.T.tocsc().T", light.SPARSE_SHARE, ""),
             )
         ),
@@ -102,7 +104,7 @@ def test_results_of_sound_matrices_are_not_checked_again(result):
 
 @pytest.mark.parametrize(
     ("product", "has_kernel"),
-    [("A @ X", True), ("A @ (X + 1j)", False), ("asp.csr(m.astype(int)) @ X.astype(int)", False)],
+    [("A @ X", True), ("A @ (X + 1j)", True), ("asp.csr(m.astype(int)) @ X.astype(int)", False)],
 )
 def test_a_long_product_needs_the_runtime_or_the_library(product, has_kernel):
     lines = f"light.MAX_TERMS = 500\nA @ x\none = light.is_complete\n{product}\n"
@@ -150,6 +152,18 @@ def test_a_remembered_plan_loads_the_library_after_a_product(product, flags, is_
     lines = PLANNED.format(product=product, flags=flags)
     assert run(lines, AUTOSPARSE_CACHE_DIR=str(tmp_path)) == "True"
     assert run(lines, AUTOSPARSE_CACHE_DIR=str(tmp_path)) == str(is_light)
+
+
+@pytest.mark.parametrize("content", [b"", b"accounts"])
+def test_the_transpose_loads_the_runtime_for_accounts_of_earlier_processes_alone(content):
+    lines = f"""
+light.MIN_TERMS = light.LOOKUP_NS = 0
+light.adoption.configured.accounts_content = lambda: {content!r}
+for _ in range(3):
+    A.T @ y
+print(json.dumps(["autosparse.light.native" in sys.modules, light.rows_of(A).is_looked_up]))
+"""
+    assert printed(lines) == [bool(content) and runtime_api.available, not content or runtime_api.available]
 
 
 @pytest.mark.parametrize("lines", ["light.MAX_TERMS = 100", "import threadpoolctl", "asp.set_options(threads=1)"])

@@ -34,10 +34,12 @@ def part(M, key):
     else:
         arrays, facts = [np.asarray(found)], [type(found).__name__]
     return facts + [[str(one.dtype), one.tolist()] for one in arrays]
+def wide(M):
+    return type(M)((M.data, M.indices.astype(np.int64), M.indptr.astype(np.int64)), shape=M.shape)
 {completes}
 bad = []
 for key in {PARTS!r}:
-    for make in (lambda M: M, lambda M: M.tocsc(), lambda M: M.T, lambda M: M.astype(np.int64)):
+    for make in (lambda M: M, lambda M: M.tocsc(), lambda M: M.T, lambda M: M.astype(np.int64), wide):
         theirs = part(make(m), key)
         bad += [key for _ in range(9) if part(make(A), key) != theirs]
 print(json.dumps([bad, light.is_complete]))
@@ -66,3 +68,104 @@ for theirs in (m, sps.csr_matrix(m), wide):
 print(json.dumps([bad, "autosparse.light.native" in sys.modules, light.is_complete]))
 """
     assert printed(lines) == [[], True, False]
+
+
+@pytest.mark.parametrize("index", ["np.int32", "np.int64"])
+def test_rows_and_columns_need_no_method_of_scipys(index):
+    """Lines of 64-bit indices, which SciPy makes of NumPy's default integers, are selected like those of 32 bits."""
+    lines = f"""
+from autosparse.light import selection
+m = sps.csr_array((m.data, m.indices.astype({index}), m.indptr.astype({index})), shape=m.shape)
+found = []
+for M in (asp.csr(m), asp.csc(m)):
+    arrays = M.indptr, M.indices, M.data
+    found += [selection.part_of(M, key, arrays, tuple) for key in (3, (slice(None), 2))]
+wanted = [m[3], m[:, 2], m.tocsc()[3], m.tocsc()[:, 2]]
+same = [ours.coords[0].dtype == one.coords[0].dtype and (ours.toarray() == one.toarray()).all()
+        for ours, one in zip(found, wanted) if ours is not None]
+print(json.dumps([len(same), all(map(bool, same))]))
+"""
+    assert printed(lines) == [4, True]
+
+
+def test_products_with_diagonals_count_an_entry_for_each_diagonal():
+    """Columns scaled by a diagonal: as many multiplications as entries, whatever the diagonal's length."""
+    lines = """
+A, diagonals = asp.csr(m), sps.diags_array([np.ones(m.shape[1]), np.ones(m.shape[1] - 1)], offsets=[0, 1])
+light.MAX_TERMS = 2 * m.nnz
+rows = light.rows_of(A)
+print(json.dumps([light.n_terms(A, rows, D) == n * m.nnz and not light.is_complete for D, n in
+                  ((sps.diags_array(np.ones(m.shape[1])), 1), (diagonals, 2))] + [m.nnz > 10]))
+"""
+    assert printed(lines) == [True, True, True]
+
+
+@pytest.mark.parametrize("runtime_ns", ["0", "1 << 62"])
+def test_products_of_two_dtypes_are_those_of_scipy(runtime_ns):
+    """Both operands are converted to the dtype of the product; vectors, columns and transposes of each pair."""
+    lines = f"""
+light.RUNTIME_NS, light.MIN_TERMS, light.adoption.MAX_SCATTERED = {runtime_ns}, 0, 100
+bad, kinds = [], [np.dtype(char) for char in "?bBhHiIlLfdFD"] + [np.dtype(">f8")]
+for stored in kinds[:-1]:
+    M = (9 * m).astype(stored)
+    A, C = asp.csr(M), asp.csc(M)
+    for kind in kinds:
+        v, V = (9 * np.arange(30)).astype(kind), (9 * X).astype(kind)
+        for product in (lambda N: N @ v, lambda N: N @ V, lambda N: N[:5] @ v, lambda N: N[:, :2] @ v[:2],
+                        lambda N: N @ V[:, ::2], lambda N: N @ np.asfortranarray(V)):
+            for one in (A, C):
+                try:
+                    wanted = product(M if one is A else M.tocsc())
+                except Exception as error:
+                    wanted = type(error)
+                try:
+                    got = product(one)
+                except Exception as error:
+                    got = type(error)
+                if type(wanted) is type or type(got) is type:
+                    bad += [] if wanted is got else [[str(stored), str(kind), str(wanted), str(got)]]
+                elif got.dtype != wanted.dtype or not np.allclose(got, wanted, 0, 1e-5 * (1 + abs(wanted).max())):
+                    bad += [[str(stored), str(kind), str(got.dtype), str(wanted.dtype)]]
+print(json.dumps([bad, light.is_complete]))
+"""
+    assert printed(lines) == [[], False]
+
+
+@pytest.mark.skipif(not runtime_api.available, reason="the C runtime was not built")
+def test_small_products_with_the_transpose_are_left_to_scipys_loop():
+    """The kernel adds to scattered elements no faster; larger products, and those with columns, are computed by it."""
+    lines = """
+light.RUNTIME_NS = light.MIN_TERMS = 0
+A, calls = asp.csr(m), []
+native = light.runtime()
+product = native.product
+native.product = lambda *given, **how: (calls.append(how["transposed"]), product(*given, **how))[1]
+for limit in (m.nnz, m.nnz - 1):
+    light.adoption.MAX_SCATTERED = limit
+    A.T @ y, A @ x, A.T @ np.ones((40, 2))
+print(json.dumps(calls))
+"""
+    assert printed(lines) == [False, True, True, False, True]
+
+
+@pytest.mark.skipif(runtime_api.extension is None, reason="the extension module was not built")
+def test_large_results_of_light_matrices_reuse_the_pages_of_freed_results():
+    """Results of 128 KiB and more, dense and sparse; freed ones are kept until the library sets its own limit."""
+    lines = """
+light.RUNTIME_NS = light.MIN_TERMS = 0
+M = sps.random_array((400, 400), density=0.05, format="csr", random_state=np.random.default_rng(0))
+A, Y = asp.csr(M), np.ones((400, 64))
+kept = light.runtime()._lib.asp_output_kept_bytes
+first = A @ Y
+found, place = [first.nbytes > 1 << 17, kept() == 0], first.ctypes.data
+del first
+found += [kept() > 0, (A @ Y).ctypes.data == place]
+C, wanted = A @ A, M @ M
+found += [(getattr(C, name) == getattr(wanted, name)).all() for name in ("indptr", "indices", "data")]
+before = kept()
+n_bytes = C.data.nbytes + C.indices.nbytes
+del C
+found.append(kept() >= before + n_bytes)
+print(json.dumps([bool(one) for one in found] + [light.is_complete]))
+"""
+    assert printed(lines) == [True] * 8 + [False]
