@@ -26,7 +26,7 @@ import scipy.sparse as sps
 from peerlib.case import Case, Operation, UnavailableError
 from peerlib.environment import child_environment, start_again
 from peerlib.registry import PEERS
-from peerlib.timing import Protocol, take_turns
+from peerlib.timing import SETTLE_S, Protocol, take_turns
 
 THREADS: Final = (1, 2, 4, 8, 16)
 OPERATIONS: Final = ("spmv", "spmm32", "spmm256", "sddmm32")
@@ -67,7 +67,7 @@ def measure(threads: int, dtype: str, limit_s: float, n: int) -> list[dict[str, 
                 except (UnavailableError, OSError, RuntimeError) as error:
                     sys.stderr.write(f"{peer.name} is left out: {error}\n")
         left_s = (ends_at - time.perf_counter()) / (len(cases) - done)
-        protocol = Protocol(rounds=15, most_s=max(0.1, left_s))
+        protocol = Protocol(rounds=15, most_s=max(0.1, left_s), settle_s=SETTLE_S)
         timings = take_turns({one: it.run for one, it in prepared.items()}, protocol)
         for it in prepared.values():
             it.close()

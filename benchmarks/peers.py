@@ -33,7 +33,7 @@ from peerlib.registry import Peer, contenders
 from peerlib.roofline import Limits, limits_or_none, roofline_of
 from peerlib.summary import Distribution, Versus, best_peer, ratios
 from peerlib.table import aligned, distribution_rows, seconds, worst
-from peerlib.timing import Protocol, take_turns
+from peerlib.timing import SETTLE_S, Protocol, take_turns
 
 OURS: Final = {False: "autosparse", True: "autosparse-out"}
 
@@ -184,7 +184,7 @@ def run(args: argparse.Namespace, results: ResultFile) -> list[dict[str, Any]]:
     peers = contenders(filter(None, args.peers.split(",")), args.adapter)
     chosen: dict[str, Any] = {"min_nnz": args.min_nnz, "only": tuple(args.only), "limit": args.limit}
     files = [find(args.matrices, **chosen) if wanted else [] for find, wanted in _finders(operations)]
-    protocol = Protocol(rounds=args.rounds, most_s=args.seconds, seed=args.seed)
+    protocol = Protocol(rounds=args.rounds, most_s=args.seconds, seed=args.seed, settle_s=SETTLE_S)
     done = {record["key"]: record for record in results.cases()}
     run_id = f"{time.strftime('%Y-%m-%dT%H:%M:%S')}-{args.seed}"
     with tempfile.TemporaryDirectory(prefix="autosparse-peers-cache-") as cache:

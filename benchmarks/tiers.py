@@ -29,7 +29,7 @@ from peerlib.records import ResultFile, given_arguments
 from peerlib.registry import contenders
 from peerlib.summary import Distribution
 from peerlib.table import markdown
-from peerlib.timing import Protocol, take_turns
+from peerlib.timing import SETTLE_S, Protocol, take_turns
 
 TIERS: Final = ("estimate", "measure", "full")
 PEERS: Final = "torch,torch-out,mkl,mkl-hint,numba,openmp,openmp-tiled,openmp-four"
@@ -139,7 +139,7 @@ def run(args: argparse.Namespace, results: ResultFile) -> None:
     from autosparse.config import set_options
 
     operations = [Operation.parse(text) for text in args.ops.split(",")]
-    protocol = Protocol(rounds=args.rounds, most_s=args.seconds, seed=args.seed)
+    protocol = Protocol(rounds=args.rounds, most_s=args.seconds, seed=args.seed, settle_s=SETTLE_S)
     done = {record["key"]: record for record in results.cases()}
     with tempfile.TemporaryDirectory(prefix="autosparse-tiers-cache-") as kernels:
         # Lazy tuning would replace the default kernel while it is timed.

@@ -1,7 +1,8 @@
 """Timing on a noisy machine: contenders alternate, samples are long enough, and medians are reported.
 
-A sample consists of untimed calls for at least `warm_s`, after which caches and spinning workers are the contender's
-own, and then of enough timed calls to last `sample_s`. A round takes one sample of each contender in random order.
+A sample consists of untimed calls for at least `warm_s`, after which the caches are the contender's own, and then of
+enough timed calls to last `sample_s`. A round takes one sample of each contender in random order. Workers of OpenMP
+spin for 3 to 10 ms after a product and occupy cores of the next contender: `settle_s` bounds the wait for their sleep.
 Caches are not flushed between calls: this is the steady state of an iterative method.
 """
 
@@ -18,6 +19,12 @@ from typing import Any
 Clock = Callable[[], float]
 ALIKE = 4
 """Factor within which contenders count as equally fast, and get the same number of calls per sample."""
+SETTLE_S = 0.05
+"""Value of `Protocol.settle_s` for contenders that use OpenMP."""
+PAUSE_S = 2e-3
+"""Sleep after which `settle` looks at the processor time of the process again."""
+IDLE = 0.1
+"""Share of a pause below which the process counts as idle."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +34,7 @@ class Protocol:
     rounds: int = 11
     sample_s: float = 1e-3
     warm_s: float = 2e-3
+    settle_s: float = 0.0  # maximum wait for idle workers before each sample; 0: none
     most_s: float = 10.0  # for one case, all contenders together; limits the rounds, down to `least_rounds`
     least_rounds: int = 3
     seed: int = 0
@@ -74,6 +82,15 @@ def warm_up(run: Callable[[], Any], least_s: float, clock: Clock = time.perf_cou
             return fastest
 
 
+def settle(most_s: float, *, cpu: Clock = time.process_time, sleep: Callable[[float], None] = time.sleep) -> None:
+    """Sleep until no thread of the process runs, for about `most_s` at most."""
+    for _ in range(round(most_s / PAUSE_S)):
+        before_s = cpu()
+        sleep(PAUSE_S)
+        if cpu() - before_s < IDLE * PAUSE_S:
+            return
+
+
 def calls_per_sample(first_s: Mapping[str, float], sample_s: float) -> dict[str, int]:
     """Return the number of calls that last `sample_s`, equal for contenders of similar speed.
 
@@ -99,6 +116,7 @@ def take_turns(
     for _ in range(rounds):
         rng.shuffle(order)
         for name in order:
+            settle(protocol.settle_s)
             warm_up(contenders[name], protocol.warm_s, clock)
             samples_s[name].append(timed_calls(contenders[name], n_calls[name], clock))
     return {name: Timing.of(samples, n_calls[name]) for name, samples in samples_s.items()}

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from peerlib.streams import Stream, side_by_side
-from peerlib.timing import ALIKE, Protocol, Timing, calls_per_sample, take_turns, timed_calls, warm_up
+from peerlib.timing import ALIKE, PAUSE_S, Protocol, Timing, calls_per_sample, settle, take_turns, timed_calls, warm_up
 
 
 class FakeClock:
@@ -63,6 +63,19 @@ def test_take_turns_interleaves() -> None:
     take_turns(jobs, Protocol(rounds=6, sample_s=0.01, warm_s=1e-3), clock=clock)
     halves = clock.order[: len(clock.order) // 2], clock.order[len(clock.order) // 2 :]
     assert all(set(half) == {"a", "b"} for half in halves)
+
+
+@pytest.mark.parametrize("busy_s", [0.0, 0.007, 1.0])
+def test_settle_sleeps_while_workers_spin_and_at_most_as_long_as_allowed(busy_s: float) -> None:
+    clock = FakeClock()
+
+    def sleep(pause_s: float) -> None:
+        clock.now_s += pause_s
+
+    settle(0.0, cpu=clock, sleep=sleep)
+    assert clock() == 0.0
+    settle(0.05, cpu=lambda: min(clock(), busy_s), sleep=sleep)
+    assert clock() == pytest.approx(min(busy_s + PAUSE_S, 0.05), abs=PAUSE_S)
 
 
 def test_take_turns_cuts_rounds_of_slow_contenders_to_the_limit() -> None:
