@@ -10,9 +10,11 @@ import platform
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 from autosparse._version import __version__
 from autosparse.cache import open_store
@@ -20,6 +22,11 @@ from autosparse.cli import show
 from autosparse.config import SETTINGS, Options, blas_threads, child_environment, get_options
 from autosparse.core.target import Target
 from autosparse.errors import TUNING_FAILURES, BuildError
+from autosparse.isa import ISAS
+from autosparse.scalar import SCALARS
+
+if TYPE_CHECKING:
+    from autosparse._native.c.build import Compiler
 
 TORCH_CPU: Final = "https://download.pytorch.org/whl/cpu"
 """Index of PyTorch builds without the 2.6 GB of CUDA libraries."""
@@ -167,8 +174,31 @@ def _compiler() -> Iterator[Finding]:
     except (OSError, subprocess.SubprocessError) as error:
         yield Finding("compiler", f"{shown} does not run: {error}", hint="set AUTOSPARSE_CC to a C compiler that does")
         return
-    yield Finding("compiler", f"{shown}: {(answer.stdout.splitlines() or ['?'])[0]}")
+    shown = f"{shown}: {(answer.stdout.splitlines() or ['?'])[0]}"
+    if (fault := _fault_of(compiler)) is not None:
+        yield Finding("compiler", f"{shown}; {fault}", hint="set AUTOSPARSE_CC to gcc, clang or ziglang's compiler")
+        return
+    yield Finding("compiler", shown)
     yield Finding("backend", "C")
+
+
+def _fault_of(compiler: Compiler) -> str | None:
+    """Return why a kernel with vectors, which some compilers do not support, cannot be compiled; None if it can."""
+    from autosparse._native import KernelSpec
+    from autosparse._native.c.build import Compilations
+    from autosparse._native.c.emit import emit
+    from autosparse._native.kernels.shipped_specs import chosen
+
+    isa = Target.host().isa
+    schedule = next(chosen(SCALARS["float32"].lanes(ISAS[isa].vector_bytes)))
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / "trial.c"
+        source.write_text(emit(KernelSpec(schedule.operation, schedule, "float32", "int32", isa)), encoding="utf-8")
+        try:
+            Compilations().compile(compiler, isa, source, source.with_suffix(".so"))
+        except BuildError as err:
+            return str(err)
+    return None
 
 
 def _numba(wanted: str | None) -> Iterator[Finding]:

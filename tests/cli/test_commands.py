@@ -198,6 +198,24 @@ def test_doctor_names_versions_and_hints(monkeypatch, capsys):
     assert "Hint: " in shown
 
 
+def test_doctor_says_that_a_compiler_compiles_no_kernel(monkeypatch, tmp_path, capsys):
+    """Check a compiler that runs and fails on vectors, as tcc does."""
+    from autosparse.config import reload_options
+
+    compiler = tmp_path / "narrowcc"
+    compiler.write_text(
+        '#!/bin/sh\n[ "$1" = --version ] && echo narrow 1.0 && exit\necho "error: no vectors" >&2\nexit 1\n'
+    )
+    compiler.chmod(0o755)
+    monkeypatch.setenv("AUTOSPARSE_CC", str(compiler))
+    reload_options()
+    assert main(["doctor"]) == 1
+    shown = capsys.readouterr().out
+    assert "narrow 1.0; compiling a kernel with" in shown
+    assert "error: no vectors" in shown
+    assert "Hint: set AUTOSPARSE_CC to gcc" in shown
+
+
 def test_closed_pipe_is_silent():
     """Check a reader that has ended before the command writes."""
     done = subprocess.run(
