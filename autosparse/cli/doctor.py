@@ -23,7 +23,7 @@ from autosparse.config import SETTINGS, Options, blas_threads, child_environment
 from autosparse.core.target import Target
 from autosparse.errors import TUNING_FAILURES, BuildError
 from autosparse.isa import ISAS
-from autosparse.scalar import SCALARS
+from autosparse.scalar import NARROW_INDEX, SINGLE
 
 if TYPE_CHECKING:
     from autosparse._native.c.build import Compiler
@@ -190,10 +190,11 @@ def _fault_of(compiler: Compiler) -> str | None:
     from autosparse._native.kernels.shipped_specs import chosen
 
     isa = Target.host().isa
-    schedule = next(chosen(SCALARS["float32"].lanes(ISAS[isa].vector_bytes)))
+    schedule = next(chosen(SINGLE.lanes(ISAS[isa].vector_bytes)))
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "trial.c"
-        source.write_text(emit(KernelSpec(schedule.operation, schedule, "float32", "int32", isa)), encoding="utf-8")
+        spec = KernelSpec(schedule.operation, schedule, SINGLE.name, NARROW_INDEX.name, isa)
+        source.write_text(emit(spec), encoding="utf-8")
         try:
             Compilations().compile(compiler, isa, source, source.with_suffix(".so"))
         except BuildError as err:
