@@ -169,3 +169,15 @@ def test_lengths_of_zero_and_large_shapes():
             assert_close(A @ torch.ones(shape[1], 3), A.to_dense() @ torch.ones(shape[1], 3))
     far = torch.sparse_coo_tensor([[0], [2**33]], [1.0], (2, 2**34))
     assert coordinates.rows_of(far).rows is None
+
+
+def test_one_write_to_the_indices_is_seen():
+    at = torch.randint(N, (2, 70_000), generator=torch.Generator().manual_seed(0))
+    A, B = torch.sparse_coo_tensor(at, numbers(70_000), (N, N)), numbers(N, 20)
+    with asp.override():
+        for place in range(1_000, 60_000, 7_001):
+            A @ B
+            A._indices()[:, place] = torch.tensor([place % 11, 7])
+            found = coordinates.rows_of(A).rows
+            assert torch.equal(found.crow.diff().long(), torch.bincount(A._indices()[0], minlength=N))
+            assert_close(A @ B, A.to_dense() @ B)
