@@ -52,9 +52,10 @@ EARLY_S: Final = number("first look", "early race s")
 """Cost in seconds of the first early race of a process, including its modules; LATER_EARLY_S of each later one."""
 LATER_EARLY_S: Final = number("first look", "later early race s")
 EARLY_ENTRY_S: Final = number("first look", "early race s per entry")
-"""Additional cost in seconds per entry of the matrix: packing, comparing the kernel's result."""
 EARLY_ROW_S: Final = number("first look", "early race s per row")
-"""Additional cost in seconds per row: sorting rows by length, comparing the kernel's result."""
+"""Additional costs in seconds, per entry (packing, comparing the kernel's result) and per row (sorting, comparing)."""
+EARLY_FEW: Final = number("first look", "early race of few values")
+"""Fraction of both costs above if a sample of 64 values has less than 16 different ones (`dictionary.TABLE`)."""
 COLUMNS_ENTRY_S: Final = number("first look", "early race of columns s per entry")
 """Additional cost in seconds per entry of a race of products with several columns."""
 EARLY_ENTRIES: Final = (10_000, 1 << 22)
@@ -137,8 +138,7 @@ def is_of_solver(state: DispatchState) -> bool:
 
 _EARLY: Final = "autosparse.tuning.memory.early"
 _TUNING: Final = "autosparse.tuning.setup"
-ANOTHER_WIDTH: Final = object()
-"""Kernel of a product whose width is not that of the race."""
+ANOTHER_WIDTH: Final = object()  # kernel of a product whose width is not that of the race
 
 
 def early_price_s(state: DispatchState, operand: AnyOperand) -> float:
@@ -147,7 +147,9 @@ def early_price_s(state: DispatchState, operand: AnyOperand) -> float:
     if state.n_dense_cols > 1:
         return first_s + COLUMNS_ENTRY_S * operand.nnz
     rows_s = EARLY_ROW_S * getattr(operand, "n_minor" if state.transposed else "n_major", 0)
-    return first_s + EARLY_ENTRY_S * operand.nnz + rows_s
+    is_sampled, step = isinstance(operand, Operand) and state.dtype.kind == "f", max(1, operand.nnz // 64)
+    share = EARLY_FEW if is_sampled and len(set(operand.data[: operand.nnz : step].tolist())) < 16 else 1.0
+    return first_s + share * (EARLY_ENTRY_S * operand.nnz + rows_s)
 
 
 def _is_racing(state: DispatchState, operand: AnyOperand, trial: object, took_s: float) -> bool:
