@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import os
 import sys
 import time
 from pathlib import Path
@@ -20,7 +19,7 @@ from autosparse.cache.accounts.rows import ACCOUNTS, PlanNote, Spent, spent_row
 from autosparse.containment import contained
 from autosparse.dispatch import number
 from autosparse.dispatch import state as states
-from autosparse.dispatch.accounts import ADVANCE, MAX_ADVANCE, PENDING, ProblemAccount, key_of, place_of
+from autosparse.dispatch.accounts import ADVANCE, MAX_ADVANCE, PENDING, ProblemAccount, key_of, place_of, process_age_s
 from autosparse.isa import ISAS
 from autosparse.operands.csr import Operand, expected_look_s
 from autosparse.ops import names
@@ -55,7 +54,7 @@ EARLY_ENTRY_S: Final = number("first look", "early race s per entry")
 EARLY_ROW_S: Final = number("first look", "early race s per row")
 """Additional costs in seconds, per entry (packing, comparing the kernel's result) and per row (sorting, comparing)."""
 EARLY_FEW: Final = number("first look", "early race of few values")
-"""Fraction of both costs above if a sample of 64 values has less than 16 different ones (`dictionary.TABLE`)."""
+"""Fraction of both costs above if values are dictionary-encoded: a table has 16 (`dictionary.TABLE`)."""
 COLUMNS_ENTRY_S: Final = number("first look", "early race of columns s per entry")
 """Additional cost in seconds per entry of a race of products with several columns."""
 EARLY_ENTRIES: Final = (10_000, 1 << 22)
@@ -147,9 +146,15 @@ def early_price_s(state: DispatchState, operand: AnyOperand) -> float:
     if state.n_dense_cols > 1:
         return first_s + COLUMNS_ENTRY_S * operand.nnz
     rows_s = EARLY_ROW_S * getattr(operand, "n_minor" if state.transposed else "n_major", 0)
-    is_sampled, step = isinstance(operand, Operand) and state.dtype.kind == "f", max(1, operand.nnz // 64)
-    share = EARLY_FEW if is_sampled and len(set(operand.data[: operand.nnz : step].tolist())) < 16 else 1.0
-    return first_s + share * (EARLY_ENTRY_S * operand.nnz + rows_s)
+    return first_s + (EARLY_FEW if _is_encoded(state, operand) else 1.0) * (EARLY_ENTRY_S * operand.nnz + rows_s)
+
+
+def _is_encoded(state: DispatchState, operand: AnyOperand) -> bool:
+    """Return whether the race seems to be one with dictionary-encoded values, by a sample of 64 of them."""
+    if not state.is_even or state.dtype.kind != "f" or not isinstance(operand, Operand):
+        return False
+    sample = operand.data[: operand.nnz : max(1, operand.nnz // 64)].tolist()
+    return len(set(sample)) < 16 and ISAS[state.options.isa or runtime_api.best_isa()].has_table_permutation
 
 
 def _is_racing(state: DispatchState, operand: AnyOperand, trial: object, took_s: float) -> bool:
@@ -165,6 +170,9 @@ def _is_racing(state: DispatchState, operand: AnyOperand, trial: object, took_s:
             return False  # the race may begin after the next product
         if (shape := _shape(state, operand)) is None:
             state.early = NoRace()
+            return False
+        state.is_even = shape[1] == 1
+        if state.product_ns < early_look_ns(state, operand):
             return False
         with forking.loading():
             from autosparse.tuning.memory import early
@@ -364,7 +372,7 @@ def write() -> None:
 def _write(found: dict[tuple[Path, bytes], Spent]) -> None:
     from autosparse.cache.accounts import ledger
 
-    life_s, now, rows = _life_s(), time.time(), dict[Path, list[bytes]]()
+    life_s, now, rows = process_age_s(), time.time(), dict[Path, list[bytes]]()
     for (folder, key), spent in sorted(found.items(), key=lambda item: -item[1].product_s)[:MAX_WRITTEN]:
         whole = spent
         if (folder, key) not in _written:
@@ -373,15 +381,6 @@ def _write(found: dict[tuple[Path, bytes], Spent]) -> None:
         rows.setdefault(folder, []).append(spent_row(key, whole, process=ledger.token(), now=now))
     for folder, own in rows.items():
         ledger.append(folder, own)
-
-
-def _life_s() -> float:
-    """Return the age of this process in seconds; 0 where the system does not report it."""
-    try:
-        fields = Path("/proc/self/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
-        return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - int(fields[19]) / os.sysconf("SC_CLK_TCK"))
-    except (OSError, ValueError, IndexError, AttributeError):
-        return 0.0
 
 
 def _open_accounts() -> Iterator[tuple[DispatchState, ProblemAccount]]:

@@ -251,15 +251,6 @@ def test_rows_delay_a_race_by_what_sorting_and_comparing_them_takes() -> None:
     assert many - few == pytest.approx(199_000 * first_look.EARLY_ROW_S / 0.2 * 1e9)
 
 
-def test_a_race_of_few_different_values_costs_less() -> None:
-    """Check that values which are packed as one-byte indices delay a race less than others."""
-    m = sps.random_array((3000, 3000), density=0.01, format="csr", random_state=np.random.default_rng(0))
-    values = np.resize([1.0, -4.0, 2.5], m.nnz)
-    many, few = asp.csr(m)._cell, asp.csr((values, m.indices, m.indptr), shape=m.shape)._cell
-    base_s, many_s, few_s = (first_look.early_price_s(make_state(), one) for one in (operand_of(0), many, few))
-    assert few_s - base_s == pytest.approx(first_look.EARLY_FEW * (many_s - base_s))
-
-
 @pytest.mark.parametrize("options", [{"overhead": 0.0}, {"runs": 5}])
 def test_no_race_where_options_decide_otherwise(options: dict[str, Any]) -> None:
     assert first_look.early_look_ns(make_state(**options), operand_of(200_000)) == state.FOREVER_NS
