@@ -112,7 +112,7 @@ class PackedSlices:
         """Write columns and values; return False if a table does not hold the different values and sums."""
         code, is_encoded = runtime_api.DTYPE_CODES[values.dtype.name], self.slices.is_encoded
         if is_encoded:  # values are numbered before they are packed: their numbers take less memory
-            from autosparse._native.storage.dictionary import ENCODED, is_one_to_one, numbered
+            from autosparse._native.storage.dictionary import ENCODED, numbered
 
             found = numbered(values[: int(indptr[-1])])
             if found is None:
@@ -125,7 +125,8 @@ class PackedSlices:
             *(self.slices.rows, self.slices.bits, *self._layout(), False),
             *(runtime_api.pointer(columns), runtime_api.pointer(self.values), _threads()),
         ))  # fmt: skip
-        return not is_encoded or is_one_to_one(values, self.values)
+        # A cell that repeated entries share has the sum of their numbers, and there are fewer such cells than entries.
+        return not is_encoded or int(np.count_nonzero(values)) == int(np.count_nonzero(self.values))
 
     @property
     def nbytes(self) -> int:

@@ -50,14 +50,6 @@ def numbered(values: Array) -> tuple[Array, Array] | None:
     return (numbers, table) if number_values(values, table, runtime_api.pointer(numbers)) >= 0 else None
 
 
-def is_one_to_one(numbers: Array, packed: Array) -> bool:
-    """Return whether each entry has a cell of its own: a cell that repeated entries share has the sum of their indices.
-
-    `numbers` are indices of the entries in a table whose entry 0 is zero, `packed` those of the cells.
-    """
-    return int(np.count_nonzero(numbers)) == int(np.count_nonzero(packed))
-
-
 def has_few_kinds(values: Array) -> bool:
     """Return whether a table holds all `values`. A sample rejects most matrices; otherwise this takes O(n)."""
     if values.dtype.name not in DTYPES:

@@ -20,7 +20,7 @@ from autosparse._native.storage.packers import ValuePositions, dictionary_positi
 from autosparse._native.storage.stored import StoredLevels, is_inside, whole_of
 from numpy.typing import NDArray
 
-from autosparse.core.dtypes import Byte, NarrowIndex, Real
+from autosparse.core.dtypes import NarrowIndex, Real
 from autosparse.core.formats import DICTIONARY, Format, LevelKind
 from autosparse.core.pattern import Pattern
 from autosparse.core.values import dataclass, field
@@ -196,10 +196,8 @@ def pack(pattern: Pattern, values: Array, fmt: Format, *, transposed: bool) -> P
 
 
 def _stored(exact: Array, fmt: Format) -> tuple[Array, dict[str, Array]]:
-    """Return packed values as the format stores them, and the dictionary of values that are encoded here."""
+    """Return packed values as the format stores them, and the dictionary of encoded values if there is one."""
     if fmt.values == DICTIONARY:
-        if exact.dtype == Byte:
-            return exact, {}
         numbers, table = dictionary.encoded(exact, fmt)
         return numbers, {"table": table}
     return (_half_precision().narrowed(exact, fmt) if fmt.values else exact), {}

@@ -21,13 +21,13 @@ from autosparse._native.ir.slice_layout import (
     NARROW,
     has_diagonals,
 )  # fmt: skip
-from autosparse._native.storage.dictionary import ENCODED, TABLE, encoded, is_one_to_one
+from autosparse._native.storage.dictionary import TABLE
 from autosparse._native.storage.levels import COORDINATE_DTYPES
 from autosparse._native.storage.rows import KernelRows, check, packing_threads
 from autosparse._native.storage.stored import Filled, Packed
 from numpy.typing import NDArray
 
-from autosparse.core.dtypes import Byte, NarrowIndex, WideIndex
+from autosparse.core.dtypes import NarrowIndex, WideIndex
 from autosparse.core.formats import DICTIONARY, Format
 from autosparse.core.pattern import Pattern
 from autosparse.core.values import dataclass
@@ -84,21 +84,12 @@ def is_packed_here(fmt: Format) -> bool:
 
 
 def pack(rows: KernelRows, values: Array, fmt: Format) -> Packed:
-    """Compute the layout, then write columns and values.
-
-    Dictionary-encoded values are numbered first, because their numbers take less memory. Where a cell is a sum of
-    repeated entries, the exact values are returned.
-    """
-    layout, exact, sides = rows.known.pop(fmt, None) or lay_out(rows, fmt), values, {}
-    if fmt.values == DICTIONARY:
-        values, sides["table"] = encoded(values, fmt)
+    """Compute the layout, then write columns and values."""
+    layout = rows.known.pop(fmt, None) or lay_out(rows, fmt)
     crd = memory.empty_scratch((int(layout.begin[-1]),), COORDINATE_DTYPES[fmt.index_bits])
     packed = memory.empty_scratch((layout.n_slots * fmt.split("i"),), values.dtype)
     _fill(rows, values, fmt, (layout, crd, packed), crd_known=False)
-    if sides and not is_one_to_one(values, packed):
-        packed, sides = memory.empty_scratch(packed.shape, exact.dtype), {}
-        _fill(rows, exact, fmt, (layout, crd, packed), crd_known=True)
-    sides |= layout.sides()
+    sides = layout.sides()
     pos = {"k1": layout.pos, "begin": sides.pop("begin")}
     return pos, {"k1": crd, **sides}, packed
 
@@ -182,7 +173,7 @@ def _fill(
 ) -> None:
     layout, crd, packed = arrays
     code = runtime_api.lib.asp_slices_fill(
-        ENCODED if values.dtype == Byte else runtime_api.DTYPE_CODES[values.dtype.name],
+        runtime_api.DTYPE_CODES[values.dtype.name],
         *rows.head,
         runtime_api.pointer(values),
         *(fmt.split("i"), fmt.index_bits, *_pointers(layout), crd_known),
