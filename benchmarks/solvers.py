@@ -78,6 +78,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     add("--seconds", type=float, default=1.0, help="seconds of solves after the first, in each process")
     add("--most", type=int, default=500, help="maximum iterations of one solve")
     add("--environment", action="append", default=[], metavar="NAME=VALUE")
+    add("--prepared", type=Path, help="folder that keeps the systems for later runs; preparing real ones takes minutes")
     add("--quick", action="store_true", help="one round of short solves, to check that it works")
     add("--out", type=Path, help="JSON lines, appended to; a Markdown table of the newest results is written beside it")
     parsed = parser.parse_args(given)
@@ -120,10 +121,8 @@ def race(case: Case, args: argparse.Namespace, environment: Mapping[str, str]) -
     taking += [one for one in args.contenders if contenders.takes_part(one, case.solver, case.dtype)]
     samples = {one: Samples(libraries=(contenders.REFERENCE, one)) for one in taking[1:]}
     first_s: dict[str, list[float]] = {one: [] for one in taking}
-    facts: dict[str, Any] = {}
     with tempfile.TemporaryDirectory(prefix="autosparse-solvers-") as folder:
-        given = Path(folder) / "system.pickle"
-        facts = call(("prepare", case.system, contenders.SOLVERS[case.solver].kind, case.dtype, given), {})
+        given, facts = _prepared(case, Path(folder) if args.prepared is None else args.prepared)
         if not facts["is_there"]:
             return None
         n_repeated = 0
@@ -144,6 +143,18 @@ def race(case: Case, args: argparse.Namespace, environment: Mapping[str, str]) -
                 kept.add({name: found[name] for name in (taking[0], one)}, disturbed)
     made = {one: kept.record() for one, kept in samples.items()}
     return {"facts": facts, "first_s": first_s, "contenders": made, "last": found}
+
+
+def _prepared(case: Case, folder: Path) -> tuple[Path, dict[str, Any]]:
+    """Return the file of a system and facts about it; the system is made unless `folder` has it."""
+    kind = contenders.SOLVERS[case.solver].kind
+    given = folder / f"{case.system.replace(' ', '')}-{kind}-{case.dtype}.pickle"
+    told = given.with_suffix(".json")
+    if not told.is_file():
+        folder.mkdir(parents=True, exist_ok=True)
+        told.write_text(json.dumps(call(("prepare", case.system, kind, case.dtype, given), {})), encoding="utf-8")
+    facts: dict[str, Any] = json.loads(told.read_text(encoding="utf-8"))
+    return given, facts
 
 
 def _is_open(samples: Mapping[str, Samples]) -> bool:

@@ -13,7 +13,7 @@ from autosparse._native.kernels.slice_names import Blocks, Slices
 from numpy.typing import NDArray
 
 from autosparse import config
-from autosparse.core.dtypes import Byte, HalfBits, NarrowIndex, WideIndex
+from autosparse.core.dtypes import HalfBits, NarrowIndex, WideIndex
 from autosparse.isa import ISAS, Isa
 
 if TYPE_CHECKING:
@@ -106,23 +106,24 @@ class PackedSlices:
         return sides + n_bytes + int(self.pos["begin"][-1]) * self.slices.bits // 8
 
     def fill(self, indptr: Array, indices: Array, values: Array) -> bool:
-        """Write columns and values; return False if there are too many different values to encode."""
-        columns = memory.empty_scratch((int(self.pos["begin"][-1]),), np.dtype(COLUMNS[self.slices.bits]))
-        exact = memory.empty_scratch((self.n_slots * self.slices.rows,), values.dtype)
-        code = runtime_api.lib.asp_slices_fill(
-            *(runtime_api.DTYPE_CODES[values.dtype.name], *_head(self.shape, indptr, indices)),
-            *(runtime_api.pointer(values), self.slices.rows, self.slices.bits, *self._layout(), False),
-            *(runtime_api.pointer(columns), runtime_api.pointer(exact), _threads()),
-        )  # fmt: skip
-        _check(code)
-        self.crd["k1"], self.values = columns, exact
-        if not self.slices.is_encoded:
-            return True
-        from autosparse._native.storage.dictionary import TABLE, number_values
+        """Write columns and values; return False if a table does not hold the different values and sums."""
+        code, is_encoded = runtime_api.DTYPE_CODES[values.dtype.name], self.slices.is_encoded
+        if is_encoded:  # values are numbered before they are packed: their numbers take less memory
+            from autosparse._native.storage.dictionary import ENCODED, numbered
 
-        self.values, table = np.empty(exact.size, Byte), np.empty(TABLE, values.dtype)
-        self.crd["table"] = table
-        return number_values(exact, table, runtime_api.pointer(self.values)) >= 0
+            found = numbered(values[: int(indptr[-1])])
+            if found is None:
+                return False
+            (values, self.crd["table"]), code = found, ENCODED
+        columns = memory.empty_scratch((int(self.pos["begin"][-1]),), np.dtype(COLUMNS[self.slices.bits]))
+        self.crd["k1"], self.values = columns, memory.empty_scratch((self.n_slots * self.slices.rows,), values.dtype)
+        _check(runtime_api.lib.asp_slices_fill(
+            *(code, *_head(self.shape, indptr, indices), runtime_api.pointer(values)),
+            *(self.slices.rows, self.slices.bits, *self._layout(), False),
+            *(runtime_api.pointer(columns), runtime_api.pointer(self.values), _threads()),
+        ))  # fmt: skip
+        # A cell that repeated entries share has the sum of their numbers, and there are fewer such cells than entries.
+        return not is_encoded or int(np.count_nonzero(values)) == int(np.count_nonzero(self.values))
 
     @property
     def nbytes(self) -> int:

@@ -25,6 +25,8 @@ Array = NDArray[Any]  # float32 or float64; numbers: uint8
 TABLE: Final = 16
 """Number of entries of the table, of which zero takes one."""
 DTYPES: Final = REAL
+ENCODED: Final = 4
+"""Code of indices of a table as values that slices are filled with, beside `runtime_api.DTYPE_CODES`."""
 N_LOOKED_AT: Final = 1024
 """Sample size of the test that rejects most matrices with too many distinct values."""
 
@@ -34,13 +36,18 @@ def encoded(values: Array, fmt: Format) -> tuple[Array, Array]:
 
     Raises PackError if there are too many values; O(n).
     """
-    values = np.ascontiguousarray(values)
     if values.dtype.name not in DTYPES:
         raise PackError.unfit(fmt, f"values of {values.dtype.name} are not numbered, only {' and '.join(DTYPES)} are")
-    numbers, table = np.empty(values.size, Byte), np.empty(TABLE, values.dtype)
-    if number_values(values, table, runtime_api.pointer(numbers)) < 0:
+    found = numbered(np.ascontiguousarray(values))
+    if found is None:
         raise PackError.unfit(fmt, f"more than {TABLE - 1} different values: a table of {TABLE} does not hold them")
-    return numbers, table
+    return found
+
+
+def numbered(values: Array) -> tuple[Array, Array] | None:
+    """Return the index of each of `values` (uint8) and the table (TABLE,); None if it cannot hold them."""
+    numbers, table = np.empty(values.size, Byte), np.empty(TABLE, values.dtype)
+    return (numbers, table) if number_values(values, table, runtime_api.pointer(numbers)) >= 0 else None
 
 
 def has_few_kinds(values: Array) -> bool:

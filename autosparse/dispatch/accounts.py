@@ -7,6 +7,8 @@ file.
 
 from __future__ import annotations
 
+import os
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -203,3 +205,12 @@ def expected_calls(options: Options, key: bytes) -> float | None:
 
     found = ledger.read(place[1], key)
     return None if found is None else found.expected_calls
+
+
+def process_age_s() -> float:
+    """Return the age of this process in seconds; 0 where the system does not report it."""
+    try:
+        fields = Path("/proc/self/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+        return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - int(fields[19]) / os.sysconf("SC_CLK_TCK"))
+    except (OSError, ValueError, IndexError, AttributeError):
+        return 0.0

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import os
 import sys
 import time
 from pathlib import Path
@@ -20,7 +19,16 @@ from autosparse.cache.accounts.rows import ACCOUNTS, PlanNote, Spent, spent_row
 from autosparse.containment import contained
 from autosparse.dispatch import number
 from autosparse.dispatch import state as states
-from autosparse.dispatch.accounts import ADVANCE, MAX_ADVANCE, PENDING, ProblemAccount, key_of, longest, place_of
+from autosparse.dispatch.accounts import (
+    ADVANCE,
+    MAX_ADVANCE,
+    PENDING,
+    ProblemAccount,
+    key_of,
+    longest,
+    place_of,
+    process_age_s,
+)
 from autosparse.isa import ISAS
 from autosparse.operands.csr import Operand, expected_look_s
 from autosparse.ops import names
@@ -52,9 +60,10 @@ EARLY_S: Final = number("first look", "early race s")
 """Cost in seconds of the first early race of a process, including its modules; LATER_EARLY_S of each later one."""
 LATER_EARLY_S: Final = number("first look", "later early race s")
 EARLY_ENTRY_S: Final = number("first look", "early race s per entry")
-"""Additional cost in seconds per entry of the matrix: packing, comparing the kernel's result."""
 EARLY_ROW_S: Final = number("first look", "early race s per row")
-"""Additional cost in seconds per row: sorting rows by length, comparing the kernel's result."""
+"""Additional costs in seconds, per entry (packing, comparing the kernel's result) and per row (sorting, comparing)."""
+EARLY_FEW: Final = number("first look", "early race of few values")
+"""Fraction of both costs above if values are dictionary-encoded: a table has 16 (`dictionary.TABLE`)."""
 COLUMNS_ENTRY_S: Final = number("first look", "early race of columns s per entry")
 """Additional cost in seconds per entry of a race of products with several columns."""
 EARLY_ENTRIES: Final = (10_000, 1 << 22)
@@ -135,8 +144,7 @@ def is_of_solver(state: DispatchState) -> bool:
 
 _EARLY: Final = "autosparse.tuning.memory.early"
 _TUNING: Final = "autosparse.tuning.setup"
-ANOTHER_WIDTH: Final = object()
-"""Kernel of a product whose width is not that of the race."""
+ANOTHER_WIDTH: Final = object()  # kernel of a product whose width is not that of the race
 
 
 def early_price_s(state: DispatchState, operand: AnyOperand) -> float:
@@ -145,7 +153,15 @@ def early_price_s(state: DispatchState, operand: AnyOperand) -> float:
     if state.n_dense_cols > 1:
         return first_s + COLUMNS_ENTRY_S * operand.nnz
     rows_s = EARLY_ROW_S * getattr(operand, "n_minor" if state.transposed else "n_major", 0)
-    return first_s + EARLY_ENTRY_S * operand.nnz + rows_s
+    return first_s + (EARLY_FEW if _is_encoded(state, operand) else 1.0) * (EARLY_ENTRY_S * operand.nnz + rows_s)
+
+
+def _is_encoded(state: DispatchState, operand: AnyOperand) -> bool:
+    """Return whether the race seems to be one with dictionary-encoded values, by a sample of 64 of them."""
+    if not state.is_even or state.dtype.kind != "f" or not isinstance(operand, Operand):
+        return False
+    sample = operand.data[: operand.nnz : max(1, operand.nnz // 64)].tolist()
+    return len(set(sample)) < 16 and ISAS[state.options.isa or runtime_api.best_isa()].has_table_permutation
 
 
 def _is_racing(state: DispatchState, operand: AnyOperand, trial: object, took_s: float) -> bool:
@@ -161,6 +177,9 @@ def _is_racing(state: DispatchState, operand: AnyOperand, trial: object, took_s:
             return False  # the race may begin after the next product
         if (shape := _shape(state, operand)) is None:
             state.early = NoRace()
+            return False
+        state.is_even = shape[1] == 1
+        if state.product_ns < early_look_ns(state, operand):
             return False
         with forking.loading():
             from autosparse.tuning.memory import early
@@ -360,7 +379,7 @@ def write() -> None:
 def _write(found: dict[tuple[Path, bytes], Spent]) -> None:
     from autosparse.cache.accounts import ledger
 
-    life_s, now, rows = _life_s(), time.time(), dict[Path, list[bytes]]()
+    life_s, now, rows = process_age_s(), time.time(), dict[Path, list[bytes]]()
     for (folder, key), spent in longest(found).items():
         whole = spent
         if (folder, key) not in _written:
@@ -369,15 +388,6 @@ def _write(found: dict[tuple[Path, bytes], Spent]) -> None:
         rows.setdefault(folder, []).append(spent_row(key, whole, process=ledger.token(), now=now))
     for folder, own in rows.items():
         ledger.append(folder, own)
-
-
-def _life_s() -> float:
-    """Return the age of this process in seconds; 0 where the system does not report it."""
-    try:
-        fields = Path("/proc/self/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
-        return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - int(fields[19]) / os.sysconf("SC_CLK_TCK"))
-    except (OSError, ValueError, IndexError, AttributeError):
-        return 0.0
 
 
 def _open_accounts() -> Iterator[tuple[DispatchState, ProblemAccount]]:

@@ -65,12 +65,15 @@ def lobpcg(  # noqa: PLR0917 - SciPy's signature
             for is_asked, rows in asked if is_asked
         ]  # fmt: skip
         return values, vectors, *found
-    A, B = (construct.wrapped(one) if _is_compressed(one) and runtime_api.available else one for one in (A, B))
+    A, B = _wrapped(A), B if B is None else _wrapped(B)
     return scipys("lobpcg")(A, X, B, M, Y, tol, maxiter, largest, verbosityLevel, *histories, restartControl)
 
 
-def _is_compressed(A: Any) -> bool:
-    return sps.issparse(A) and A.format in ("csr", "csc") and type(A).__module__.startswith("scipy.")
+def _wrapped(A: Any) -> Any:
+    """Return our array for SciPy's csr and csc; return anything else unchanged."""
+    if not type(A).__module__.startswith("scipy.") or not sps.issparse(A) or A.format not in ("csr", "csc"):
+        return A
+    return construct.wrapped(A) if runtime_api.available else A
 
 
 def _is_ours(A: Any, B: Any, X: Any, Y: Any) -> bool:

@@ -24,7 +24,7 @@ GUESSES: Final = {
 
 PROC: Final = Counter({
     ("autosparse/cli/timing.py", "stat"): 1,  # time of the process
-    ("autosparse/dispatch/first_look.py", "stat"): 1,  # start of the process
+    ("autosparse/dispatch/accounts.py", "stat"): 1,  # start of the process
     ("autosparse/operands/room.py", "cgroup"): 1,  # limit of memory
     ("autosparse/operands/room.py", "statm"): 1,  # memory in use
     ("autosparse/torch/team.py", "exe"): 1,  # whether the parent is a Python of the same program

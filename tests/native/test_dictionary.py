@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from autosparse._native.kernels import slice_kernel
+from autosparse._native.kernels.slice_names import Slices
 from autosparse._native.storage import dictionary
 from autosparse.tuner.space import spaces
 
@@ -53,6 +57,37 @@ def test_values_that_no_table_holds_leave_the_packed_copy_as_it_was() -> None:
     np.testing.assert_array_equal(packed.crd["table"], table)
     packed.refresh(np.full(40, 3.0))
     np.testing.assert_array_equal(packed.numbers[packed.values != 0], 3.0)
+
+
+def test_packing_numbers_takes_no_copy_of_the_exact_values() -> None:
+    m = sp.csr_array(sp.diags_array([1.0, 4.0, 1.0], offsets=[-300, 0, 300], shape=(100_000, 100_000)))
+    packed = slice_kernel.laid_out(m.shape, m.indptr, m.indices, Slices(32, is_encoded=True))
+    tracemalloc.start()
+    try:
+        assert packed.fill(m.indptr, m.indices, m.data)
+        assert tracemalloc.get_traced_memory()[1] < m.data.nbytes
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("text", ["i1:U,k1:D,i0:U", "i1:U,k1:S,i0:U"])
+@pytest.mark.parametrize("is_repeated", [False, True])
+def test_packed_numbers_are_the_values_and_the_sums_of_repeated_entries(text: str, is_repeated: bool) -> None:
+    """Check slices with and without diagonals; with two entries of one row in the same column, too."""
+    n = 64
+    columns = np.array([np.arange(n), np.arange(n) if is_repeated else (np.arange(n) + 1) % n], np.int32).T.ravel()
+    values, pattern = np.tile([1.0, -2.0], n), Pattern(n, n, np.arange(0, 2 * n + 1, 2, dtype=np.int32), columns)
+    packed = _native.pack(pattern, values, Format.parse(f"{text} | i=8 | values=numbered | bits=16"), transposed=False)
+    indptr, indices, data = packed.unpack()
+    found = sp.csr_array((data, indices, indptr), shape=(n, n)).toarray()
+    np.testing.assert_array_equal(found, sp.csr_array((values, columns, pattern.indptr), shape=(n, n)).toarray())
+
+
+def test_slices_of_the_first_race_refuse_sums_of_repeated_entries() -> None:
+    n = 64
+    indptr, indices = np.arange(0, 2 * n + 1, 2, dtype=np.int32), np.repeat(np.arange(n, dtype=np.int32), 2)
+    packed = slice_kernel.laid_out((n, n), indptr, indices, Slices(32, is_encoded=True))
+    assert not packed.fill(indptr, indices, np.tile([1.0, -2.0], n))
 
 
 def test_slices_alone_number_their_values() -> None:

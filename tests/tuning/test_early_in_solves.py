@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
+import scipy.sparse as sps
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -81,3 +83,30 @@ def test_the_end_of_a_solve_lets_the_next_one_consider_a_race() -> None:
     found.next_look_ns = state.FOREVER_NS
     tell(found, None)
     assert found.next_look_ns == state.FOREVER_NS, "tuning was given up"
+
+
+@pytest.mark.parametrize(
+    ("isa", "is_even", "n_values", "is_cheap"),
+    [("avx512", True, 3, True), ("avx512", True, 41, False), ("avx512", False, 3, False), ("avx2", True, 3, False)],
+)
+def test_a_race_of_dictionary_encoded_values_costs_less(isa: str, is_even: bool, n_values: int, is_cheap: bool) -> None:
+    """Check that one-byte indices are cheap to pack: of few values, rows in order, where registers hold the table."""
+    n = 20_000
+    arrays = np.arange(n) % n_values + 1.0, np.arange(n, dtype=np.int32), np.arange(n + 1, dtype=np.int32)
+    operand, found = asp.csr(arrays, shape=(n, n))._cell, make_state(isa=isa)
+    base_s, whole_s = (first_look.early_price_s(found, one) for one in (operand_of(0), operand_of(n, n)))
+    found.is_even = is_even
+    share = first_look.EARLY_FEW if is_cheap else 1.0
+    assert first_look.early_price_s(found, operand) - base_s == pytest.approx(share * (whole_s - base_s))
+
+
+def test_rows_that_the_race_sorts_pay_the_whole_price() -> None:
+    """Check that a matrix of few values does not race at the low price where its rows are found to be uneven."""
+    m = sps.random_array((4000, 4000), density=0.005, format="csr", random_state=np.random.default_rng(0))
+    m.data[:] = 1.0
+    operand, found = asp.csr(m)._cell, make_state(isa="avx512")
+    low_ns = found.product_ns = int(first_look.early_look_ns(found, operand)) + 1
+    for _ in range(3):
+        assert not first_look._is_racing(found, operand, None, 0.0)
+    assert found.early is None
+    assert first_look.early_look_ns(found, operand) > low_ns

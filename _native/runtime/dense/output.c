@@ -30,7 +30,7 @@ static void release(void) {}
 
 /* Sizes in bytes: smallest block that is kept, smallest block on huge pages, a huge page, the header. KEPT_MAX:
  * maximum number of kept blocks per pool. LOOSE: maximum capacity of a reused block over the requested one. */
-enum { KEEP_FROM_BYTES = 1 << 17, HUGE_FROM_BYTES = 4 << 20, HUGE_PAGE = 2 << 20, HEADER = 64, KEPT_MAX = 128, LOOSE = 2 };
+enum { KEEP_FROM_BYTES = 1 << 17, HUGE_FROM_BYTES = 2 << 20, HUGE_PAGE = 2 << 20, HEADER = 64, KEPT_MAX = 128, LOOSE = 2 };
 
 typedef struct {
     size_t capacity; /* bytes after the header */

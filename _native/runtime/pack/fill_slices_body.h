@@ -103,6 +103,7 @@ static void NAME(list_diagonals)(const asp_pattern *a, int64_t row, int64_t lane
         }                                                                                                            \
     }
 ASP_EACH_DTYPE(FILL_VALUES)
+FILL_VALUES(4, uint8_t)
 #undef FILL_VALUES
 
 /* Write columns and values of a slice in one pass, because rows are short and the ends of their loops hard to
@@ -134,6 +135,7 @@ ASP_EACH_DTYPE(FILL_VALUES)
     }
 FILL_SLICE(16, uint16_t, 0, float)
 FILL_SLICE(16, uint16_t, 1, double)
+FILL_SLICE(16, uint16_t, 4, uint8_t)
 #undef FILL_SLICE
 
 /* Write the columns of the slices begin .. end. */
@@ -178,7 +180,7 @@ static int NAME(fill_at_once)(const asp_slices_job *job, int64_t begin, int64_t 
 {
     const asp_sliced *s = job->s;
     const INDEX *pos = s->pos;
-    if (job->dtype > 1 || job->crd_known)
+    if ((job->dtype > 1 && job->dtype != ASP_ENCODED) || job->crd_known)
         return 0;
     for (int64_t at = begin; at < end; at++)
         if ((s->what[at] & ASP_KIND) != ASP_NARROW)
@@ -188,7 +190,9 @@ static int NAME(fill_at_once)(const asp_slices_job *job, int64_t begin, int64_t 
         const int32_t *rows = asp_lane_rows(s, at, &row0);
         const int64_t n_slots = pos[at + 1] - pos[at], base = s->what[at] >> ASP_BASE_SHIFT;
         uint16_t *const crd = (uint16_t *)s->crd + s->begin[at];
-        if (job->dtype == 0)
+        if (job->dtype == ASP_ENCODED)
+            NAME(fill_slice_16_4)(job->a, row0, rows, s->lanes, n_slots, base, crd, (uint8_t *)job->vals + pos[at] * s->lanes);
+        else if (job->dtype == 0)
             NAME(fill_slice_16_0)(job->a, row0, rows, s->lanes, n_slots, base, crd, (float *)job->vals + pos[at] * s->lanes);
         else
             NAME(fill_slice_16_1)(job->a, row0, rows, s->lanes, n_slots, base, crd, (double *)job->vals + pos[at] * s->lanes);
@@ -209,6 +213,9 @@ static void NAME(fill_part)(asp_slices_job *job, int64_t part, int32_t *scratch)
         if (!job->crd_known)
             NAME(list_slices)(job->a, job->s, begin, stop, scratch);
         int32_t *const slot_of = scratch + job->a->n_cols + job->s->lanes;
-        ASP_BY_DTYPE(job->dtype, fill_slices, job->a, job->s, begin, stop, slot_of, job->vals)
+        if (job->dtype == ASP_ENCODED)
+            NAME(fill_slices_4)(job->a, job->s, begin, stop, slot_of, job->vals);
+        else
+            ASP_BY_DTYPE(job->dtype, fill_slices, job->a, job->s, begin, stop, slot_of, job->vals)
     }
 }

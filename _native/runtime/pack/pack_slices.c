@@ -1,7 +1,7 @@
 /* Packing of CSR arrays into slices of `lanes` rows (SELL-C-sigma; Kreutzer et al. 2014): a slot of a slice holds one
  * entry of every row. Where the entries of a slice lie on few diagonals, a slot stores one column, that of lane 0,
- * instead of one per lane. Codes of dtype: 0 float, 1 double, 2/3 their complex; of itype: 0 int32, 1 int64. Rows and
- * columns are below 2^31.
+ * instead of one per lane. Codes of dtype: 0 float, 1 double, 2/3 their complex, 4 one-byte indices of a table of values,
+ * which cannot be added; of itype: 0 int32, 1 int64. Rows and columns are below 2^31.
  *
  * first[s]                first row of slice s if its rows are consecutive, else the number of its list in `rows`
  * rows[list * lanes]      row of each lane (INT32_MAX: none). first and rows are NULL where slice s has the rows from
@@ -19,7 +19,7 @@
 
 /* Number of entries from which packing uses several threads, and estimated times per entry, sorted row, and scanned
  * entry. */
-enum { ASP_SMALL_JOB = 20000 };
+enum { ASP_SMALL_JOB = 20000, ASP_ENCODED = 4 };
 #define ASP_ENTRY_NS 2.5
 #define ASP_SORTED_ROW_NS 6.0
 #define ASP_SEEN_ENTRY_NS 0.4 /* contiguous scan */
@@ -42,8 +42,6 @@ static void asp_count_parts(void *context, int64_t begin, int64_t end)
     const int64_t lanes = job->how->lanes, n = (job->a->n_rows + lanes - 1) / lanes;
     for (int64_t part = begin; part < end; part++) {
         int32_t *const stamp = job->stamps + part * (job->a->n_cols + lanes);
-        /* Cleared here, by the thread that uses it. */
-        memset(stamp, 0, (size_t)(job->a->n_cols + lanes) * sizeof *stamp);
         ASP_BY_INDEX(job->itype, count_groups, job, n * part / job->n_parts, n * (part + 1) / job->n_parts, stamp);
     }
 }
@@ -121,7 +119,7 @@ int64_t asp_slices_lay_out(int itype, int64_t n_rows, int64_t n_cols, const void
     if (n_threads > 1 && nnz > ASP_SMALL_JOB)
         job.n_parts = n_threads;
     job.n_diagonals = malloc((size_t)(n_rows / lanes + 1) * sizeof *job.n_diagonals);
-    job.stamps = malloc((size_t)(diagonals ? job.n_parts * (n_cols + lanes) : 1) * sizeof *job.stamps);
+    job.stamps = calloc((size_t)(diagonals ? job.n_parts * (n_cols + lanes) : 1), sizeof *job.stamps);
     int has_room = job.n_diagonals && job.stamps;
     if (sigma > 1) {
         job.windows = malloc((size_t)(n_rows / asp_window_rows(&how) + 1) * sizeof *job.windows);
@@ -143,11 +141,8 @@ static void asp_fill_parts(void *context, int64_t begin, int64_t end)
 {
     asp_slices_job *job = context;
     const int64_t room = 2 * (job->a->n_cols + job->s->lanes);
-    for (int64_t part = begin; part < end; part++) {
-        if (job->has_diagonals)
-            memset(job->scratch + part * room, 0, (size_t)(job->a->n_cols + job->s->lanes) * sizeof *job->scratch);
+    for (int64_t part = begin; part < end; part++)
         ASP_BY_INDEX(job->itype, fill_part, job, part, job->scratch + part * room);
-    }
 }
 
 /* Write the values, and the columns unless crd_known, of slices whose layout is known, on up to n_threads threads. */
@@ -163,7 +158,8 @@ int asp_slices_fill(int dtype, int itype, int64_t n_rows, int64_t n_cols, const 
     asp_slices_job job = {&a, &s, dtype, itype, crd_known, 0, vals, n_parts, NULL};
     for (int64_t at = 0; at < (n_rows + lanes - 1) / lanes && !job.has_diagonals; at++)
         job.has_diagonals = (what[at] & ASP_KIND) == ASP_DIAGONAL;
-    job.scratch = malloc((size_t)(job.has_diagonals ? 2 * n_parts * (n_cols + lanes) : 1) * sizeof *job.scratch);
+    /* Zeros of new pages: a part touches few of them. */
+    job.scratch = calloc((size_t)(job.has_diagonals ? 2 * n_parts * (n_cols + lanes) : 1), sizeof *job.scratch);
     if (!job.scratch)
         return -1;
     asp_parallel(asp_fill_parts, &job, n_parts, 1, 1, n_threads, ASP_ENTRY_NS * (double)nnz);

@@ -98,7 +98,7 @@ class SliceTrial:
 
         def fill() -> tuple[PackedSlices | PackedBlocks, int]:
             if not packed.fill(indptr, indices, data):
-                raise PackError("the matrix has too many different values")
+                raise PackError("a table does not hold the values of the matrix, or sums of repeated entries")
             return packed, self.values_version
 
         n_bytes = packed.filled_bytes(operand.dtype)
@@ -133,7 +133,9 @@ class SliceTrial:
         if dtype.kind == "c":  # either part, with the same absolute values
             period = period * np.where(steps % 3, 0.6 + 0.8j, 0.8 - 0.6j)
         X, wanted, found = (memory.empty_scratch((extent, n), dtype) for extent in (n_inner, n_rows, n_rows))
-        X.reshape(-1)[:] = np.resize(period.astype(dtype), X.size)
+        whole = X.size // PERIOD * PERIOD
+        X.reshape(-1)[:whole].reshape(-1, PERIOD)[:] = period
+        X.reshape(-1)[whole:] = period[: X.size - whole]
         found.fill(np.nan)
         call = MatmulCall(rows, address(X), n, address(wanted), n, n, self.is_transposed, (X, wanted))
         runtime_api.raise_for(call.by_default(self.n_threads, 0))
