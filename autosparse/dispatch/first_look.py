@@ -17,18 +17,9 @@ from autosparse import forking
 from autosparse._native import runtime_api
 from autosparse.cache.accounts.rows import ACCOUNTS, PlanNote, Spent, spent_row
 from autosparse.containment import contained
-from autosparse.dispatch import number
+from autosparse.dispatch import accounts, number
 from autosparse.dispatch import state as states
-from autosparse.dispatch.accounts import (
-    ADVANCE,
-    MAX_ADVANCE,
-    PENDING,
-    ProblemAccount,
-    key_of,
-    longest,
-    place_of,
-    process_age_s,
-)
+from autosparse.dispatch.accounts import ADVANCE, MAX_ADVANCE, PENDING, ProblemAccount, key_of, place_of
 from autosparse.isa import ISAS
 from autosparse.operands.csr import Operand, expected_look_s
 from autosparse.ops import names
@@ -379,8 +370,8 @@ def write() -> None:
 def _write(found: dict[tuple[Path, bytes], Spent]) -> None:
     from autosparse.cache.accounts import ledger
 
-    life_s, now, rows = process_age_s(), time.time(), dict[Path, list[bytes]]()
-    for (folder, key), spent in longest(found).items():
+    life_s, now, rows = accounts.process_age_s(), time.time(), dict[Path, list[bytes]]()
+    for (folder, key), spent in accounts.longest(found).items():
         whole = spent
         if (folder, key) not in _written:
             _written.add((folder, key))

@@ -386,9 +386,7 @@ class KernelTrial(ServedTrial):
             is_current = packed_copy.refresh(operand)
         except PackError as err:  # the format cannot hold the new values
             self._fail(err)
-            self.context.is_stale |= (
-                self.context.problem.storage == DICTIONARY
-            )  # no longer a matrix with few distinct values
+            self.context.is_stale |= self.context.problem.storage == DICTIONARY  # too many distinct values now
             return False
         if is_current:
             seconds = time.perf_counter() - start_s
