@@ -136,8 +136,11 @@ def test_slices_hold_what_a_packed_operand_of_their_format_holds(kind, dtype, in
     for mine, theirs in ((light.pos, packed.pos), (light.crd, packed.crd), ({"": light.values}, {"": packed.values})):
         assert mine.keys() == theirs.keys()
         for name, array in theirs.items():
-            np.testing.assert_array_equal(mine[name], array, err_msg=name)
+            if not (trial.slices.is_encoded and name in ("", "table")):  # the race numbers values in the order of rows
+                np.testing.assert_array_equal(mine[name], array, err_msg=name)
             assert mine[name].dtype == array.dtype
+    if trial.slices.is_encoded:
+        np.testing.assert_array_equal(light.crd["table"][light.values], packed.numbers)
     assert light.nbytes == packed.nbytes == light.filled_bytes(operand.dtype)
     # the full trial reads the same copy, and takes new values
     n_copies = A._cell.dispatcher.packed_copies.n_bytes
