@@ -42,20 +42,28 @@ MIN_ORDERED: Final = 10_000
 
 def of_the_runtime(context: TuningContext, *, effort: Effort, known: object) -> list[Schedule]:
     """Return the schedules of loops of the runtime to race for the problem; `known` is a remembered plan's schedule."""
-    problem = context.problem
-    if not OPS[problem.operation].tuning.panel_loops or problem.storage or problem.dtype not in REAL:
+    problem, tuning = context.problem, OPS[context.problem.operation].tuning
+    if not tuning.runtime_loops or problem.storage or problem.dtype not in REAL:
         return []
-    composed = composites(context, effort=effort, known=known)
+    composed = composites(context, effort=effort, known=known) if tuning.panel_loops else []
     if problem.pattern.nnz < MIN_ORDERED:
         return [*composed]
-    others = (*ordered(problem.operation), *in_panels(problem))
+    others = (*ordered(problem), *(in_panels(problem) if tuning.panel_loops else ()))
     supported = (one for one in others if context.supports(problem.operation, one) is None)
     return [*composed, *(one for one in supported if context.loaded(one) is not None)]
 
 
-def ordered(operation: str) -> tuple[SuperSchedule, ...]:
-    """Return schedules of loops over rows sorted by length and by first column; composites must beat them."""
-    return tuple(runtime(operation, order) for order in ("degree", "first"))
+def ordered(problem: Problem) -> tuple[SuperSchedule, ...]:
+    """Return schedules of loops over rows in other orders; composites must beat them.
+
+    Sampled products read two rows of dense operands for each result, so that all of their time may be traffic: only
+    orders in which consecutive rows share columns are fast, and only if the operand exceeds L2.
+    """
+    if OPS[problem.operation].tuning.panel_loops:
+        orders: tuple[str, ...] = ("degree", "first")
+    else:
+        orders = ("first", "rcm") if _is_streaming(problem, _view(problem)) else ()
+    return tuple(runtime(problem.operation, order) for order in orders)
 
 
 def in_panels(problem: Problem) -> tuple[SuperSchedule, ...]:
