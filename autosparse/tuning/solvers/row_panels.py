@@ -24,6 +24,7 @@ from autosparse.ops import OPS
 from autosparse.scalar import REAL
 from autosparse.tuner.hybrid.partitions import MIN_COLUMNS, MIN_NNZ, MIN_SHARE
 from autosparse.tuner.hybrid.schedules import runtime
+from autosparse.tuner.search.style import WIDE
 from autosparse.tuning.trials.context import TuningContext
 
 PANEL: Final = 256
@@ -56,13 +57,13 @@ def of_the_runtime(context: TuningContext, *, effort: Effort, known: object) -> 
 def ordered(problem: Problem) -> tuple[SuperSchedule, ...]:
     """Return schedules of loops over rows in other orders; composites must beat them.
 
-    Sampled products read two rows of dense operands for each result, so that all of their time may be traffic: only
-    orders in which consecutive rows share columns are fast, and only if the operand exceeds L2.
+    In products with many columns and in sampled ones, reads of rows of the dense operand may take all of the time where
+    it exceeds L2: then reverse Cuthill-McKee order races, too. Models do not predict its gain.
     """
-    if OPS[problem.operation].tuning.panel_loops:
-        orders: tuple[str, ...] = ("degree", "first")
-    else:
-        orders = ("first", "rcm") if _is_streaming(problem, _view(problem)) else ()
+    is_matmul = bool(OPS[problem.operation].tuning.panel_loops)
+    is_wide = problem.n_dense_cols >= WIDE or not is_matmul
+    is_traffic = is_wide and _is_streaming(problem, _view(problem))
+    orders = [*(("degree", "first") if is_matmul else ("first",) * is_traffic), *(("rcm",) * is_traffic)]
     return tuple(runtime(problem.operation, order) for order in orders)
 
 
