@@ -58,13 +58,13 @@ def ordered(problem: Problem) -> tuple[SuperSchedule, ...]:
     """Return schedules of loops over rows in other orders; composites must beat them.
 
     In products with many columns and in sampled ones, reads of rows of the dense operand may take all of the time where
-    it exceeds L2: then reverse Cuthill-McKee order races, too. Models do not predict its gain.
+    it exceeds L2: then reverse Cuthill-McKee order races, too, because models do not predict its gain.
     """
     is_matmul = bool(OPS[problem.operation].tuning.panel_loops)
     is_wide = problem.n_dense_cols >= WIDE or not is_matmul
-    is_traffic = is_wide and _is_streaming(problem, _view(problem))
-    orders = [*(("degree", "first") if is_matmul else ("first",) * is_traffic), *(("rcm",) * is_traffic)]
-    return tuple(runtime(problem.operation, order) for order in orders)
+    always = ("degree", "first") if is_matmul else ()
+    reusing = ("first", "rcm") if is_wide and _is_streaming(problem, _view(problem)) else ()
+    return tuple(runtime(problem.operation, order) for order in dict.fromkeys((*always, *reusing)))
 
 
 def in_panels(problem: Problem) -> tuple[SuperSchedule, ...]:
