@@ -38,9 +38,10 @@ Its kernels take a fifth to a half of the time of SciPy's loops. For products of
 half, it is loaded after as much counts towards `LOADING_NS`.
 """
 LOOP_SHARE: Final = 2
-"""Divisor of the time of SciPy's loops for products and conversions, of which the library's take half. The same divides
-the time of the runtime's products, which the library tunes, and whose large results it puts into used memory.
-It also divides the time of selections by `selection`: products with the selected rows take less time in the library.
+"""Divisor of the time of SciPy's loops for products and conversions, of which the library's take half.
+
+It also divides the time of the runtime's products with dense operands, which the library tunes, and of selections by
+`selection`, because products with the selected rows take less time in the library.
 """
 SPARSE_SHARE: Final = 8
 """Divisor of the time of products of two sparse matrices by the runtime, which the library computes as fast."""

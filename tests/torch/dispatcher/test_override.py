@@ -311,6 +311,7 @@ def test_large_products_take_the_executor_and_stay_right_while_it_tunes():
 
 def test_deterministic_mode_gives_the_same_bits():
     A, B = compressed(dense(300, 200, density=0.2)), numbers(200, 33)
+    n_threads = torch.get_num_threads()
     torch.use_deterministic_algorithms(True)
     try:
         with asp.override():
@@ -320,7 +321,7 @@ def test_deterministic_mode_gives_the_same_bits():
             assert torch.equal(A @ B, first)
     finally:
         torch.use_deterministic_algorithms(False)
-        torch.set_num_threads(2)
+        torch.set_num_threads(n_threads)
 
 
 @pytest.mark.parametrize("layout", [torch.sparse_csr, torch.sparse_coo, torch.sparse_csc], ids=str)
