@@ -354,12 +354,13 @@ def _from_coo(A: torch.Tensor) -> Csr:
     if not A.is_coalesced():
         check_ids(A._indices(), A.shape)
         A = A.coalesce()
-    rows = coordinates.rows_of(A.detach()).rows
-    if rows is None or rows.order is not None:  # the tensor is marked as coalesced but is not sorted
-        check_ids(A._indices(), A.shape)
-        unordered = torch.sparse_coo_tensor(A._indices(), A._values(), A.shape, is_coalesced=False, device=A.device)
-        return _from_coo(unordered)
-    return Csr(IndexArrays(rows.wide_crow, A.indices()[1].contiguous(), *A.shape), A.values())
+    rows, ids = coordinates.rows_of(A.detach()).rows, A._indices()
+    if rows is None or rows.order is not None:
+        check_ids(ids, A.shape)
+        if bool((ids[0, 1:] < ids[0, :-1]).any()):  # the tensor is marked as coalesced but is not sorted
+            return _from_coo(torch.sparse_coo_tensor(ids, A._values(), A.shape, is_coalesced=False, device=A.device))
+    crow = torch._convert_indices_from_coo_to_csr(ids[0].contiguous(), A.shape[0]) if rows is None else rows.wide_crow
+    return Csr(IndexArrays(crow, ids[1].contiguous(), *A.shape), A.values())
 
 
 _LAYOUTS: Final[dict[torch.layout, Callable[[torch.Tensor], Csr]]] = {

@@ -171,6 +171,16 @@ def test_lengths_of_zero_and_large_shapes():
     assert coordinates.rows_of(far).rows is None
 
 
+@pytest.mark.parametrize("order", [[0, 1, 2], [2, 1, 0]])
+def test_a_matrix_of_an_extent_that_int32_does_not_hold_is_made(order):
+    pairs = torch.tensor([[0, 1, 1], [2**33, 5, 7]])[:, order]
+    A = torch.sparse_coo_tensor(pairs, numbers(3), (2, 2**34))
+    made, wanted = asp.csr(A).to_torch(), A.coalesce()
+    assert made.crow_indices().tolist() == [0, 1, 3]
+    assert torch.equal(made.col_indices(), wanted.indices()[1])
+    assert torch.equal(made.values(), wanted.values())
+
+
 def test_one_write_to_the_indices_is_seen():
     at = torch.randint(N, (2, 70_000), generator=torch.Generator().manual_seed(0))
     A, B = torch.sparse_coo_tensor(at, numbers(70_000), (N, N)), numbers(N, 20)
