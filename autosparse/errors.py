@@ -12,10 +12,11 @@ from typing import Any, Final
 
 
 def shown(value: object) -> str:
-    """Return the first 100 characters of ``repr(value)``, or the type's name where repr fails (very long integers)."""
+    """Return the first 100 characters of ``repr(value)``; of an array type and shape; the type where repr fails."""
     try:
-        return f"{value!r:.100}"
-    except (ValueError, RecursionError):
+        shape = getattr(value, "shape", None)
+        return f"<{type(value).__name__} of shape {tuple(shape)}>" if shape else f"{value!r:.100}"
+    except (TypeError, ValueError, RecursionError):
         return f"<{type(value).__name__}>"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from autosparse.core.composite import Composite
@@ -31,6 +32,9 @@ IMPLEMENTATIONS: Final = {
 """Description of each implementation, by its name."""
 SHOWN_SLICES: Final = ((16, 1), (16, 512), (16, 8192))
 """Pairs (rows of a slice, rows of a sorting window) whose stored cells per entry are shown."""
+
+RACED_AGAIN: Final = "The time of the one that runs is from a last race, which also had results in new memory."
+"""Line below the candidates if others appear faster: the first races time repeated products into one result."""
 
 
 def sections(report: Report) -> tuple[Section, ...]:
@@ -293,8 +297,13 @@ def _loops(report: Report) -> Section | None:
 
 def _candidates(report: Report) -> Section | None:
     plan = report.plan
-    default_s = plan.default_s or report.default_s
-    return candidates_section(plan.candidates, plan.choice, default_s) if plan.candidates else None
+    if not plan.candidates:
+        return None
+    found = candidates_section(plan.candidates, plan.choice, plan.default_s or report.default_s)
+    times_s = [one.measured_s for one in plan.candidates if one.measured_s and not one.choice.is_default]
+    if plan.choice.is_default or not plan.measured_s or min(times_s, default=plan.measured_s) == plan.measured_s:
+        return found
+    return replace(found, lines=(*found.lines, RACED_AGAIN))
 
 
 SECTIONS: Final[tuple[Callable[[Report], Section | None], ...]] = (

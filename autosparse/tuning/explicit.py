@@ -106,6 +106,8 @@ def _checked(
     meant = names.get(operation, "") if isinstance(operation, str) else ""
     if not meant:
         domain = ", ".join((*(row.name for row in known), *(name for row in known for name in row.synonyms)))
+        if not isinstance(operation, str):  # perhaps the dense operand
+            domain += " (products with n columns: columns=n)"
         raise OptionError.bad_value("operation", operation, domain=f"one of {domain}", source="argument")
     is_number = isinstance(columns, (int, np.integer)) and not isinstance(columns, bool)
     if not is_number or not 1 <= columns <= MAX_COLUMNS:

@@ -194,6 +194,8 @@ def test_unsupported_tuning_requests_give_a_reason() -> None:
         A.tune("mttkrp", columns=4)
     with pytest.raises(OptionError, match="one of mttkrp"):
         T.tune("matmul", columns=4)
+    with pytest.raises(OptionError, match=r"<ndarray of shape \(3, 4\)> is not valid.*\n.*columns=n"):
+        A.tune(np.ones((3, 4)))  # type: ignore[arg-type]
     assert asp.csr(matrix("complex64")).tune("sddmm", columns=4).is_default
     assert asp.tensor([[0], [0], [0]], [1]).tune(columns=4).is_default
 
