@@ -17,8 +17,8 @@ from typing import Any, Final
 import scipy.sparse as sps
 
 from autosparse import forking
-from autosparse.arrays.family import csc_array, csc_matrix, csr_array, csr_matrix
 from autosparse.interop import solver_imports
+from autosparse.light.matrices import csc_array, csc_matrix, csr_array, csr_matrix
 
 PATCHED: Final[dict[Any, Any]] = {
     sps.csr_array: csr_array,

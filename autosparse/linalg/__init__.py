@@ -1,8 +1,9 @@
 """`scipy.sparse.linalg` with solvers whose vector operations are fused and run on several threads.
 
 Every public name of `scipy.sparse.linalg` is available. Names in `_HOMES` are implemented by autosparse with SciPy's
-signatures, defaults, results, warnings and errors; all others are SciPy's own objects. SciPy's submodules (`interface`,
-`isolve`, ...) can be imported from this package too.
+signatures, defaults, results, warnings and errors; all others are SciPy's own objects. The modules of a solver, and the
+library, are loaded when its name is first used (`from autosparse.linalg import cg`), not for SciPy's names. SciPy's
+submodules (`interface`, `isolve`, ...) can be imported from this package too.
 
 >>> x, info = asp.linalg.cg(asp.csr([[4.0, 1.0], [1.0, 3.0]]), np.array([1.0, 2.0]))
 >>> info
@@ -64,4 +65,3 @@ def __dir__() -> list[str]:
 
 
 _adopt_submodules()
-importlib.import_module("autosparse.linalg.arguments")  # as SciPy's package: the first solve imports little

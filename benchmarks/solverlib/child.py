@@ -46,7 +46,7 @@ def solve(contender: str, solver: str, path: Path, *, rtol: float, most: int, se
     """Solve repeatedly; return times, iterations as reported by the solver, and true residuals."""
     with path.open("rb") as stream:
         system: System = pickle.load(stream)  # noqa: S301 (written by our own parent)
-    lib, call = library(contender), SOLVERS[solver].call
+    lib, call = library(contender, solver), SOLVERS[solver].call
     touch(system)
     cpu_s, begun_s = time.process_time(), time.perf_counter()
     A = taken(contender, system.m)
@@ -90,7 +90,7 @@ def orders(solver: str, path: Path, *, rtol: float, most: int, n_orders: int) ->
     found: dict[str, list[float]] = {"residual": [], "normal_residual": []}
     for seed in range(n_orders):
         shuffled = system.permuted(np.random.default_rng(seed))
-        x, _ = SOLVERS[solver].call(library("SciPy"), shuffled.m, shuffled, rtol, most)
+        x, _ = SOLVERS[solver].call(library("SciPy", solver), shuffled.m, shuffled, rtol, most)
         for name, value in residuals(shuffled, x).items():
             found[name].append(value)
     return found

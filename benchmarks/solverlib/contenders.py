@@ -80,11 +80,12 @@ def takes_part(contender: str, solver: str, dtype: str) -> bool:
     return contender != "prototype" or (solver == "cg" and dtype == "float64")
 
 
-def library(contender: str) -> Any:
-    """Return the module whose solvers are called."""
-    if contender == "prototype":
-        return importlib.import_module("solverlib.prototype")
-    return importlib.import_module("autosparse.linalg" if contender == "autosparse" else "scipy.sparse.linalg")
+def library(contender: str, solver: str) -> Any:
+    """Return the module whose solvers are called, after what `from ... import solver` loads."""
+    names = {"prototype": "solverlib.prototype", "autosparse": "autosparse.linalg"}
+    module = importlib.import_module(names.get(contender, "scipy.sparse.linalg"))
+    getattr(module, solver.partition(",")[0])
+    return module
 
 
 def taken(contender: str, m: Any) -> Any:

@@ -50,6 +50,8 @@ STAYS_LIGHT: Final = (
     "A @ A.T", "A.T @ A", "A @ m.T", "A @ sps.diags_array(x)", "A @ sps.eye_array(30)", "A @ np.ones((30, 0))",
     "A + A", "A - 2 * A", "A.multiply(A)", "A.multiply(x)", "-A", "A / 2", "abs(A)", "A > 0.5", "A != A", "A.power(2)",
     "A + sps.csr_array(m)", "A[3]", "A[[1, 2]]", "A[2:9]", "A[:, 4]", "A[:, 3:9]", "A[2, 3]", "A[y > 5][:, x > 3]",
+    "asp.linalg.norm(A)", "asp.linalg.onenormest(A[:30])", "asp.linalg.aslinearoperator(A).matvec(x)",
+    "asp.linalg.factorized((A[:30] + 9 * sps.eye_array(30)).tocsc())(x)",
     "A.sum()", "A.sum(axis=0)", "A.sum(axis=1)", "A.mean(axis=0)", "A.max(axis=1)", "A.min()", "A.argmax(axis=0)",
     "A.diagonal()", "A.trace()", "A.count_nonzero()", "A.toarray()", "A.todense()", "A.nonzero()", "A.copy()",
     "A.astype(np.float32)", "A.astype(int) @ x", "A.astype(bool) @ A.T.astype(bool)", "A.conj().T", "A.tocsc()",
@@ -81,7 +83,7 @@ COMPLETES: Final = (
     "A @ list(x)", "A @ np.matrix(x).T", "copy.copy(A)", "copy.deepcopy(A)", "unsorted().T.argmin(axis=0)",
     "asp.csr(([1.0, 2.0, 4.0], ([1, 1, 0], [2, 2, 1])), shape=(3, 3))",
     "asp.csc_matrix((m.data, m.nonzero()), dtype=complex)",
-    "asp.csr(m, copy=False)", "asp.csr(m, dtype=np.float32)", "asp.matmul(A, x)", "asp.linalg.norm(A)",
+    "asp.csr(m, copy=False)", "asp.csr(m, dtype=np.float32)", "asp.matmul(A, x)",
     *(f"{one}.owns_arrays" for one in (
         "asp.csr(m.tocoo())", "asp.csr(m.tocsc())", "asp.csr(m.toarray())", "asp.csr((m.data, m.nonzero()))",
         "asp.csr_array(m)", "asp.csr_array(m.toarray())", "pickle.loads(pickle.dumps(A))",

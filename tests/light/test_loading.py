@@ -173,6 +173,18 @@ def test_other_programs_load_the_library_at_once(lines):
     assert run(f"{lines}\nasp.csr(m)\nprint(light.is_complete)") == "True"
 
 
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "from autosparse.linalg import splu, LinearOperator\ndir(asp.linalg), asp.linalg.__all__",
+        "asp.install()\nassert type(sps.csr_array(m) + A) is asp.csr_array\nasp.uninstall()",
+        "with asp.install():\n    import scipy.sparse.linalg\n    scipy.sparse.linalg.norm(A)",
+    ],
+)
+def test_scipys_solvers_and_classes_need_no_library(lines):
+    assert run(f"{lines}\nprint(light.is_complete, 'autosparse.config' in sys.modules)") == "False False"
+
+
 def test_settings_load_the_library_at_once():
     lines = "print(json.dumps([light.is_complete, bool((A @ x == asp.csr(m) @ x).all())]))"
     assert printed(lines, AUTOSPARSE_DETERMINISTIC="1") == [True, True]
