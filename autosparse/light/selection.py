@@ -15,7 +15,7 @@ import scipy.sparse as sps
 from numpy.typing import NDArray
 from scipy.sparse._sparsetools import csr_row_index, expandptr, get_csr_submatrix
 
-from autosparse.light import INT32, INT64, PLAIN_TYPES, takes_as_is
+from autosparse.light import INT32, INT64, PLAIN_TYPES, UNSIGNED, takes_as_is
 from autosparse.light.adoption import constructed
 
 Arrays = tuple[Any, Any, Any]  # indptr, indices and data; Any: what the user assigned
@@ -25,6 +25,9 @@ Part = tuple[tuple[int, int], list[NDArray[Any]], bool]
 Indices and data of adjacent whole rows are views of the arrays of A.
 """
 
+NARROW_FROM_ENTRIES: Final = 1 << 15
+NARROW_SHARE: Final = 64
+"""Divisor of the number of columns that at most so many selected ones must not exceed for `_narrow` to be faster."""
 _ALL: Final = slice(None)
 _ADJACENT: Final = frozenset({slice, int, INT32.type, INT64.type})
 """Types of keys that select one or adjacent rows or columns."""
@@ -123,9 +126,24 @@ def _entries(
     if not 0 <= at <= to <= min(indices.size, data.size):
         refuse()
         return None
+    if to - at >= NARROW_FROM_ENTRIES and (minor[1] - minor[0]) * NARROW_SHARE <= n_minor:
+        return _narrow(indptr[major[0] : major[1] + 1] - at, indices[at:to], data[at:to], minor)
     if minor != (0, n_minor):
         return list(get_csr_submatrix(n_major, n_minor, *arrays, *major, *minor))
     return [indptr[major[0] : major[1] + 1] - at, indices[at:to], data[at:to]]
+
+
+def _narrow(
+    indptr: NDArray[Any], indices: NDArray[Any], data: NDArray[Any], minor: tuple[int, int]
+) -> list[NDArray[Any]]:
+    """Return (indptr, indices, data) of the columns in the range `minor`: one vectorised comparison finds them.
+
+    SciPy's loop over the rows takes two to three times as long where few entries are found.
+    """
+    unsigned = UNSIGNED[indices.dtype]
+    offsets = indices.view(unsigned) - unsigned.type(minor[0])  # of columns before the range: large numbers
+    places = (offsets < minor[1] - minor[0]).nonzero()[0]
+    return [places.searchsorted(indptr).astype(indptr.dtype), offsets[places].view(indices.dtype), data[places]]
 
 
 def _line(made: Any, part: list[NDArray[Any]], length: int, *, by_minor: bool) -> Any:
