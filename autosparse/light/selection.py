@@ -40,6 +40,10 @@ def part_of(made: Any, key: Any, arrays: Arrays, refuse: Callable[[], object]) -
     """
     pair: tuple[Any, Any] = key if type(key) is tuple and len(key) == 2 else (key, _ALL)
     down, across = pair
+    if type(down) is slice and not made._transposed:
+        across = _as_slice(across, made._shape[-1])
+    elif type(across) is slice and made._transposed:
+        down = _as_slice(down, made._shape[0])
     if type(down) in _ADJACENT and type(across) in _ADJACENT:
         return _block(made, (down, across), arrays, refuse)
     chosen, others = (across, down) if made._transposed else (down, across)
@@ -63,6 +67,15 @@ def _range(key: Any, extent: int) -> tuple[int, int] | None:
     except TypeError:
         return None
     return min(first, end), end
+
+
+def _as_slice(key: Any, extent: int) -> Any:
+    """Return the slice that selects what a list or array of one number does; other keys as they are."""
+    is_one = len(key) == 1 if type(key) is list else type(key) is np.ndarray and key.shape == (1,)
+    if not is_one or type(key[0]) not in _ADJACENT or type(key[0]) is slice:
+        return key
+    line = _range(key[0], extent)
+    return key if line is None else slice(*line)
 
 
 @functools.cache
