@@ -55,7 +55,7 @@ MAX_TERMS: Final = 1 << 20
 """Maximum number of multiplications of a product of two sparse matrices that SciPy computes: 10 ms."""
 MAX_LOOP_TERMS: Final = 1 << 23
 """Maximum number of multiplications of a product with a dense operand that SciPy computes: 10 ms."""
-MAX_ENTRIES: Final = 1 << 22  # of a light matrix
+MAX_ENTRIES: Final = 1 << 21  # of a light matrix
 _OPTIONS: Final = "autosparse.config"  # the only module that interprets settings
 _PREFIX: Final = "AUTOSPARSE_"
 _NO_DIFFERENCE: Final = frozenset({"AUTOSPARSE_CACHE_DIR", "AUTOSPARSE_STRICT"})  # settings that change no matrix
