@@ -1,4 +1,7 @@
-"""Accounts of earlier processes, for code that runs before the library is loaded."""
+"""Options in the environment and accounts of earlier processes, for code that runs before the library is loaded.
+
+`autosparse.config` remains the only module that interprets settings.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,20 @@ from typing import Any, Final
 
 import numpy as np
 
+_PREFIX: Final = "AUTOSPARSE_"
+_NO_DIFFERENCE: Final = frozenset({"AUTOSPARSE_CACHE_DIR", "AUTOSPARSE_STRICT"})
+"""Variables of that prefix that change neither results nor matrices."""
 ACCOUNTS_FILE: Final = ("cache-v1", "accounts")
 """File of accounts below the cache folder: `trust.LAYOUT` and `accounts.rows.ACCOUNTS`, which are not loaded yet."""
 _MAX_BYTES: Final = 1 << 20
 """Number of bytes of that file which are read: four times the size at which it is folded."""
 _WIDE: Final = "q"
 """Type code of a coordinate in a sample."""
+
+
+def by_environment() -> bool:
+    """Return whether the environment has a variable that sets options, or a name that may be meant as one."""
+    return any(name.startswith(_PREFIX) and name not in _NO_DIFFERENCE for name in os.environ)
 
 
 def xdg_cache_home() -> str:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import os
 import sys
 import weakref
 from collections.abc import Callable, Mapping
@@ -25,7 +24,7 @@ import numpy as np
 import scipy.sparse as sps
 from numpy.typing import NDArray
 
-from autosparse import forking
+from autosparse import configured, forking
 
 LOADING_NS: Final = 8_000_000
 """Time in ns of products, conversions and slices after which the library is loaded, which takes as long.
@@ -57,8 +56,6 @@ MAX_LOOP_TERMS: Final = 1 << 23
 """Maximum number of multiplications of a product with a dense operand that SciPy computes: 10 ms."""
 MAX_ENTRIES: Final = 1 << 21  # of a light matrix
 _OPTIONS: Final = "autosparse.config"  # the only module that interprets settings
-_PREFIX: Final = "AUTOSPARSE_"
-_NO_DIFFERENCE: Final = frozenset({"AUTOSPARSE_CACHE_DIR", "AUTOSPARSE_STRICT"})  # settings that change no matrix
 _LIBRARY: Final = ("autosparse.arrays.construct", "autosparse.arrays.family")
 """Modules whose import makes the classes complete."""
 NEIGHBOURS: Final = ("anndata", "dask.array", "threadpoolctl")
@@ -143,7 +140,7 @@ def may_be_light() -> bool:
     if _is_failed or _is_loading():
         return True
     if _is_set is None:
-        _is_set = any(name.startswith(_PREFIX) and name not in _NO_DIFFERENCE for name in os.environ)
+        _is_set = configured.by_environment()
     return _spent_ns < LOADING_NS and not _is_set and _modules.keys().isdisjoint(_LOADS)
 
 

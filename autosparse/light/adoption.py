@@ -27,7 +27,7 @@ from scipy.sparse._sparsetools import (
     csr_sum_duplicates,
 )
 
-from autosparse import forking, light
+from autosparse import configured, forking, light
 from autosparse.light import NOTHING, Arrays, Rows, is_shape
 
 _LOOPS: Final = {
@@ -298,7 +298,7 @@ def is_left_to_scipy(rows: Rows, n_terms: int) -> bool:
     """Return whether SciPy's loop computes a product Mᵀ @ x; not the one that looks up what earlier processes left."""
     is_due = not rows.is_looked_up and rows.products_ns >= light.LOOKUP_NS and n_terms >= light.MIN_TERMS
     if is_due and light._products_ns < light.RUNTIME_NS:
-        if importlib.import_module("autosparse.configured").accounts_content():
+        if configured.accounts_content():
             light._products_ns = light.RUNTIME_NS  # the look-up needs the runtime
         else:
             rows.is_looked_up = True

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "huge_pages.h"
 #include "output.h"
 #include "output_api.h"
 #include "platform.h"
@@ -25,8 +26,6 @@
 
 #if ASP_HAVE_THREADS
 #include <pthread.h>
-#include <sys/mman.h>
-#include <unistd.h>
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static void hold(void) { pthread_mutex_lock(&lock); }
 static void release(void) { pthread_mutex_unlock(&lock); }
@@ -37,17 +36,10 @@ static void hold(void) {}
 static void release(void) {}
 #endif
 
-/* Sizes in bytes: smallest block that is kept, smallest blocks on shared and on own huge pages, a huge page, an area of
- * shared ones, the header. KEPT_MAX: maximum number of kept blocks per pool. LOOSE: maximum capacity of a reused block over
- * the requested one. */
-enum { KEEP_FROM_BYTES = 1 << 17, SHARED_FROM_BYTES = 1 << 18, HUGE_FROM_BYTES = 2 << 20, HUGE_PAGE = 2 << 20,
-       AREA_BYTES = 8 << 20, HEADER = 64, KEPT_MAX = 128, LOOSE = 2 };
-
-/* Huge pages from which blocks below HUGE_FROM_BYTES are cut one after the other. It starts with this structure. */
-typedef struct {
-    size_t used;
-    int n_users; /* blocks, and one while it is `current` */
-} area;
+/* Sizes in bytes: smallest block that is kept, smallest blocks on shared and on own huge pages, the header. KEPT_MAX:
+ * maximum number of kept blocks per pool. LOOSE: maximum capacity of a reused block over the requested one. */
+enum { KEEP_FROM_BYTES = 1 << 17, SHARED_FROM_BYTES = 1 << 18, HUGE_FROM_BYTES = 2 << 20, HEADER = 64, KEPT_MAX = 128,
+       LOOSE = 2 };
 
 typedef struct {
     size_t capacity; /* bytes after the header */
@@ -80,73 +72,12 @@ static size_t rounded(size_t bytes)
 }
 
 #ifdef __linux__
-/* Map at least `bytes` bytes at a multiple of HUGE_PAGE; NULL without memory. The mapping is one area of the system,
- * without which it could not be moved. */
-static char *map(size_t bytes)
-{
-    char *begin = mmap(NULL, bytes + HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (begin == MAP_FAILED) return NULL;
-    char *start = (char *)(((uintptr_t)begin + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE);
-    if (start > begin) munmap(begin, (size_t)(start - begin));
-    if (start < begin + HUGE_PAGE) munmap(start + bytes, (size_t)(begin + HUGE_PAGE - start));
-#ifdef MADV_HUGEPAGE
-    madvise(start, bytes, MADV_HUGEPAGE);
-#endif
-    return start;
-}
-
 /* Return the size of a mapping: whole pages, and whole huge pages where at least half of the last one is used. */
 static size_t mapped_bytes(size_t capacity)
 {
     const size_t bytes = capacity + HEADER, page = (size_t)sysconf(_SC_PAGESIZE);
     const size_t unit = bytes % HUGE_PAGE >= HUGE_PAGE / 2 ? HUGE_PAGE : page;
     return (bytes + unit - 1) / unit * unit;
-}
-#endif
-
-#ifdef __linux__
-static area *current;
-
-static void leave(area *shared)
-{
-    if (shared && !__atomic_sub_fetch(&shared->n_users, 1, __ATOMIC_ACQ_REL)) munmap(shared, AREA_BYTES);
-}
-
-/* Cut a block of `bytes` bytes, a multiple of HEADER, from the current area or a new one; NULL without memory. One
- * fault for 2 MiB takes a tenth of the time of 512 faults. */
-static char *cut(size_t bytes, area **of)
-{
-    area *left = NULL;
-    char *block = NULL;
-    hold();
-    if (!current || current->used + bytes > AREA_BYTES) {
-        area *made = (area *)map(AREA_BYTES);
-        if (made) {
-            *made = (area){HEADER, 1};
-            left = current;
-            current = made;
-        }
-    }
-    if (current && current->used + bytes <= AREA_BYTES) {
-        block = (char *)current + current->used;
-        current->used += bytes;
-        __atomic_add_fetch(&current->n_users, 1, __ATOMIC_RELAXED);
-        *of = current;
-    }
-    release();
-    leave(left);
-    return block;
-}
-
-/* Return the pages of a block of an area to the system; the block may share its first and last page with others. */
-static void give_up(header *block)
-{
-    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    const uintptr_t first = ((uintptr_t)block + page - 1) / page * page;
-    const uintptr_t end = ((uintptr_t)block + HEADER + block->capacity) / page * page;
-    area *shared = block->shared;
-    if (end > first) madvise((void *)first, end - first, MADV_DONTNEED);
-    leave(shared);
 }
 #endif
 
@@ -163,7 +94,9 @@ static void *fresh(size_t bytes)
         mapped = mapped_bytes(capacity);
         if (!(base = map(mapped))) return NULL;
     } else if (capacity >= SHARED_FROM_BYTES) {
+        hold();
         base = cut(capacity + HEADER, &shared);
+        release();
     }
 #endif
 #if ASP_HAVE_THREADS
@@ -187,7 +120,7 @@ static void discard(header *block)
         return;
     }
     if (block->shared) {
-        give_up(block);
+        give_up(block, HEADER + block->capacity, block->shared);
         return;
     }
 #endif
