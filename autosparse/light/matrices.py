@@ -289,11 +289,10 @@ class Light(ConvertedBack, Slots):
                     return _completed(self, "_matmul_dispatch")(other, *args)
             by_scipy = self._plain_class._matmul_dispatch
             made = dense_product(self, arrays, other) if arrays else by_scipy(self, other, *args)
-        is_slow = is_own and not is_native and not is_scattered
         share = light.LOOP_SHARE if not is_native else light.EQUAL_SHARE if is_sparse else light.NATIVE_SHARE
         if is_sparse:
             light._spent_ns = spent_ns  # without conversions inside
-        light.count(start_ns, kept, made, share=1 if is_slow else share, is_product=has_kernel,
+        light.count(start_ns, kept, made, share=1 if has_kernel and not is_native else share, is_product=has_kernel,
                     native=rows if is_scattered or (is_native and not is_sparse) else None)  # fmt: skip
         return made
 

@@ -50,6 +50,7 @@ NOT_LEFT: Final = "light.adoption.MAX_SCATTERED = 0\n"
     [
         *((method, 1, NOT_LEFT) for method in ("A @ x", "A.T @ y", "A @ X", "A @ x.astype(int)")),
         *((method, light.LOOP_SHARE, "") for method in ("A @ B", "A.T @ y", "A.tocsc()")),
+        ("N @ n_ones", light.LOOP_SHARE, "N, n_ones = asp.csr(m.astype(int)), np.ones(30, int)\n"),
         *(
             pytest.param(product, share, f"light.RUNTIME_NS = light.MIN_TERMS = 0\n{limits}", marks=NEEDS_RUNTIME)
             for product, share, limits in (
