@@ -92,7 +92,7 @@ def __getattr__(name: str) -> Any:  # any public object of the modules
     return globals()[name]
 
 
-def extension() -> tuple[Any, str]:  # Any: a module without types
+def loaded_extension() -> tuple[Any, str]:  # Any: a module without types
     """Return the extension module, whose `empty` needs no C runtime, and why there is none ("" if there is one)."""
     if not getattr(sys, "_is_gil_enabled", lambda: True)():
         return None, "this interpreter has no GIL"
@@ -106,7 +106,7 @@ def connected_extension(lib: Any, ffi: Any) -> tuple[Any, str]:  # Any: cffi obj
     """Return the extension module, connected with the C runtime, and why there is none ("" if there is one)."""
     if lib is None:
         return None, "there is no C runtime"
-    module, missing = extension()
+    module, missing = loaded_extension()
     if module is None:
         return None, missing
     headers = getattr(lib, "asp_headers", None)

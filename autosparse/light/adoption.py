@@ -247,7 +247,7 @@ def _allocator() -> Any:
     if sys.is_finalizing():
         return None
     with contextlib.suppress(ImportError, OSError), forking.loading():
-        return getattr(importlib.import_module("autosparse._native").extension()[0], "empty", None)
+        return getattr(importlib.import_module("autosparse._native").loaded_extension()[0], "empty", None)
     return None
 
 
