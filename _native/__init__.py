@@ -92,16 +92,23 @@ def __getattr__(name: str) -> Any:  # any public object of the modules
     return globals()[name]
 
 
+def loaded_extension() -> tuple[Any, str]:  # Any: a module without types
+    """Return the extension module, whose `empty` needs no C runtime, and why there is none ("" if there is one)."""
+    if not getattr(sys, "_is_gil_enabled", lambda: True)():
+        return None, "this interpreter has no GIL"
+    try:
+        return importlib.import_module("autosparse._native._extension"), ""
+    except (AttributeError, ImportError, OSError, RuntimeError) as err:
+        return None, f"the extension module cannot be loaded: {err}"
+
+
 def connected_extension(lib: Any, ffi: Any) -> tuple[Any, str]:  # Any: cffi objects, and a module without types
     """Return the extension module, connected with the C runtime, and why there is none ("" if there is one)."""
     if lib is None:
         return None, "there is no C runtime"
-    if not getattr(sys, "_is_gil_enabled", lambda: True)():
-        return None, "this interpreter has no GIL"
-    try:
-        module = importlib.import_module("autosparse._native._extension")
-    except (AttributeError, ImportError, OSError, RuntimeError) as err:
-        return None, f"the extension module cannot be loaded: {err}"
+    module, missing = loaded_extension()
+    if module is None:
+        return None, missing
     headers = getattr(lib, "asp_headers", None)
     if headers is None or ffi.string(headers()).decode() != module.HEADERS:
         return None, "the extension module and the C runtime were built from different sources"

@@ -50,7 +50,8 @@ _MAPPED = ("tuner", "cache", "_native")  # top-level folders that are installed 
 def _check_installed() -> None:
     """Raise ImportError for a bare checkout, where subpackages such as `autosparse.tuner` cannot be found."""
     checkout = os.path.dirname(os.path.dirname(__file__))
-    if not os.path.exists(os.path.join(checkout, "pyproject.toml")):
+    is_checkout = os.path.exists(os.path.join(checkout, "pyproject.toml"))
+    if not is_checkout or importlib.util.find_spec(f"{__name__}.{_MAPPED[0]}") is not None:  # one finder has them all
         return
     if missing := [name for name in _MAPPED if importlib.util.find_spec(f"{__name__}.{name}") is None]:
         raise ImportError(

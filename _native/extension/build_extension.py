@@ -27,8 +27,8 @@ FLAGS = ["-std=gnu11", "-Wall", "-Wextra", "-fvisibility=hidden", "-ffp-contract
 
 
 def sources() -> list[Path]:
-    """Return the module's C files, sorted by name."""
-    return sorted(FOLDER.glob("*.c"))
+    """Return the module's C files, sorted by name, and the runtime's allocator."""
+    return [*sorted(FOLDER.glob("*.c")), RUNTIME / "dense" / "output.c"]
 
 
 def _declarations() -> list[Path]:
@@ -39,7 +39,8 @@ def _declarations() -> list[Path]:
 
 def depends() -> list[Path]:
     """Return the files that the C files include."""
-    return [*sorted(FOLDER.glob("*.h")), *_declarations()]
+    allocator = [RUNTIME / "dense" / "huge_pages.h", RUNTIME / "dense" / "output.h", RUNTIME / "platform.h"]
+    return [*sorted(FOLDER.glob("*.h")), *_declarations(), *allocator]
 
 
 def headers_digest() -> str:
@@ -65,7 +66,8 @@ def include_dirs() -> list[str]:
     """Return the folders of the headers, but for Python's."""
     import numpy as np
 
-    return [str(FOLDER), *sorted({str(header.parent) for header in _declarations()}), np.get_include()]
+    folders = {RUNTIME, *(header.parent for header in _declarations())}
+    return [str(FOLDER), *sorted(map(str, folders)), np.get_include()]
 
 
 def compile_flags() -> list[str]:

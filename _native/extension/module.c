@@ -13,20 +13,17 @@ _Static_assert(sizeof(asp_functions) == N_FUNCTIONS * sizeof(void (*)(void)), "o
 
 /* -- arrays in memory of the runtime's allocator (dense/output.c), by NumPy's interface to allocators (NEP 49) */
 
-static PyDataMem_Handler handlers[2] = {{.name = "autosparse_output", .version = 1},
-                                        {.name = "autosparse_scratch", .version = 1}};
-static PyObject *capsules[2]; /* live as long as the process, because arrays refer to the handlers */
+enum { OUTPUT, SCRATCH, UNCONNECTED, N_HANDLERS }; /* the last: the module's own allocator, until `connect` */
+static PyDataMem_Handler handlers[N_HANDLERS] = {{.name = "autosparse_output", .version = 1},
+                                                 {.name = "autosparse_scratch", .version = 1},
+                                                 {.name = "autosparse_unconnected", .version = 1}};
+static PyObject *capsules[N_HANDLERS]; /* live as long as the process, because arrays refer to the handlers */
 
-static int make_handlers(void)
+static int make_handler(int which, const asp_allocator *from)
 {
-    for (int is_scratch = 0; is_scratch < 2; is_scratch++) {
-        const asp_allocator *from = runtime.asp_output_allocator(is_scratch);
-        handlers[is_scratch].allocator =
-            (PyDataMemAllocator){from->context, from->malloc, from->calloc, from->realloc, from->free};
-        if (!capsules[is_scratch]) capsules[is_scratch] = PyCapsule_New(handlers + is_scratch, "mem_handler", NULL);
-        if (!capsules[is_scratch]) return -1;
-    }
-    return 0;
+    handlers[which].allocator = (PyDataMemAllocator){from->context, from->malloc, from->calloc, from->realloc, from->free};
+    if (!capsules[which]) capsules[which] = PyCapsule_New(handlers + which, "mem_handler", NULL);
+    return capsules[which] ? 0 : -1;
 }
 
 static PyObject *empty(PyObject *module, PyObject *args)
@@ -40,7 +37,8 @@ static PyObject *empty(PyObject *module, PyObject *args)
         Py_XDECREF(dtype);
         return NULL;
     }
-    PyObject *made = NULL, *before = capsules[0] ? PyDataMem_SetHandler(capsules[is_scratch]) : NULL;
+    const int which = !capsules[OUTPUT] ? UNCONNECTED : is_scratch ? SCRATCH : OUTPUT;
+    PyObject *made = NULL, *before = PyDataMem_SetHandler(capsules[which]);
     if (before) {
         made = PyArray_Empty(shape.len, shape.ptr, dtype, 0); /* takes the reference to dtype */
         PyObject *ours = PyDataMem_SetHandler(before);
@@ -49,7 +47,6 @@ static PyObject *empty(PyObject *module, PyObject *args)
         Py_DECREF(before);
     } else {
         Py_DECREF(dtype);
-        if (!PyErr_Occurred()) PyErr_SetString(PyExc_RuntimeError, "the runtime is not connected");
     }
     PyDimMem_FREE(shape.ptr);
     return made;
@@ -70,7 +67,8 @@ static PyObject *connect(PyObject *module, PyObject *addresses)
         if (!found[at]) return PyErr_Format(PyExc_ValueError, "the address of %s is 0", function_names[at]);
     }
     memcpy(&runtime, found, sizeof runtime);
-    if (make_handlers()) return NULL;
+    if (make_handler(OUTPUT, runtime.asp_output_allocator(0)) || make_handler(SCRATCH, runtime.asp_output_allocator(1)))
+        return NULL;
     Py_RETURN_NONE;
 }
 
@@ -146,6 +144,7 @@ static PyMethodDef methods[] = {
 static int execute(PyObject *module)
 {
     if (_import_array() < 0) return -1; /* as import_array, which would also print the error */
+    if (make_handler(UNCONNECTED, asp_output_allocator(0))) return -1;
     PyObject *names = PyTuple_New(N_FUNCTIONS);
     for (Py_ssize_t at = 0; names && at < N_FUNCTIONS; at++) {
         PyObject *name = PyUnicode_FromString(function_names[at]);

@@ -34,17 +34,16 @@ A smaller value slows down programs that end soon afterwards, a larger one delay
 RUNTIME_NS: Final = 1_500_000
 """Time in ns of products with dense operands by SciPy's loops after which the C runtime is loaded, which takes as long.
 
-Its kernels take a fifth to a half of the time of SciPy's loops. For products of two sparse matrices, of which they take
-half, it is loaded after as much counts towards `LOADING_NS`.
+For products of two sparse matrices it is loaded after as much counts towards `LOADING_NS`.
 """
 LOOP_SHARE: Final = 2
-"""Divisor of the time of SciPy's loops for products and conversions, of which the library's take half.
-
-It also divides the time of the runtime's products with dense operands, which the library tunes, and of selections by
-`selection`, because products with the selected rows take less time in the library.
-"""
-SPARSE_SHARE: Final = 8
-"""Divisor of the time of products of two sparse matrices by the runtime, which the library computes as fast."""
+"""Divisor of the time of SciPy's loops, of which the library's take half."""
+NATIVE_SHARE: Final = 4
+"""Divisor of the time of the runtime's products with dense operands, which the library tunes."""
+CALL_NS: Final = 2_500
+"""Time in ns that a call of the runtime's kernels takes longer than a product of the library."""
+EQUAL_SHARE: Final = 8
+"""Divisor of the time of sparse products by the runtime and of selections, which the library computes as fast."""
 SELECTIONS: Final = 6
 """Number of selections by SciPy's methods (15 to 70 us each) before `selection` is imported, which takes 0.3 ms."""
 LOOKUP_NS: Final = 2_000_000
@@ -52,8 +51,11 @@ LOOKUP_NS: Final = 2_000_000
 MIN_TERMS: Final = 1 << 12
 """Minimum number of multiplications for which a kernel called through cffi (3 us) is faster than SciPy's loop."""
 MAX_TERMS: Final = 1 << 20
-"""Maximum number of multiplications of a product that SciPy computes, and of entries of a light matrix: 1 to 10 ms."""
-_OPTIONS: Final = "autosparse.config"
+"""Maximum number of multiplications of a product of two sparse matrices that SciPy computes: 10 ms."""
+MAX_LOOP_TERMS: Final = 1 << 23
+"""Maximum number of multiplications of a product with a dense operand that SciPy computes: 10 ms."""
+MAX_ENTRIES: Final = 1 << 21  # of a light matrix
+_OPTIONS: Final = "autosparse.config"  # the only module that interprets settings
 _LIBRARY: Final = ("autosparse.arrays.construct", "autosparse.arrays.family")
 """Modules whose import makes the classes complete."""
 NEIGHBOURS: Final = ("anndata", "dask.array", "threadpoolctl")
@@ -124,14 +126,10 @@ def finish(bases: Mapping[type, tuple[type, ...]], give_operand: Callable[[Any, 
 def greet() -> None:
     """Register the classes with libraries that the program has imported (`interop.neighbours`)."""
     global _greet
-    if _greet is None:
-        for name in NEIGHBOURS:
-            if name in _modules:
-                _greet = importlib.import_module("autosparse.interop.neighbours").greet
-                break
-        else:
-            return
-    _greet()
+    if _greet is None and not _modules.keys().isdisjoint(NEIGHBOURS):
+        _greet = importlib.import_module("autosparse.interop.neighbours").greet
+    if _greet is not None:
+        _greet()
 
 
 def may_be_light() -> bool:
@@ -162,7 +160,7 @@ def count(
     """
     global _spent_ns, _products_ns
     took_ns = perf_counter_ns() - start_ns
-    _spent_ns += took_ns // share
+    _spent_ns += took_ns // share + (CALL_NS if share == NATIVE_SHARE else 0)
     _products_ns += took_ns * is_product
     if native is not None:
         native.products_ns += took_ns
@@ -292,7 +290,7 @@ def n_terms(made: Any, rows: Rows, other: Any) -> int | None:
         n = n_values * other.nnz
         if n > MAX_TERMS and other.format != made.format:
             n = n_values * (other.offsets.size if other.format == "dia" else 1 + other.nnz // max(1, n_inner))
-        elif n > MAX_TERMS:
+        elif n > MAX_TERMS >= n_values:
             right = theirs.arrays if (theirs := rows_of(other)) is not None else [other.indptr, other.indices]
             first, second = (rows.arrays, right) if made.format == "csr" else (right, rows.arrays)
             n = int(np.diff(second[0])[first[1]].sum())
@@ -303,7 +301,7 @@ def n_terms(made: Any, rows: Rows, other: Any) -> int | None:
 # results from such arguments. SciPy's checks take 8 us, three times as long as a small product.
 
 INT32, INT64 = (np.dtype(f"i{n_bytes}") for n_bytes in (4, 8))  # SciPy's two index types
-INT32_MAX: Final = np.iinfo(INT32).max
+INT32_MAX: Final = (1 << 31) - 1
 UNSIGNED: Final = {dtype: np.dtype(f"u{dtype.itemsize}") for dtype in (INT32, INT64)}
 KERNEL_TYPES: Final = frozenset("fdFD")  # values for which the C runtime has kernels of one dtype
 _largest: Final = np.maximum.reduce

@@ -7,6 +7,10 @@ Arguments that are not plainly valid are left to SciPy.
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import importlib
+import sys
 import weakref
 from collections.abc import Callable
 from typing import Any, Final
@@ -23,7 +27,7 @@ from scipy.sparse._sparsetools import (
     csr_sum_duplicates,
 )
 
-from autosparse import configured, light
+from autosparse import configured, forking, light
 from autosparse.light import NOTHING, Arrays, Rows, is_shape
 
 _LOOPS: Final = {
@@ -49,10 +53,15 @@ class ModuleName(str):
         return str, (str(self),)
 
 
-_NEW_ITEMS: Final = tuple(
-    item for item in vars(sps.csr_array((1, 1))).items() if item[0] not in {"indptr", "indices", "data", "_shape"}
-)
-"""Attributes that SciPy's constructor sets besides shape and arrays (maxprint where it has it)."""
+def _new_items() -> tuple[tuple[str, Any], ...]:
+    """Return the attributes that SciPy's constructors set besides shape and arrays (maxprint where it has it)."""
+    made: Any = object.__new__(sps.csr_array)
+    first = next(kind for kind in reversed(sps.csr_array.__mro__[:-1]) if "__init__" in vars(kind))
+    first.__init__(made, (1, 1))
+    return tuple(item for item in vars(made).items() if item[0] != "_shape")
+
+
+_NEW_ITEMS: Final = _new_items()
 
 
 attributes: Final[Callable[[Any], dict[str, Any]]] = next(
@@ -81,7 +90,7 @@ def constructed(kind: Any, arg1: Any, shape: tuple[int, ...]) -> Any:
 def is_small(arg1: Any) -> bool:
     """Return whether a dense array, or entries by coordinates, have at most as many entries as a light matrix."""
     entries = arg1[0] if type(arg1) is tuple and len(arg1) == 2 else arg1
-    return type(entries) is not np.ndarray or entries.size <= light.MAX_TERMS
+    return type(entries) is not np.ndarray or entries.size <= light.MAX_ENTRIES
 
 
 def arrays_of(made: Any, arg1: Any, shape: Any, dtype: Any) -> Arrays:
@@ -212,17 +221,46 @@ def adopt(made: Any, found: light.Arrays, *, copy: bool | None) -> Rows | None:
     """
     shape, *parts = found
     ready = None if shape is None else prepared(type(made), shape, (parts[0], parts[1], parts[2]), copy)
-    if ready is None or ready[2][-1].size > light.MAX_TERMS or not ready[2][-1].dtype.isnative:
+    if ready is None or ready[2][-1].size > light.MAX_ENTRIES or not ready[2][-1].dtype.isnative:
         return None
     n_major, n_minor, arrays = ready
     n_bytes = None
     if copy is not False:
         if not all(array.flags.writeable for array in arrays):
             return None
-        arrays = [array.copy() for array in arrays]
+        arrays = _copied(arrays)
         n_bytes = sum(array.nbytes for array in arrays)
     rows = Rows(n_major, n_minor, arrays, n_bytes)
     return rows if register(made, rows, shape) else None
+
+
+PAGES_FROM_BYTES: Final = 1 << 20
+"""Minimum size in bytes of copied arrays for which the extension module is loaded (0.2 ms), which has huge pages.
+
+Faults of small pages take 0.3 ms for each MiB.
+"""
+
+
+@functools.cache
+def _allocator() -> Any:
+    """Return the extension module's `empty`, which the runtime need not be loaded for; None without that module."""
+    if sys.is_finalizing():
+        return None
+    with contextlib.suppress(ImportError, OSError), forking.loading():
+        return getattr(importlib.import_module("autosparse._native").loaded_extension()[0], "empty", None)
+    return None
+
+
+def _copied(arrays: list[Any]) -> list[Any]:
+    """Return copies of arrays, on huge pages if they are large."""
+    n_bytes = sum(array.nbytes for array in arrays)
+    empty = _allocator() if n_bytes >= PAGES_FROM_BYTES else None
+    if empty is None:
+        return [array.copy() for array in arrays]
+    copies = [empty(array.shape, array.dtype, False) for array in arrays]
+    for copy, array in zip(copies, arrays, strict=True):
+        copy[...] = array
+    return copies
 
 
 def own_part(A: Any, shape: tuple[int, int], arrays: Any) -> Any:
@@ -235,7 +273,7 @@ def own_part(A: Any, shape: tuple[int, int], arrays: Any) -> Any:
     indptr, indices, data = (array if array.base is None else array.copy() for array in arrays)
     made: Any = object.__new__(type(A))
     rows = Rows(indptr.size - 1, shape[not A._transposed], [indptr, indices, data], 0)
-    if data.size > light.MAX_TERMS or not register(made, rows, shape):
+    if data.size > light.MAX_ENTRIES or not register(made, rows, shape):
         return type(A)((data, indices, indptr), shape=shape)
     source = light.rows_of(A)
     rows.checked = None if source is None or source.checked is None else (indptr, indices)

@@ -14,9 +14,7 @@ from autosparse import light
 from autosparse.light import Rows, adoption
 from autosparse.light.adoption import ModuleName, adopt, attributes, dense_product, register, set_state
 
-INDPTR: Final = 0
-INDICES: Final = 1
-DATA: Final = 2
+INDPTR, INDICES, DATA = 0, 1, 2  # places in `Rows.arrays`
 _FIELDS: Final = ("indptr", "indices", "data")
 _NUMBERS: Final = (int, float, complex, np.number)
 
@@ -271,6 +269,7 @@ class Light(ConvertedBack, Slots):
         is_scattered = is_own and self._transposed and other.ndim == 1 and adoption.is_left_to_scipy(rows, n_terms)
         has_kernel = is_own and not is_scattered and other.dtype.char in light.KERNEL_TYPES
         is_sparse = checked is not None and not isinstance(other, np.ndarray)
+        most_terms = light.MAX_TERMS if is_sparse else light.MAX_LOOP_TERMS
         arrays = (*checked, values) if is_own else None
         kept = [(rows, rows.checked)] if checked is not None and not is_own else []
         if kept and (theirs := light.rows_of(other)) is not None:
@@ -284,17 +283,16 @@ class Light(ConvertedBack, Slots):
         elif runtime is not None:
             made = runtime.product(rows, arrays, other, transposed=self._transposed)
         if not (is_native := made is not None):
-            if not isinstance(other, _NUMBERS) if checked is None else n_terms > light.MAX_TERMS:
+            if not isinstance(other, _NUMBERS) if checked is None else n_terms > most_terms:
                 arrays, found, checked, values, kept = None, None, None, None, []  # they would count as other code's
                 if _is_loaded():
                     return _completed(self, "_matmul_dispatch")(other, *args)
             by_scipy = self._plain_class._matmul_dispatch
             made = dense_product(self, arrays, other) if arrays else by_scipy(self, other, *args)
-        is_slow = is_own and not is_native and not is_scattered
-        share = 1 if is_slow else light.SPARSE_SHARE if is_native and is_sparse else light.LOOP_SHARE
+        share = light.LOOP_SHARE if not is_native else light.EQUAL_SHARE if is_sparse else light.NATIVE_SHARE
         if is_sparse:
             light._spent_ns = spent_ns  # without conversions inside
-        light.count(start_ns, kept, made, share=share, is_product=has_kernel,
+        light.count(start_ns, kept, made, share=1 if has_kernel and not is_native else share, is_product=has_kernel,
                     native=rows if is_scattered or (is_native and not is_sparse) else None)  # fmt: skip
         return made
 
@@ -310,7 +308,7 @@ class Light(ConvertedBack, Slots):
         if (found is None or not light.may_be_light()) and _is_loaded():
             return _completed(self, "__getitem__")(key)
         if found is not None and (part := adoption.part_of(self, key, found)) is not None:
-            light.count(start_ns, share=light.LOOP_SHARE)
+            light.count(start_ns, share=light.EQUAL_SHARE)
             return part
         return Light._selected(self, key)  # another thread may make `self` complete now
 

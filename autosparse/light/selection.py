@@ -15,7 +15,7 @@ import scipy.sparse as sps
 from numpy.typing import NDArray
 from scipy.sparse._sparsetools import csr_row_index, expandptr, get_csr_submatrix
 
-from autosparse.light import INT32, INT64, PLAIN_TYPES, takes_as_is
+from autosparse.light import INT32, INT64, PLAIN_TYPES, UNSIGNED, takes_as_is
 from autosparse.light.adoption import constructed
 
 Arrays = tuple[Any, Any, Any]  # indptr, indices and data; Any: what the user assigned
@@ -25,6 +25,9 @@ Part = tuple[tuple[int, int], list[NDArray[Any]], bool]
 Indices and data of adjacent whole rows are views of the arrays of A.
 """
 
+NARROW_FROM_ENTRIES: Final = 1 << 15
+NARROW_SHARE: Final = 64
+"""Divisor of the number of columns that at most so many selected ones must not exceed for `_narrow` to be faster."""
 _ALL: Final = slice(None)
 _ADJACENT: Final = frozenset({slice, int, INT32.type, INT64.type})
 """Types of keys that select one or adjacent rows or columns."""
@@ -37,6 +40,10 @@ def part_of(made: Any, key: Any, arrays: Arrays, refuse: Callable[[], object]) -
     """
     pair: tuple[Any, Any] = key if type(key) is tuple and len(key) == 2 else (key, _ALL)
     down, across = pair
+    if type(down) is slice and not made._transposed:
+        across = _as_slice(across, made._shape[-1])
+    elif type(across) is slice and made._transposed:
+        down = _as_slice(down, made._shape[0])
     if type(down) in _ADJACENT and type(across) in _ADJACENT:
         return _block(made, (down, across), arrays, refuse)
     chosen, others = (across, down) if made._transposed else (down, across)
@@ -60,6 +67,15 @@ def _range(key: Any, extent: int) -> tuple[int, int] | None:
     except TypeError:
         return None
     return min(first, end), end
+
+
+def _as_slice(key: Any, extent: int) -> Any:
+    """Return the slice that selects what a list or array of one number does; other keys as they are."""
+    is_one = len(key) == 1 if type(key) is list else type(key) is np.ndarray and key.shape == (1,)
+    if not is_one or type(key[0]) not in _ADJACENT or type(key[0]) is slice:
+        return key
+    line = _range(key[0], extent)
+    return key if line is None else slice(*line)
 
 
 @functools.cache
@@ -123,9 +139,24 @@ def _entries(
     if not 0 <= at <= to <= min(indices.size, data.size):
         refuse()
         return None
+    if to - at >= NARROW_FROM_ENTRIES and (minor[1] - minor[0]) * NARROW_SHARE <= n_minor:
+        return _narrow(indptr[major[0] : major[1] + 1] - at, indices[at:to], data[at:to], minor)
     if minor != (0, n_minor):
         return list(get_csr_submatrix(n_major, n_minor, *arrays, *major, *minor))
     return [indptr[major[0] : major[1] + 1] - at, indices[at:to], data[at:to]]
+
+
+def _narrow(
+    indptr: NDArray[Any], indices: NDArray[Any], data: NDArray[Any], minor: tuple[int, int]
+) -> list[NDArray[Any]]:
+    """Return (indptr, indices, data) of the columns in the range `minor`: one vectorised comparison finds them.
+
+    SciPy's loop over the rows takes two to three times as long where few entries are found.
+    """
+    unsigned = UNSIGNED[indices.dtype]
+    offsets = indices.view(unsigned) - unsigned.type(minor[0])  # of columns before the range: large numbers
+    places = (offsets < minor[1] - minor[0]).nonzero()[0]
+    return [places.searchsorted(indptr).astype(indptr.dtype), offsets[places].view(indices.dtype), data[places]]
 
 
 def _line(made: Any, part: list[NDArray[Any]], length: int, *, by_minor: bool) -> Any:

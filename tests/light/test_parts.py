@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from typing import Final
 
+import numpy as np
 import pytest
+import scipy.sparse as sps
 from autosparse._native import runtime_api
 
+import autosparse as asp
+from autosparse import light
+from autosparse.light import selection
 from tests.light.test_light import printed
 
 PARTS: Final = (
     "[3]", "[-1]", "[np.int64(4)]", "[2:9]", "[:]", "[:, 3]", "[3, 4]", "[2:5, 3:9]", "[:, 0:7]", "[[5]]", "[[4, -2]]",
     "[np.array([3, 1, -2])]", "[[3, 1], :]", "[:, [4, 0, -1]]", "[:, [4]]", "[:, np.array([4, 2])]", "[0:5, [1, 2]]",
+    "[:, np.array([-3])]", "[2:5, [4]]", "[[2], 1:4]", "[:, [99]]", "[:, [slice(0, 3)]]",
     "[[1, 2], [3, 4]]", "[y > 5]", "[::2]", "[np.array([], int)]", "[np.array([10**6])]", "[np.array([1.5])]",
     "[None]", "[True]", "[np.array([[1, 2]])]", "[np.array([1, 2], np.uint8)]", "[(3,)]",
 )  # fmt: skip
@@ -169,3 +175,24 @@ found.append(kept() >= before + n_bytes)
 print(json.dumps([bool(one) for one in found] + [light.is_complete]))
 """
     assert printed(lines) == [True] * 8 + [False]
+
+
+@pytest.mark.parametrize("index", [np.int32, np.int64])
+@pytest.mark.parametrize("is_sorted", [True, False])
+def test_few_columns_have_scipys_entries_in_their_order(monkeypatch, index, is_sorted):
+    """A comparison of all indices finds them; unsorted rows have duplicates, which stay apart."""
+    rng = np.random.default_rng(0)
+    m = sps.random_array((60, 900), density=0.1, format="csr", random_state=rng)
+    columns = m.indices.astype(index) if is_sorted else rng.permutation(m.indices).astype(index)
+    m = sps.csr_array((m.data, columns, m.indptr.astype(index)), shape=m.shape)
+    monkeypatch.setattr(selection, "NARROW_FROM_ENTRIES", 0)
+    assert light.complete()
+    for rows in (slice(None), slice(7, 50)):
+        for first, end in ((0, 9), (3, 4), (890, 900), (899, 900), (5, 5), (100, 114), (0, 800)):
+            for plain, key in ((m, (rows, slice(first, end))), (m.T, (slice(first, end), rows))):
+                wanted, found = plain[key], (asp.csr if plain is m else asp.csc)(plain)[key]
+                assert found.shape == wanted.shape
+                for field in ("indptr", "indices", "data"):
+                    ours, theirs = getattr(found, field), getattr(wanted, field)
+                    assert ours.dtype == theirs.dtype
+                    assert np.array_equal(ours, theirs)

@@ -166,6 +166,26 @@ def test_live_results_never_share_memory(steps):
             assert array[0] == array[-1] == array[array.size // 2] == other
 
 
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+def test_freed_results_return_their_pages_while_a_neighbour_is_alive():
+    """Results below 2 MiB are cut from areas of huge pages; an area is unmapped after its last result."""
+    with config.options(output_pool_bytes=1):
+        arrays = [memory.empty_output((1 << 18,), F4) for _ in range(64)]
+        for mark, array in enumerate(arrays):
+            array.fill(mark)
+        full = resident_bytes()
+        kept = arrays[5::16]
+        arrays.clear()
+        assert full - resident_bytes() > 48 << 20
+        assert [array[[0, -1]].tolist() for array in kept] == [[mark, mark] for mark in (5, 21, 37, 53)]
+
+
+def resident_bytes():
+    """Return the bytes of physical memory of this process."""
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
 def test_resize_keeps_the_elements():
     array = memory.empty_output((1 << 19,), F4)
     array[:] = np.arange(array.size, dtype=np.float32)

@@ -2,13 +2,23 @@
  *
  * A fresh large block costs a page fault per page, which takes as long as the product that fills it. Every block
  * starts with a header, because the size that NumPy passes to free() is not always the requested one. Elements begin
- * 64 bytes later, on a cache line. Any thread may call it, with or without the GIL, and after fork().
+ * 64 bytes later, on a cache line. Any thread may call it, with or without the GIL, and after fork(). The extension module
+ * contains it, too: its own allocator serves programs that have not loaded the runtime yet, and keeps no freed block.
  */
-#include "common.h"
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE 1
+#endif
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
 
-#include "hooks.h"
+#include "huge_pages.h"
 #include "output.h"
 #include "output_api.h"
+#include "platform.h"
+#ifdef ASP_HOOKS
+#include "hooks.h"
+#endif
 
 #ifdef __GLIBC__
 #include <malloc.h>
@@ -16,8 +26,6 @@
 
 #if ASP_HAVE_THREADS
 #include <pthread.h>
-#include <sys/mman.h>
-#include <unistd.h>
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static void hold(void) { pthread_mutex_lock(&lock); }
 static void release(void) { pthread_mutex_unlock(&lock); }
@@ -28,14 +36,16 @@ static void hold(void) {}
 static void release(void) {}
 #endif
 
-/* Sizes in bytes: smallest block that is kept, smallest block on huge pages, a huge page, the header. KEPT_MAX:
+/* Sizes in bytes: smallest block that is kept, smallest blocks on shared and on own huge pages, the header. KEPT_MAX:
  * maximum number of kept blocks per pool. LOOSE: maximum capacity of a reused block over the requested one. */
-enum { KEEP_FROM_BYTES = 1 << 17, HUGE_FROM_BYTES = 2 << 20, HUGE_PAGE = 2 << 20, HEADER = 64, KEPT_MAX = 128, LOOSE = 2 };
+enum { KEEP_FROM_BYTES = 1 << 17, SHARED_FROM_BYTES = 1 << 18, HUGE_FROM_BYTES = 2 << 20, HEADER = 64, KEPT_MAX = 128,
+       LOOSE = 2 };
 
 typedef struct {
     size_t capacity; /* bytes after the header */
     void *base;      /* pointer for free(), or of the mapping */
-    size_t mapped;   /* bytes of a mapping of its own; 0 for a block of malloc */
+    size_t mapped;   /* bytes of a mapping of its own; 0 for other blocks */
+    area *shared;    /* area of the block; NULL for a block of malloc or with a mapping */
 } header;
 
 /* Freed blocks of one kind. */
@@ -62,25 +72,12 @@ static size_t rounded(size_t bytes)
 }
 
 #ifdef __linux__
-/* Map at least `bytes` bytes at a multiple of HUGE_PAGE; NULL without memory. The mapping is one area of the system,
- * without which it could not be moved. */
-static char *map(size_t bytes)
-{
-    char *begin = mmap(NULL, bytes + HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (begin == MAP_FAILED) return NULL;
-    char *start = (char *)(((uintptr_t)begin + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE);
-    if (start > begin) munmap(begin, (size_t)(start - begin));
-    if (start < begin + HUGE_PAGE) munmap(start + bytes, (size_t)(begin + HUGE_PAGE - start));
-#ifdef MADV_HUGEPAGE
-    madvise(start, bytes, MADV_HUGEPAGE);
-#endif
-    return start;
-}
-
+/* Return the size of a mapping: whole pages, and whole huge pages where at least half of the last one is used. */
 static size_t mapped_bytes(size_t capacity)
 {
-    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    return (capacity + HEADER + page - 1) / page * page;
+    const size_t bytes = capacity + HEADER, page = (size_t)sysconf(_SC_PAGESIZE);
+    const size_t unit = bytes % HUGE_PAGE >= HUGE_PAGE / 2 ? HUGE_PAGE : page;
+    return (bytes + unit - 1) / unit * unit;
 }
 #endif
 
@@ -90,11 +87,16 @@ static void *fresh(size_t bytes)
     const size_t capacity = rounded(bytes);
     void *base = NULL;
     size_t mapped = 0;
+    area *shared = NULL;
     if (capacity < bytes || capacity > SIZE_MAX - 2 * HUGE_PAGE) return NULL;
 #ifdef __linux__
     if (capacity >= HUGE_FROM_BYTES) {
         mapped = mapped_bytes(capacity);
         if (!(base = map(mapped))) return NULL;
+    } else if (capacity >= SHARED_FROM_BYTES) {
+        hold();
+        base = cut(capacity + HEADER, &shared);
+        release();
     }
 #endif
 #if ASP_HAVE_THREADS
@@ -105,7 +107,7 @@ static void *fresh(size_t bytes)
     if (!base) return NULL;
     char *start = (char *)(((uintptr_t)base + HEADER - 1) / HEADER * HEADER);
 #endif
-    *(header *)start = (header){capacity, base, mapped};
+    *(header *)start = (header){capacity, base, mapped, shared};
     return start + HEADER;
 }
 
@@ -115,6 +117,10 @@ static void discard(header *block)
 #ifdef __linux__
     if (block->mapped) {
         munmap(block->base, block->mapped);
+        return;
+    }
+    if (block->shared) {
+        give_up(block, HEADER + block->capacity, block->shared);
         return;
     }
 #endif
@@ -254,7 +260,7 @@ static header *enlarged(header *block, size_t used, size_t capacity)
             if (base == MAP_FAILED && place) munmap(place, bytes);
         }
         if (base != MAP_FAILED) {
-            *(header *)base = (header){capacity, base, bytes};
+            *(header *)base = (header){capacity, base, bytes, NULL};
             return (header *)base;
         }
     }
