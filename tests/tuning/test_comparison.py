@@ -66,18 +66,29 @@ def test_bounds_of_large_matrices_take_no_copy_of_the_values(code: str, monkeypa
     A = asp.csr(np.random.default_rng(0).standard_normal((300, 500)).astype(code))
     context = context_for(A._cell, 1)
     find = adapter_of("matmul").trustworthy
-    wanted = find(context.problem, A._cell, 1, 1)
+    wanted, n_wanted = find(context.problem, A._cell, 1, 1).bounds()
     monkeypatch.setattr(matmul, "FEW_ENTRIES", A.nnz - 1)
     tracemalloc.start()
     try:
-        found = find(context.problem, A._cell, 1, 1)
+        found, n_found = find(context.problem, A._cell, 1, 1).bounds()
         peak_bytes = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
     assert peak_bytes < A.data.nbytes / 2
-    assert found.sums.dtype == wanted.sums.dtype
-    np.testing.assert_allclose(found.sums, wanted.sums, rtol=1e-5)
-    np.testing.assert_array_equal(found.n_terms, wanted.n_terms)
+    assert found.dtype == wanted.dtype
+    np.testing.assert_allclose(found, wanted, rtol=1e-5)
+    np.testing.assert_array_equal(n_found, n_wanted)
+
+
+@pytest.mark.parametrize("code", "fdFD")
+def test_results_that_agree_need_no_bounds(code: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bounds take two arrays with an element per row, and ten times as long as the comparison."""
+    plain = make(300, 300, dtype=code)
+    monkeypatch.setattr(comparison, "first_difference", lambda *given: "bounds were computed")
+    A = asp.csr(plain)
+    trial = force(A, schedule_of("blocks", 1), columns=1)
+    assert trial.ready
+    close(A @ np.ones(300, code), plain @ np.ones(300, code))
 
 
 @pytest.mark.parametrize("effort", ["estimate", "measure"])
