@@ -97,14 +97,13 @@ class _Directions:
         squares: list[Step] = [Dot(r, r), *M.steps(r, self._z)]
         if not M.is_product and self._z is not r:
             squares.append(Dot(r, self._z))
-        turn, copy = Combine(p, (self._z, p)), Combine(p, (self._z,))
-        self._begin = Sweep(squares if M.is_product else [*squares, copy])
+        self._begin = Sweep(squares if M.is_product else [*squares, Combine(p, (self._z,))])
+        turn = Combine(p, (self._z, p))
         step: list[Step] = [Combine(x, (x, p))]
         self._descend = Sweep([*(step if is_x_current else ()), Combine(r, (r, q)), *squares])
         self._turn = Sweep([turn] if is_x_current else [*step, turn])
         self._finish = None if is_x_current else Sweep(step)
         self._rz = Sweep([Dot(r, self._z)]) if M.is_product else None
-        self._copy = Sweep([copy]) if M.is_product else None
         self._curvature = ProductSweep(product, [Dot(p, q)])
         self._left: Scalar = 0.0  # length of the pending step of x
         self.is_native = (
@@ -133,7 +132,7 @@ class _Directions:
 
     def begin(self) -> tuple[Scalar, ...]:
         """Return r.r for r = b - A x, and r.z unless M is a product or the identity; write p unless M is a product."""
-        return self._begin(*([1.0] if self._copy is None else []))
+        return self._begin(*([] if self._M.is_product else [1.0]))
 
     def rz(self, squares: tuple[Scalar, ...]) -> Scalar:
         """Return r.z for z = M r, given the result of `begin` or `descend`."""
@@ -145,8 +144,8 @@ class _Directions:
     def turn(self, beta: Scalar | None) -> None:
         """Write p = z + beta p (z at first), and add the pending step to x."""
         if beta is None:
-            if self._copy is not None:  # else `begin` has written p
-                self._copy(1.0)
+            if self._M.is_product:  # else `begin` has written p
+                self.p[...] = self._z
         elif self._finish is None:
             self._turn(1.0, beta)
         else:

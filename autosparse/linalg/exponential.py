@@ -112,10 +112,6 @@ class _Shifted:
     def __init__(self, A: Any, mu: Any, shift: complex, one_norm: float, dtype: np.dtype[Any]) -> None:
         self.A, self.mu, self.shift, self.one_norm, self.dtype = A, mu, shift, one_norm, dtype
 
-    def over(self, A: Any) -> _Shifted:
-        """Return the same shift of another `A`."""
-        return _Shifted(A, self.mu, self.shift, self.one_norm, self.dtype)
-
     @classmethod
     def of(cls, A: Any, trace: Any, *, n_probes: int) -> _Shifted:
         """Return A shifted by its trace over n.
@@ -123,18 +119,18 @@ class _Shifted:
         `n_probes`: a third of the products that estimate an operator's trace.
         """
         if trace is None and isinstance(A, AutoSparseMatrix):
-            kept = remembered(A, "expm_multiply", lambda: cls._without(A))
-            return kept.over(A) if kept.A is None else kept
-        return cls._found(A, trace, n_probes=n_probes)
 
-    @classmethod
-    def _without(cls, A: Any) -> _Shifted:
-        """Return A shifted by its trace over n; None takes the place of A, so that A can keep the result."""
-        made = cls._found(A, None, n_probes=0)
-        return made.over(None) if made.A is A else made
+            def find() -> tuple[Any, ...]:
+                found, *others = cls._found(A, None, n_probes=0)
+                return None if found is A else found, *others  # without A, which keeps this
 
-    @classmethod
-    def _found(cls, A: Any, trace: Any, *, n_probes: int) -> _Shifted:
+            kept, *others = remembered(A, "expm_multiply", find)
+            return cls(A if kept is None else kept, *others)
+        return cls(*cls._found(A, trace, n_probes=n_probes))
+
+    @staticmethod
+    def _found(A: Any, trace: Any, *, n_probes: int) -> tuple[Any, ...]:
+        """Return the constructor's arguments."""
         if trace is None and isinstance(A, LinearOperator):
             what = (
                 "Trace of LinearOperator not available, it will be estimated. Provide `traceA` to ensure performance."
@@ -145,7 +141,7 @@ class _Shifted:
             A = sps.csr_array(sps.coo_array(A))
         diagonal = None if isinstance(A, LinearOperator) else np.asarray(A.diagonal())
         if trace is None:
-            trace = A.trace() if diagonal is None or not sps.issparse(A) else diagonal.sum()
+            trace = diagonal.sum() if sps.issparse(A) else A.trace()
         mu = trace / float(A.shape[0])
         dtype = np.result_type(A.dtype, mu, *([] if A.dtype.kind in "fc" else [Real]))
         if A.dtype.kind not in "fc" and not isinstance(A, LinearOperator):
@@ -157,7 +153,7 @@ class _Shifted:
                 sps.eye(*A.shape, dtype=dtype, format="csr") if sps.issparse(A) else np.eye(*A.shape, dtype=dtype)
             )
             A, shift = A - mu * identity, 0j
-        return cls(A, mu, shift, norm, dtype)
+        return A, mu, shift, norm, dtype
 
     def power(self, p: int, scale: float) -> LinearOperator:
         """Return (scale (A - mu I))^p as a LinearOperator."""
@@ -182,7 +178,7 @@ def _one_norm(A: Any, mu: Any, dtype: np.dtype[Any], diagonal: NDArray[Any] | No
     """Return the 1-norm of A - mu I, estimated for operators, which have no `diagonal`."""
     if diagonal is None:
         return float(onenormest(_operator(A, complex(mu), dtype)))
-    sums = _column_sums(A)
+    sums, diagonal = _column_sums(A), diagonal.astype(dtype, copy=False)
     return float((sums - np.abs(diagonal) + np.abs(diagonal - mu)).max())
 
 
@@ -230,16 +226,11 @@ class _Norms:
         return self.scale * max(self._d[p], self._d[p + 1])
 
 
-def _max_power() -> int:
-    """Return the largest p with p (p - 1) <= MAX_TERMS + 1."""
-    return max(p for p in range(1, MAX_TERMS) if p * (p - 1) <= MAX_TERMS + 1)
-
-
 def _terms_and_steps(norms: _Norms, n_columns: int) -> tuple[int, int]:
     """Return the number of terms of a series and the number of time steps (fragment 3.1 of the paper)."""
     if norms.one_norm == 0:
         return 0, 1
-    p_max = _max_power()
+    p_max = max(p for p in range(1, MAX_TERMS) if p * (p - 1) <= MAX_TERMS + 1)
     bound = 2 * ONENORM_COLUMNS * p_max * (p_max + 3) * THETA[MAX_TERMS] / float(n_columns * MAX_TERMS)
     if norms.one_norm <= bound:  # estimating further norms would cost more than it saves
         found = [(m, math.ceil(norms.one_norm / theta)) for m, theta in THETA.items()]

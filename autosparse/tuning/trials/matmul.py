@@ -31,10 +31,6 @@ if TYPE_CHECKING:
     from autosparse.tuning.trials.operand_adapter import Storage
 
 
-FEW_ENTRIES: Final = 1 << 20
-"""Maximum number of entries whose absolute values are copied: beyond it, sums without a copy take twice as long."""
-
-
 def packed_bytes(problem: Problem, fmt: Storage) -> int:
     """Return the number of bytes of a packed copy."""
     pattern, item, transposed = problem.matrix, np.dtype(problem.dtype).itemsize, problem.transposed
@@ -77,15 +73,15 @@ def _trustworthy(problem: Problem, operand: AnyOperand, n_columns: int, n_thread
     indices, values = operand.indices[: operand.nnz], operand.data[: operand.nnz]
 
     def bounds() -> tuple[NDArray[Any], NDArray[Any]]:
-        if operand.nnz > FEW_ENTRIES and not problem.transposed:
+        largest = np.dtype(problem.dtype).type(MAX_ENTRY)
+        if not problem.transposed:
             sums = row_magnitudes(operand.indptr, values).astype(problem.dtype, copy=False)
-        else:
-            absolutes, ones, sums = magnitudes(values), np.ones(n_inner, problem.dtype), result(problem, n_rows)
-            absolute, kept = rows.with_values(absolutes), (ones, absolutes)
-            summing = MatmulCall(absolute, address(ones), 1, address(sums), 1, 1, problem.transposed, kept)
-            runtime_api.raise_for(summing.by_default(n_threads, 0))
-        n_terms = np.bincount(indices, minlength=n_rows) if problem.transposed else np.diff(operand.indptr)
-        return sums * np.dtype(problem.dtype).type(MAX_ENTRY), n_terms
+            return sums * largest, np.diff(operand.indptr)
+        absolutes, ones, sums = magnitudes(values), np.ones(n_inner, problem.dtype), result(problem, n_rows)
+        absolute = rows.with_values(absolutes)
+        summing = MatmulCall(absolute, address(ones), 1, address(sums), 1, 1, True, (ones, absolutes))
+        runtime_api.raise_for(summing.by_default(n_threads, 0))
+        return sums * largest, np.bincount(indices, minlength=n_rows)
 
     is_alike = not problem.transposed and values.dtype == C.dtype
     return Trustworthy(call, C, bounds, (operand.indptr, values) if is_alike else None)
