@@ -8,7 +8,7 @@ large that subtracting mu B from A B would lose digits.
 from __future__ import annotations
 
 import math
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import scipy.sparse as sps
@@ -101,16 +101,14 @@ def _is_ours(A: Any, B: Any) -> bool:
     return all(dtype.char in "fdFD" or dtype.kind in "biu" for dtype in (np.dtype(A.dtype), B.dtype))
 
 
-class _Shifted:
-    """A - mu I, represented by A and a remaining shift, which is 0 if the difference was formed.
+class _Shifted(NamedTuple):
+    """A - mu I, represented by A and a remaining shift, which is 0 if the difference was formed."""
 
-    `A` is whatever `aslinearoperator` takes, `mu` a real or complex scalar, and `dtype` that of A - mu I.
-    """
-
-    __slots__ = ("A", "dtype", "mu", "one_norm", "shift")
-
-    def __init__(self, A: Any, mu: Any, shift: complex, one_norm: float, dtype: np.dtype[Any]) -> None:
-        self.A, self.mu, self.shift, self.one_norm, self.dtype = A, mu, shift, one_norm, dtype
+    A: Any  # Any: whatever `aslinearoperator` takes
+    mu: Any  # a real or complex scalar
+    shift: complex
+    one_norm: float
+    dtype: np.dtype[Any]  # dtype of A - mu I
 
     @classmethod
     def of(cls, A: Any, trace: Any, *, n_probes: int) -> _Shifted:
@@ -119,18 +117,18 @@ class _Shifted:
         `n_probes`: a third of the products that estimate an operator's trace.
         """
         if trace is None and isinstance(A, AutoSparseMatrix):
+            kept = remembered(A, "expm_multiply", lambda: cls._without(A))
+            return kept._replace(A=A) if kept.A is None else kept
+        return cls._found(A, trace, n_probes=n_probes)
 
-            def find() -> tuple[Any, ...]:
-                found, *others = cls._found(A, None, n_probes=0)
-                return None if found is A else found, *others  # without A, which keeps this
+    @classmethod
+    def _without(cls, A: Any) -> _Shifted:
+        """Return A shifted by its trace over n; None takes the place of A, so that A can keep the result."""
+        made = cls._found(A, None, n_probes=0)
+        return made._replace(A=None) if made.A is A else made
 
-            kept, *others = remembered(A, "expm_multiply", find)
-            return cls(A if kept is None else kept, *others)
-        return cls(*cls._found(A, trace, n_probes=n_probes))
-
-    @staticmethod
-    def _found(A: Any, trace: Any, *, n_probes: int) -> tuple[Any, ...]:
-        """Return the constructor's arguments."""
+    @classmethod
+    def _found(cls, A: Any, trace: Any, *, n_probes: int) -> _Shifted:
         if trace is None and isinstance(A, LinearOperator):
             what = (
                 "Trace of LinearOperator not available, it will be estimated. Provide `traceA` to ensure performance."
@@ -153,7 +151,7 @@ class _Shifted:
                 sps.eye(*A.shape, dtype=dtype, format="csr") if sps.issparse(A) else np.eye(*A.shape, dtype=dtype)
             )
             A, shift = A - mu * identity, 0j
-        return A, mu, shift, norm, dtype
+        return cls(A, mu, shift, norm, dtype)
 
     def power(self, p: int, scale: float) -> LinearOperator:
         """Return (scale (A - mu I))^p as a LinearOperator."""
