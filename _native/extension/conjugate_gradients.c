@@ -13,16 +13,18 @@ enum { RR, RZ, BEFORE, PENDING, LIMIT, CG_NUMBERS };
 typedef struct {
     asp_sweep *sweeps[CG_SWEEPS];
     PyObject *const *product;
-    double of[CG_NUMBERS]; /* r.r, r.z, the last r.z, the pending step of x, the norm that ends the solve */
+    /* r.r, r.z, the last r.z (NaN in the first iteration), the pending step of x, the norm that ends the solve */
+    double of[CG_NUMBERS];
     double pq, best;
     long n_done;
 } cg_state;
 
-/* Run one iteration; return where it ended. x += pending p, p = z + beta p, q = A p, r -= alpha q. */
+/* Run one iteration; return where it ended. x += pending p, p = z + beta p (but in the first), q = A p, r -= alpha q. */
 static int iterate(cg_state *it)
 {
     double *of = it->of;
-    asp_sweep_with(it->sweeps[TURN], (const double[]){1, of[PENDING], 1, of[RZ] / of[BEFORE]});
+    if (!isnan(of[BEFORE]))
+        asp_sweep_with(it->sweeps[TURN], (const double[]){1, of[PENDING], 1, of[RZ] / of[BEFORE]});
     of[PENDING] = 0;
     if (!asp_fast_call_sweeps(it->product[0], it->product + 1, it->sweeps[CURVATURE])) return CG_TURNED;
     it->pq = asp_dot(it->sweeps[CURVATURE], 0);

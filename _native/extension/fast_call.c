@@ -40,7 +40,10 @@ static PyArrayObject *dense(const fast_call *call, PyObject *object, int flags)
 {
     if (!PyArray_CheckExact(object)) return NULL;
     PyArrayObject *array = (PyArrayObject *)object;
-    const int is_it = PyArray_NDIM(array) == call->n_dims && (PyObject *)PyArray_DESCR(array) == call->descr &&
+    /* arrays that were unpickled have a dtype object of their own */
+    const int is_typed = (PyObject *)PyArray_DESCR(array) == call->descr ||
+                         (call->dtype >= 0 && asp_value_code(array) == call->dtype);
+    const int is_it = PyArray_NDIM(array) == call->n_dims && is_typed &&
                       (PyArray_FLAGS(array) & flags) == flags &&
                       (call->n_dims == 1 || PyArray_DIM(array, 1) == call->n_vecs);
     return is_it ? array : NULL;

@@ -183,6 +183,8 @@ class FirstRace(Protocol):
 class Tuning(Protocol):
     """Protocol of the tuning of one state's problem (`tuning.live.LiveTuner`)."""
 
+    tuning_s: float  # seconds that this process spent on tuning the problem
+
     @property
     def waits_for_pay(self) -> bool:
         """Return whether the next step costs more than the budget that products have earned so far."""

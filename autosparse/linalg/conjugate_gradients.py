@@ -97,14 +97,14 @@ class _Directions:
         squares: list[Step] = [Dot(r, r), *M.steps(r, self._z)]
         if not M.is_product and self._z is not r:
             squares.append(Dot(r, self._z))
-        self._begin = Sweep(squares)
+        self._begin = Sweep(squares if M.is_product else [*squares, Combine(p, (self._z,))])
+        turn = Combine(p, (self._z, p))
         step: list[Step] = [Combine(x, (x, p))]
         self._descend = Sweep([*(step if is_x_current else ()), Combine(r, (r, q)), *squares])
-        turn = Combine(p, (self._z, p))
         self._turn = Sweep([turn] if is_x_current else [*step, turn])
         self._finish = None if is_x_current else Sweep(step)
         self._rz = Sweep([Dot(r, self._z)]) if M.is_product else None
-        self._copy, self._curvature = Sweep([Combine(p, (self._z,))]), ProductSweep(product, [Dot(p, q)])
+        self._curvature = ProductSweep(product, [Dot(p, q)])
         self._left: Scalar = 0.0  # length of the pending step of x
         self.is_native = (
             not (is_x_current or M.is_product)
@@ -113,23 +113,26 @@ class _Directions:
             and python_objects.advance_cg is not None
         )
 
-    def advance(self, numbers: tuple[Scalar, ...], n_most: int) -> tuple[int, int, tuple[Scalar, ...], float]:
+    def advance(
+        self, numbers: tuple[Scalar, ...], before: Scalar | None, n_most: int
+    ) -> tuple[int, int, tuple[Scalar, ...], float]:
         """Run up to `n_most` iterations in the extension module, if `is_native`.
 
-        `numbers`: r.r, r.z, the last r.z, and the norm that ends the solve. Returns the number of iterations, where the
-        last one ended, r.r, r.z and the last r.z, and the least norm.
+        `numbers`: the norm that ends the solve, r.r and r.z; `before`: the last r.z, None in the first iteration.
+        Returns the number of iterations, where the last one ended, r.r, r.z and the last r.z, and the least norm.
         """
+        limit, rr, rz = numbers
         call = self._curvature.fast_call(self.p, self.q)
         if call is None:
-            return 0, _BETWEEN, numbers[:3], math.inf
-        *given, limit = numbers
+            return 0, _BETWEEN, (rr, rz, before), math.inf  # type: ignore[return-value]
+        given = rr, rz, math.nan if before is None else before, self._left, limit
         sweeps = self._turn.run, self._curvature.run, self._descend.run
-        n, end, *found, self._left, best = python_objects.advance_cg(call, sweeps, (*given, self._left, limit), n_most)
+        n, end, *found, self._left, best = python_objects.advance_cg(call, sweeps, given, n_most)
         return n, end, tuple(found), best
 
     def begin(self) -> tuple[Scalar, ...]:
-        """Return r.r for r = b - A x, and r.z unless M is a product or the identity."""
-        return self._begin()
+        """Return r.r for r = b - A x, and r.z unless M is a product or the identity; write p unless M is a product."""
+        return self._begin(*([] if self._M.is_product else [1.0]))
 
     def rz(self, squares: tuple[Scalar, ...]) -> Scalar:
         """Return r.z for z = M r, given the result of `begin` or `descend`."""
@@ -141,7 +144,8 @@ class _Directions:
     def turn(self, beta: Scalar | None) -> None:
         """Write p = z + beta p (z at first), and add the pending step to x."""
         if beta is None:
-            self._copy(1.0)
+            if self._M.is_product:  # else `begin` has written p
+                self.p[...] = self._z
         elif self._finish is None:
             self._turn(1.0, beta)
         else:
@@ -175,9 +179,9 @@ def _cg(system: System, solve: Solve, limit: float, maxiter: int, callback: Call
             vectors.finish()
             return system.x, 0
         rz, end = vectors.rz(squares), _BETWEEN
-        if before is not None and vectors.is_native:
-            numbers, n_most = (squares[0], rz, before, limit), min(maxiter - done, solve.n_until_report)
-            n, end, (rr, rz, before), best = vectors.advance(numbers, n_most)
+        if vectors.is_native:
+            n_most = min(maxiter - done, solve.n_until_report)
+            n, end, (rr, rz, before), best = vectors.advance((limit, squares[0], rz), before, n_most)
             done += n
             solve.pass_steps(n - 1 if n and end == _BETWEEN else n, best)
             if n and end == _BETWEEN:

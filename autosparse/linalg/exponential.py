@@ -8,8 +8,7 @@ large that subtracting mu B from A B would lose digits.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import scipy.sparse as sps
@@ -37,6 +36,8 @@ ONENORM_COLUMNS: Final = 2
 """Number of columns with which norms of powers of A are estimated."""
 MAX_SHIFT_RATIO: Final = 4.0
 """Minimum ratio of |mu| to |A - mu I| for which A - mu I is formed; the fused shift would lose more than two bits."""
+COLUMN_SUM_BLOCK: Final = 1 << 16
+"""Minimum number of entries whose absolute values are added at a time: temporary arrays of new pages take longer."""
 # fmt: off
 THETA: Final = {
     1: 2.29e-16, 2: 2.58e-8, 3: 1.39e-5, 4: 3.40e-4, 5: 2.40e-3, 6: 9.07e-3, 7: 2.38e-2, 8: 5.00e-2, 9: 8.96e-2,
@@ -100,8 +101,7 @@ def _is_ours(A: Any, B: Any) -> bool:
     return all(dtype.char in "fdFD" or dtype.kind in "biu" for dtype in (np.dtype(A.dtype), B.dtype))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Shifted:
+class _Shifted(NamedTuple):
     """A - mu I, represented by A and a remaining shift, which is 0 if the difference was formed."""
 
     A: Any  # Any: whatever `aslinearoperator` takes
@@ -118,14 +118,14 @@ class _Shifted:
         """
         if trace is None and isinstance(A, AutoSparseMatrix):
             kept = remembered(A, "expm_multiply", lambda: cls._without(A))
-            return replace(kept, A=A) if kept.A is None else kept
+            return kept._replace(A=A) if kept.A is None else kept
         return cls._found(A, trace, n_probes=n_probes)
 
     @classmethod
     def _without(cls, A: Any) -> _Shifted:
         """Return A shifted by its trace over n; None takes the place of A, so that A can keep the result."""
         made = cls._found(A, None, n_probes=0)
-        return replace(made, A=None) if made.A is A else made
+        return made._replace(A=None) if made.A is A else made
 
     @classmethod
     def _found(cls, A: Any, trace: Any, *, n_probes: int) -> _Shifted:
@@ -137,18 +137,21 @@ class _Shifted:
             trace = _estimated_trace(A, n_probes)
         if sps.issparse(A) and (A.format not in ("csr", "csc") or not A.has_canonical_format):
             A = sps.csr_array(sps.coo_array(A))
-        mu = (A.trace() if trace is None else trace) / float(A.shape[0])
+        diagonal = None if isinstance(A, LinearOperator) else np.asarray(A.diagonal())
+        if trace is None:
+            trace = diagonal.sum() if sps.issparse(A) else A.trace()
+        mu = trace / float(A.shape[0])
         dtype = np.result_type(A.dtype, mu, *([] if A.dtype.kind in "fc" else [Real]))
         if A.dtype.kind not in "fc" and not isinstance(A, LinearOperator):
             A = A.astype(dtype)
         shift = complex(mu)
-        norm = _one_norm(A, mu, dtype)
+        norm = _one_norm(A, mu, dtype, diagonal)
         if abs(shift) > MAX_SHIFT_RATIO * norm and not isinstance(A, LinearOperator):
             identity = (
                 sps.eye(*A.shape, dtype=dtype, format="csr") if sps.issparse(A) else np.eye(*A.shape, dtype=dtype)
             )
             A, shift = A - mu * identity, 0j
-        return cls(A=A, mu=mu, shift=shift, one_norm=norm, dtype=dtype)
+        return cls(A, mu, shift, norm, dtype)
 
     def power(self, p: int, scale: float) -> LinearOperator:
         """Return (scale (A - mu I))^p as a LinearOperator."""
@@ -169,12 +172,11 @@ def _operator(A: Any, shift: complex, dtype: np.dtype[Any], scale: float = 1.0) 
     return LinearOperator(of_A.shape, product, adjoint, product, dtype, adjoint)
 
 
-def _one_norm(A: Any, mu: Any, dtype: np.dtype[Any]) -> float:
-    """Return the 1-norm of A - mu I, estimated for operators."""
-    if isinstance(A, LinearOperator):
+def _one_norm(A: Any, mu: Any, dtype: np.dtype[Any], diagonal: NDArray[Any] | None) -> float:
+    """Return the 1-norm of A - mu I, estimated for operators, which have no `diagonal`."""
+    if diagonal is None:
         return float(onenormest(_operator(A, complex(mu), dtype)))
-    diagonal = np.asarray(A.diagonal())
-    sums = _column_sums(A)
+    sums, diagonal = _column_sums(A), diagonal.astype(dtype, copy=False)
     return float((sums - np.abs(diagonal) + np.abs(diagonal - mu)).max())
 
 
@@ -182,9 +184,12 @@ def _column_sums(A: Any) -> NDArray[Real]:
     """Return the sums of absolute values of the columns of a sparse or dense matrix."""
     matrix: Any = A
     if isinstance(A, AutoSparseMatrix) and matrix.format == "csr":
-        operand, n = matrix._cell, matrix.nnz
-        sums = np.bincount(operand.indices[:n], np.abs(operand.data[:n]), matrix.shape[1])
-        return sums.astype(Real, copy=False)
+        operand, n_columns = matrix._cell, matrix.shape[1]
+        sums, step = np.zeros(n_columns, Real), max(COLUMN_SUM_BLOCK, 2 * n_columns)
+        for at in range(0, matrix.nnz, step):
+            part = slice(at, min(at + step, matrix.nnz))
+            sums += np.bincount(operand.indices[part], np.abs(operand.data[part]), n_columns)
+        return sums
     return np.asarray(abs(A).sum(axis=0), dtype=Real).reshape(-1)
 
 
@@ -219,16 +224,11 @@ class _Norms:
         return self.scale * max(self._d[p], self._d[p + 1])
 
 
-def _max_power() -> int:
-    """Return the largest p with p (p - 1) <= MAX_TERMS + 1."""
-    return max(p for p in range(1, MAX_TERMS) if p * (p - 1) <= MAX_TERMS + 1)
-
-
 def _terms_and_steps(norms: _Norms, n_columns: int) -> tuple[int, int]:
     """Return the number of terms of a series and the number of time steps (fragment 3.1 of the paper)."""
     if norms.one_norm == 0:
         return 0, 1
-    p_max = _max_power()
+    p_max = max(p for p in range(1, MAX_TERMS) if p * (p - 1) <= MAX_TERMS + 1)
     bound = 2 * ONENORM_COLUMNS * p_max * (p_max + 3) * THETA[MAX_TERMS] / float(n_columns * MAX_TERMS)
     if norms.one_norm <= bound:  # estimating further norms would cost more than it saves
         found = [(m, math.ceil(norms.one_norm / theta)) for m, theta in THETA.items()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import sys
 
 import numpy as np
@@ -252,3 +253,19 @@ def test_views_as_out_are_written_by_fast_calls_too(columns):
     assert A._cell.fast_path is not None
     assert state_of(A).n_calls == n_before  # counted by the fast call
     close(out[0], plain @ B)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
+def test_arrays_with_a_dtype_object_of_their_own_take_the_fast_call(dtype):
+    """Arrays that were unpickled, of other processes for example, have one."""
+    plain = make(57, 91, dtype=dtype)
+    A, B = asp.csr(plain, copy=True), dense(plain, 1)[:, 0].copy()
+    out = np.zeros_like(plain @ B)
+    opened(A, B, out)
+    B, out = pickle.loads(pickle.dumps((B, out)))
+    assert B.dtype is not np.dtype(dtype)
+    assert A._cell.fast_path(A._cell, B, out, decisive_options(), False)
+    close(out, plain @ B)
+    swapped = B.astype(B.dtype.newbyteorder())
+    assert not A._cell.fast_path(A._cell, swapped, out, decisive_options(), False)
+    close(asp.matmul(A, swapped, out=out), plain @ B)

@@ -97,6 +97,23 @@ def test_a_large_shift_is_subtracted_from_the_matrix() -> None:
 
 
 @needs_runtime
+@pytest.mark.parametrize("code", ["b", "f", "d", "D"])
+def test_norms_are_those_of_the_difference_and_one_pass_reads_the_diagonal(
+    code: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exponential, "COLUMN_SUM_BLOCK", 1)
+    S = sps.csr_array(np.random.default_rng(3).integers(-128, 5, (40, 40)).astype(code))
+    S.setdiag(np.full(40, -128, code))
+    A, reads, diagonal = asp.csr(S), [], asp.csr_array.diagonal
+    monkeypatch.setattr(asp.csr_array, "diagonal", lambda *given: reads.append(1) or diagonal(*given))
+    shifted = exponential._Shifted.of(A, None, n_probes=1)
+    wide = S.toarray().astype(np.result_type(code, float))
+    assert shifted.mu == pytest.approx(np.trace(wide) / 40, rel=1e-6)
+    assert shifted.one_norm == pytest.approx(np.abs(wide - shifted.mu * np.eye(40)).sum(axis=0).max(), rel=1e-6)
+    assert len(reads) == 1
+
+
+@needs_runtime
 def test_parameters_are_scipys_where_norms_must_be_estimated() -> None:
     """With many columns and a large norm, m and s follow from estimated norms of powers."""
     n = 400

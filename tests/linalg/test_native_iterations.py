@@ -80,6 +80,12 @@ def test_bits_ends_and_counts_are_those_of_python(
     assert native.n > 50
 
 
+def test_the_first_iteration_of_cg_runs_in_the_extension_module(monkeypatch: pytest.MonkeyPatch) -> None:
+    native, m = Native(monkeypatch, "cg"), grid("cg", 10)
+    asp.linalg.cg(with_fast_call(m, "float64"), np.arange(100.0), rtol=1e-14, maxiter=5)
+    assert native.n == 5
+
+
 @pytest.mark.parametrize("name", SOLVERS)
 def test_columns_callbacks_and_complex_systems_run_in_python(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     native, m = Native(monkeypatch, name), grid(name, 10)

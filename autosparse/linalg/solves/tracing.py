@@ -130,7 +130,7 @@ class Recording:
 
         operand = self._solved[2]
         states = [] if operand is None else states_of(operand)
-        tuning_s = sum(state.live_tuner.spent_and_saved_s()[0] for state in states if state.live_tuner is not None)
+        tuning_s = sum(state.live_tuner.tuning_s for state in states if state.live_tuner is not None)
         return sum(state.product_ns for state in states) * 1e-9, tuning_s
 
 

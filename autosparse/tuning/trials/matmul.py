@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from autosparse import _native
 from autosparse._native import runtime_api
@@ -28,10 +29,6 @@ if TYPE_CHECKING:
     from autosparse.dispatch.protocols import Call
     from autosparse.operands.unfolding import AnyOperand
     from autosparse.tuning.trials.operand_adapter import Storage
-
-
-FEW_ENTRIES: Final = 1 << 20
-"""Maximum number of entries whose absolute values are copied: beyond it, sums without a copy take twice as long."""
 
 
 def packed_bytes(problem: Problem, fmt: Storage) -> int:
@@ -74,16 +71,20 @@ def _trustworthy(problem: Problem, operand: AnyOperand, n_columns: int, n_thread
     B, C = dense(problem, 1, n_inner, n_columns), result(problem, n_rows, n_columns)
     call = MatmulCall(rows, address(B), n_columns, address(C), n_columns, n_columns, problem.transposed, (B, C))
     indices, values = operand.indices[: operand.nnz], operand.data[: operand.nnz]
-    if operand.nnz > FEW_ENTRIES and not problem.transposed:
-        sums = row_magnitudes(operand.indptr, values).astype(problem.dtype, copy=False)
-    else:
+
+    def bounds() -> tuple[NDArray[Any], NDArray[Any]]:
+        largest = np.dtype(problem.dtype).type(MAX_ENTRY)
+        if not problem.transposed:
+            sums = row_magnitudes(operand.indptr, values).astype(problem.dtype, copy=False)
+            return sums * largest, np.diff(operand.indptr)
         absolutes, ones, sums = magnitudes(values), np.ones(n_inner, problem.dtype), result(problem, n_rows)
-        of_ones = (ones, absolutes)
         absolute = rows.with_values(absolutes)
-        summing = MatmulCall(absolute, address(ones), 1, address(sums), 1, 1, problem.transposed, of_ones)
+        summing = MatmulCall(absolute, address(ones), 1, address(sums), 1, 1, True, (ones, absolutes))
         runtime_api.raise_for(summing.by_default(n_threads, 0))
-    n_terms = np.bincount(indices, minlength=n_rows) if problem.transposed else np.diff(operand.indptr)
-    return Trustworthy(call, C, sums * np.dtype(problem.dtype).type(MAX_ENTRY), n_terms)
+        return sums * largest, np.bincount(indices, minlength=n_rows)
+
+    is_alike = not problem.transposed and values.dtype == C.dtype
+    return Trustworthy(call, C, bounds, (operand.indptr, values) if is_alike else None)
 
 
 ADAPTER: Final = OperandAdapter(

@@ -52,7 +52,7 @@ def _trustworthy(problem: Problem, operand: AnyOperand, n_columns: int, n_thread
     sums = np.bincount(rows, weights=np.abs(operand.data), minlength=shape[mode]) * MAX_ENTRY ** (len(shape) - 1)
     n_terms = np.bincount(rows, minlength=shape[mode]) + len(shape)
     factors = [dense(problem, seed, *shape) for seed, shape in enumerate(_shapes(problem, n_columns))]
-    return Trustworthy(_call(operand, factors, M), M, sums, n_terms)
+    return Trustworthy(_call(operand, factors, M), M, lambda: (sums, n_terms))
 
 
 ADAPTER: Final = OperandAdapter(

@@ -62,8 +62,11 @@ class Trustworthy:
 
     call: Call
     result: AnyArray  # (rows, columns), or (entries, 1)
-    sums: AnyArray  # upper bound on the sum of the absolute values of the products, per row of the result
-    n_terms: AnyArray | int  # number of products in such a sum
+    bounds: Callable[[], tuple[AnyArray, AnyArray | int]]
+    """Function that returns, per row of the result, an upper bound on the sum of the absolute values of the products,
+    and the number of products in such a sum."""
+    rows: tuple[AnyArray, AnyArray] | None = None
+    """indptr and data, if rows of the result are sums over rows of the matrix; results that agree need no `bounds`."""
 
     def anew(self, result: AnyArray) -> Call:
         """Return a copy of the call that writes to the array `result`."""

@@ -48,7 +48,7 @@ def _trustworthy(problem: Problem, operand: AnyOperand, n_columns: int, n_thread
     X, Y = (dense(problem, at, n, n_columns) for at, n in enumerate(problem.matrix.shape))
     S = result(problem, operand.nnz, 1)
     sums = np.abs(operand.data[: operand.nnz]).astype(Real) * (n_columns * MAX_ENTRY**2)
-    return Trustworthy(_call(operand, X, Y, S), S, sums, n_columns + 1)
+    return Trustworthy(_call(operand, X, Y, S), S, lambda: (sums, n_columns + 1))
 
 
 ADAPTER: Final = OperandAdapter(
