@@ -141,7 +141,8 @@ class AutoSparseMatrix(ConvertedBack, Reflected, Copies, Products, DenseResults,
     def _of_rows(cls, shape: tuple[int, int], rows: tuple[AnyArray, AnyArray, AnyArray]) -> Any:
         """Return a matrix over new arrays (indptr, indices, data) in `_cell`'s orientation, held by no other object."""
         indptr, indices, data = rows
-        if not light.takes_as_is(cls, shape, indptr, indices):
+        has_constructor = cls.__init__ is not AutoSparseMatrix.__init__  # of a user's class, which may set attributes
+        if has_constructor or not light.takes_as_is(cls, shape, indptr, indices):
             return cls((data, indices, indptr), shape=shape)
         made = object.__new__(cls)
         n_major, n_minor = shape[::-1] if cls._transposed else shape
