@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 import scipy
+import scipy.sparse as sps
 
 from autosparse._native import python_objects
 from autosparse.errors import StructureError
@@ -38,6 +39,17 @@ def over(kind: type, shape: tuple[int, ...], arrays: Sequence[Any]) -> Any:
     made.indptr, made.indices, made.data = arrays
     set_state(made, shape)
     return made
+
+
+def has_own_product(A: Any) -> bool:  # Any: a sparse matrix, or an object of any other class
+    """Return whether a sparse matrix multiplies in its own way: its class or the object overrides `@` or `dot`.
+
+    SciPy's solvers call `dot`, which calls `@`.
+    """
+    if not sps.issparse(A):
+        return False
+    makers = type(A).__matmul__, A.dot
+    return not all(getattr(one, "__module__", "").startswith(("autosparse.", "scipy.")) for one in makers)
 
 
 def check_starts(cell: Operand) -> None:
