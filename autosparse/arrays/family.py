@@ -276,7 +276,7 @@ class _MatrixSemantics(AutoSparseMatrix):
             if rows is not None and rows.dtype is other.dtype and 0 < len(shape) <= 2 and shape[0] == self._shape[-1]:
                 return executor.matmul(cell, other, transposed=self._transposed)
             if shape:
-                return self.__matmul__(other)
+                return AutoSparseMatrix.__matmul__(self, other)  # not a subclass's, which may call `*`
         return super().__mul__(other)  # type: ignore[misc]
 
     def set_shape(self, shape: Any) -> None:

@@ -377,3 +377,15 @@ def test_sparse_products_of_a_subclass_are_made_by_its_constructor(name: str, ri
         return type(C).__name__, C.name, C.toarray().tolist()
 
     assert outcome(getattr(asp, name)) == outcome(getattr(sps, name))
+
+
+@pytest.mark.parametrize("name", ["csr_matrix", "csc_matrix"])
+@pytest.mark.parametrize("dtype", ["float64", "int64"])
+def test_a_subclass_of_a_matrix_class_may_define_matmul_by_mul(name: str, dtype: str) -> None:
+    class Matrix(getattr(asp, name)):  # type: ignore[misc]
+        def __matmul__(self, other: Any) -> Any:
+            return self * other
+
+    A, x = Matrix(random(6, 5)), np.arange(5).astype(dtype)
+    for product in (A @ x, A * x, A.dot(x)):
+        np.testing.assert_allclose(product, random(6, 5) @ x)
