@@ -61,7 +61,7 @@ class AutoSparseMatrix(ConvertedBack, Reflected, Copies, Products, DenseResults,
     def __init__(
         self, arg1: Any, shape: Any = None, dtype: Any = None, copy: bool = False, **kwargs: Any
     ) -> None:  # Any: SciPy's own arguments, checked by SciPy
-        if not (hasattr(self, "_cell") if type(self) in _FINAL else cell_of(self)):
+        if not (hasattr(self, "_cell") if type(self) in plain.FAMILY else cell_of(self)):
             light.greet()
             if not copy and not kwargs and self._adopt(*adoption.arrays_of(self, arg1, shape, dtype)):
                 if type(arg1) is tuple and type(arg1[1]) in (tuple, list):  # entries by coordinates
@@ -309,8 +309,6 @@ if TYPE_CHECKING:
 
 else:
     from autosparse.light.matrices import csc_array, csc_matrix, csr_array, csr_matrix
-
-_FINAL: Final = frozenset({csr_array, csc_array, csr_matrix, csc_matrix})
 
 
 def _make_complete() -> None:

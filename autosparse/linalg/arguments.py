@@ -19,7 +19,6 @@ from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
 from autosparse._native import runtime_api
 from autosparse.arrays.family import AutoSparseMatrix
-from autosparse.arrays.plain import has_own_product
 from autosparse.linalg.operators import Product, preconditioner_of, product_of
 from autosparse.linalg.solves import NotFiniteError, Solve
 from autosparse.linalg.solves.workspace import zeros
@@ -126,7 +125,7 @@ def make_system(A: Any, M: Any, x0: Any, b: Any) -> System:  # Any: whatever Sci
     """
     given = A
     # making the operator of an autosparse array would take 3 µs and add nothing
-    if not isinstance(A, AutoSparseMatrix) or has_own_product(A):
+    if not isinstance(A, AutoSparseMatrix):
         A = aslinearoperator(A)
     if len(A.shape) > 2:
         raise ValueError(f"{len(A.shape)}-dimensional `A` is unsupported, expected 2-D.")

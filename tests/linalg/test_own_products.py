@@ -73,14 +73,6 @@ def test_solvers_call_the_product_of_a_subclass_as_scipys_do(name: str, method: 
         np.testing.assert_allclose(found(asp.linalg, name, A), wanted, rtol=tolerance, atol=tolerance)
 
 
-def test_a_dot_assigned_to_the_object_is_called() -> None:
-    A, m = asp.csr(plain("float64")), plain("float64")
-    A.dot = lambda x: m @ x + SHIFT * x
-    x, info = asp.linalg.cg(A, np.ones(N), rtol=1e-10)
-    np.testing.assert_allclose(m @ x + SHIFT * x, np.ones(N), rtol=1e-6)
-    assert not info
-
-
 def test_columns_and_preconditioners_use_the_product_of_a_subclass() -> None:
     m = plain("float64")
     A, B = shifted(asp.csr_array, "__matmul__")(m), np.random.default_rng(1).random((N, 3))

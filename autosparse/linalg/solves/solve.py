@@ -12,7 +12,6 @@ from numpy.typing import DTypeLike, NDArray
 from scipy.sparse.linalg import LinearOperator
 
 from autosparse.arrays.family import AutoSparseMatrix
-from autosparse.arrays.plain import has_own_product
 from autosparse.linalg.solves import tracing
 from autosparse.linalg.solves.workspace import Begun, Key, memory_of, new_vectors, states_of
 from autosparse.operands.csr import Operand
@@ -225,4 +224,4 @@ def _progress_of(name: str, quantity: str) -> SolveProgress:
 def operand_of(A: Any) -> Operand | None:
     """Return the operand of an autosparse array, also inside a LinearOperator; None for anything else."""
     matrix = A.__dict__.get("A") if isinstance(A, LinearOperator) else A
-    return matrix._cell if isinstance(matrix, AutoSparseMatrix) and not has_own_product(matrix) else None
+    return matrix._cell if isinstance(matrix, AutoSparseMatrix) else None
