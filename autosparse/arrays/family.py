@@ -61,7 +61,7 @@ class AutoSparseMatrix(ConvertedBack, Reflected, Copies, Products, DenseResults,
     def __init__(
         self, arg1: Any, shape: Any = None, dtype: Any = None, copy: bool = False, **kwargs: Any
     ) -> None:  # Any: SciPy's own arguments, checked by SciPy
-        if not (hasattr(self, "_cell") if type(self) in _FINAL else cell_of(self)):
+        if not (hasattr(self, "_cell") if type(self) in plain.FAMILY else cell_of(self)):
             light.greet()
             if not copy and not kwargs and self._adopt(*adoption.arrays_of(self, arg1, shape, dtype)):
                 if type(arg1) is tuple and type(arg1[1]) in (tuple, list):  # entries by coordinates
@@ -141,7 +141,8 @@ class AutoSparseMatrix(ConvertedBack, Reflected, Copies, Products, DenseResults,
     def _of_rows(cls, shape: tuple[int, int], rows: tuple[AnyArray, AnyArray, AnyArray]) -> Any:
         """Return a matrix over new arrays (indptr, indices, data) in `_cell`'s orientation, held by no other object."""
         indptr, indices, data = rows
-        if not light.takes_as_is(cls, shape, indptr, indices):
+        has_constructor = cls.__init__ is not AutoSparseMatrix.__init__  # of a user's class, which may set attributes
+        if has_constructor or not light.takes_as_is(cls, shape, indptr, indices):
             return cls((data, indices, indptr), shape=shape)
         made = object.__new__(cls)
         n_major, n_minor = shape[::-1] if cls._transposed else shape
@@ -275,7 +276,7 @@ class _MatrixSemantics(AutoSparseMatrix):
             if rows is not None and rows.dtype is other.dtype and 0 < len(shape) <= 2 and shape[0] == self._shape[-1]:
                 return executor.matmul(cell, other, transposed=self._transposed)
             if shape:
-                return self.__matmul__(other)
+                return AutoSparseMatrix.__matmul__(self, other)  # not a subclass's, which may call `*`
         return super().__mul__(other)  # type: ignore[misc]
 
     def set_shape(self, shape: Any) -> None:
@@ -308,8 +309,6 @@ if TYPE_CHECKING:
 
 else:
     from autosparse.light.matrices import csc_array, csc_matrix, csr_array, csr_matrix
-
-_FINAL: Final = frozenset({csr_array, csc_array, csr_matrix, csc_matrix})
 
 
 def _make_complete() -> None:

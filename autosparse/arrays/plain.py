@@ -14,14 +14,16 @@ from typing import Any, Final
 
 import numpy as np
 import scipy
+import scipy.sparse as sps
 
 from autosparse._native import python_objects
 from autosparse.errors import StructureError
 from autosparse.light.adoption import attributes, set_state
-from autosparse.light.matrices import Slots
+from autosparse.light.matrices import Slots, csc_array, csc_matrix, csr_array, csr_matrix
 from autosparse.operands.csr import INDPTR, Operand
 from autosparse.scalar import NARROW_INDEX
 
+FAMILY: Final = frozenset({csr_array, csc_array, csr_matrix, csc_matrix})
 NAMES: Final = ("indptr", "indices", "data")
 VERSION_OF_SCIPY: Final = tuple(map(int, scipy.__version__.split(".")[:2]))
 _CELL: Final[Any] = vars(Slots)["_cell"]
@@ -38,6 +40,16 @@ def over(kind: type, shape: tuple[int, ...], arrays: Sequence[Any]) -> Any:
     made.indptr, made.indices, made.data = arrays
     set_state(made, shape)
     return made
+
+
+def has_own_product(A: Any) -> bool:  # Any: a sparse matrix, or an object of any other class
+    """Return whether A is a sparse matrix whose class overrides `@`, or `dot`, which SciPy's solvers call."""
+    kind = type(A)
+    return kind not in FAMILY and sps.issparse(A) and not all(map(_is_of_libraries, (kind.__matmul__, kind.dot)))
+
+
+def _is_of_libraries(function: Any) -> bool:
+    return getattr(function, "__module__", "").partition(".")[0] in ("autosparse", "scipy")
 
 
 def check_starts(cell: Operand) -> None:

@@ -332,7 +332,8 @@ def mttkrp(T: Any, factors: Sequence[Any], mode: int, *, out: Any = None) -> Any
         )  # fmt: skip
         M = executor.mttkrp(unfolding, dense, out=out if is_apart else None)
     else:
-        M = operation.reference(T._entries.coords, T._entries.peek(), T.shape, matrices, mode)
+        with np.errstate(all="ignore"):  # as the kernels, which report no overflow and no invalid values
+            M = operation.reference(T._entries.coords, T._entries.peek(), T.shape, matrices, mode)
     if out is None or M is out:
         return M
     out[...] = M

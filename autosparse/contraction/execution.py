@@ -94,6 +94,7 @@ def generated(prepared: list[Operand], subscripts: Subscripts, *, is_dense: bool
         try:
             return contract(prepared, subscripts, is_dense_output=is_dense)
         except BuildError as err:
+            paid.note_failure()
             message = f"einsum {subscripts}: NumPy joins the operands, because {err}"
             warn_once(FallbackWarning, EINSUM.name, message)
             return contract_without_compiler(prepared, subscripts, is_dense_output=is_dense)

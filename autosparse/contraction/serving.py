@@ -31,7 +31,7 @@ def serve(direct: Direct, operands: Sequence[Any], subscripts: Subscripts, *, is
 
 def takes(direct: Direct, arguments: Sequence[Any]) -> bool:
     """Return whether the route computes these arguments: it supports them, and no kernel is to be compiled at once."""
-    return direct.route.fits(arguments) and not (direct.route.begins and paid.is_sure())
+    return direct.route.fits(arguments) and not (direct.route.begins and paid.is_sure() and not paid.has_failed())
 
 
 def _paid(

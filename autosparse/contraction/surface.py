@@ -89,11 +89,14 @@ def einsum(
     if wanted is not None:
         operands = tuple(cast(one, wanted, casting) for one in operands)
     format = format if out is None else "dense"
-    if is_sum(text):
-        from autosparse.contraction.expressions.unions import einsum_of_sum  # most einsums are one product
+    with np.errstate(all="ignore"):  # np.einsum does not report overflow and invalid values either
+        if is_sum(text):
+            from autosparse.contraction.expressions.unions import einsum_of_sum  # most einsums are one product
 
-        return _finished(einsum_of_sum(text, operands, format, semiring), out)
-    return _finished(EinsumRequest(text, operands, format, semiring).result(), out)
+            result = einsum_of_sum(text, operands, format, semiring)
+        else:
+            result = EinsumRequest(text, operands, format, semiring).result()
+    return _finished(result, out)
 
 
 def _of_torch(text: str, operands: Sequence[Any], semiring: str, **given: Any) -> Any:

@@ -13,6 +13,7 @@ from scipy.sparse.linalg import LinearOperator
 
 from autosparse._native import runtime_api
 from autosparse.arrays import construct
+from autosparse.arrays.plain import has_own_product
 from autosparse.core.dtypes import NativeIndex
 from autosparse.linalg.arguments import scipys
 from autosparse.linalg.columns.recurrence import BlockProduct
@@ -80,7 +81,7 @@ def _is_ours(A: Any, B: Any, X: Any, Y: Any) -> bool:
     """Return whether the iteration supports a call: the dtypes of its sweeps, and enough rows."""
     if not (runtime_api.available and type(X) is np.ndarray and X.ndim == 2 and X.dtype.char in "fdFD" and X.shape[1]):
         return False
-    if X.size < MIN_ELEMENTS:
+    if X.size < MIN_ELEMENTS or any(map(has_own_product, (A, B))):
         return False
     n_constraints = 0
     if Y is not None:

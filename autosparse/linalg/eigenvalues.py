@@ -17,6 +17,7 @@ from scipy.sparse.linalg import LinearOperator
 
 from autosparse._native import runtime_api
 from autosparse.arrays import construct
+from autosparse.arrays.plain import has_own_product
 from autosparse.linalg.arguments import scipys
 
 AnyArray = NDArray[Any]
@@ -61,7 +62,8 @@ class MatrixOperator(LinearOperator):  # type: ignore[misc]  # SciPy's classes c
 
 def _products(A: Any) -> Any:
     """Return the operator of a compressed matrix; return anything else unchanged."""
-    if not (runtime_api.available and sps.issparse(A) and A.ndim == 2 and A.format in ("csr", "csc")):
+    is_compressed = sps.issparse(A) and A.ndim == 2 and A.format in ("csr", "csc")
+    if not (runtime_api.available and is_compressed) or has_own_product(A):
         return A
     return MatrixOperator(construct.wrapped(A) if type(A).__module__.startswith("scipy.") else A)
 

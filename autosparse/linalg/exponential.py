@@ -18,6 +18,7 @@ from scipy.sparse.linalg import LinearOperator, aslinearoperator, onenormest
 from autosparse import config
 from autosparse._native import runtime_api
 from autosparse.arrays.family import AutoSparseMatrix
+from autosparse.arrays.plain import has_own_product
 from autosparse.core.dtypes import Real
 from autosparse.linalg.arguments import scipys
 from autosparse.linalg.columns.recurrence import BlockProduct
@@ -93,7 +94,7 @@ def _are_real(start: Any, stop: Any) -> bool:
 
 def _is_ours(A: Any, B: Any) -> bool:
     """Return whether the fused steps support the types, dtypes and shapes of A and B."""
-    is_known = sps.issparse(A) or type(A) is np.ndarray or isinstance(A, LinearOperator)
+    is_known = (sps.issparse(A) and not has_own_product(A)) or type(A) is np.ndarray or isinstance(A, LinearOperator)
     if not (runtime_api.available and is_known and type(B) is np.ndarray and B.ndim in (1, 2) and B.size):
         return False
     if len(A.shape) != 2 or A.shape != B.shape[:1] * 2 or A.dtype is None:

@@ -27,7 +27,7 @@ from autosparse.linalg.arguments import (
     suits_sweeps,
     takes_columns,
 )
-from autosparse.linalg.operators import ProductSweep, matrix_of
+from autosparse.linalg.operators import ProductSweep, factor_of
 from autosparse.linalg.solves import CRITERION, NotFiniteError, Solve
 from autosparse.linalg.sweeps import Combine, Dot, Sweep
 
@@ -150,7 +150,7 @@ def _dtype_of_steps(system: System, shift: Any) -> np.dtype[Any] | None:  # Any:
     if VERSION_OF_SCIPY < (1, 18):
         dtype: np.dtype[Any] = (Real(1) * system.x[:0]).dtype
         return dtype
-    given = [one for one in (matrix_of(system.A), matrix_of(system.M)) if isinstance(one, LinearOperator)]
+    given = [one for one in (factor_of(system.A), factor_of(system.M)) if isinstance(one, LinearOperator)]
     if system.dtype.char == "f" and any(not type(one).__module__.startswith("autosparse") for one in given):
         return None
     return np.result_type(system.dtype if system.M is None else system.M.dtype, system.x, shift)

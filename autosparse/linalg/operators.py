@@ -17,7 +17,7 @@ from scipy.sparse.linalg import aslinearoperator
 from autosparse.arrays import construct
 from autosparse.arrays.family import AutoSparseMatrix
 from autosparse.arrays.functions import matmul
-from autosparse.arrays.plain import VERSION_OF_SCIPY
+from autosparse.arrays.plain import VERSION_OF_SCIPY, has_own_product
 from autosparse.config import decisive_options
 from autosparse.linalg.solves.tracing import PRECONDITIONER, PRODUCTS, timed
 from autosparse.linalg.sweeps import ColumnSweep, Run, Step, Sweep
@@ -51,15 +51,22 @@ def matrix_of(A: Any) -> Any:  # Any: as `product_of`
     return getattr(A, "A", A) if isinstance(A, _matrix_operator()) else A
 
 
+def factor_of(A: Any) -> Any:  # Any: as `product_of`
+    """Return the matrix whose kernels compute A x; an operator for a matrix that multiplies in its own way."""
+    matrix = matrix_of(A)
+    return aslinearoperator(A) if has_own_product(matrix) else matrix
+
+
 @timed(PRODUCTS)
 def product_of(A: Any, dtype: np.dtype[Any]) -> Product:  # Any: whatever `aslinearoperator` takes
     """Return a function that writes A x to out, for vectors x of `dtype`.
 
     autosparse arrays and SciPy's compressed arrays use the kernels of `autosparse.matmul`. If the dtypes differ, they
-    multiply by a converted copy, which an autosparse array keeps. Operators are called as SciPy calls them, and their
-    results are copied. TypeError is raised as by `aslinearoperator`, and if a result is complex but `dtype` is not.
+    multiply by a converted copy, which an autosparse array keeps. Operators and matrices of subclasses that override
+    `@` or `dot` are called as SciPy calls them, and their results are copied. TypeError is raised as by
+    `aslinearoperator`, and if a result is complex but `dtype` is not.
     """
-    matrix = matrix_of(A)
+    matrix = factor_of(A)
     if isinstance(matrix, AutoSparseMatrix):
         return _product_of_ours(matrix, dtype)
     if sps.issparse(matrix) and matrix.format in ("csr", "csc"):
@@ -72,7 +79,7 @@ def product_of(A: Any, dtype: np.dtype[Any]) -> Product:  # Any: whatever `aslin
 @timed(PRODUCTS)
 def adjoint_of(A: Any, dtype: np.dtype[Any]) -> Product:  # Any: as `product_of`
     """Return a function that writes A^H x to out, for vectors x of `dtype`; see `product_of`."""
-    matrix = matrix_of(A)
+    matrix = factor_of(A)
     if sps.issparse(matrix) and matrix.format in ("csr", "csc"):
         if isinstance(matrix, AutoSparseMatrix) and matrix.dtype == dtype:
             if dtype.kind == "c":

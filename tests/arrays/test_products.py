@@ -360,3 +360,32 @@ def test_large_products_of_two_dtypes_are_those_of_scipy(left, right, fmt):
     if "longdouble" not in (left, right):
         with pytest.raises(StructureError):
             A @ B
+
+
+@pytest.mark.parametrize("name", CLASSES)
+@pytest.mark.parametrize("right", ["own", "plain", "other format"])
+def test_sparse_products_of_a_subclass_are_made_by_its_constructor(name: str, right: str) -> None:
+    def outcome(kind: Any) -> Any:
+        class Named(kind):  # type: ignore[misc]
+            def __init__(self, *args: Any, name: str = "unnamed", **kwargs: Any) -> None:
+                super().__init__(*args, **kwargs)
+                self.name = name
+
+        m = random(40, 40)
+        A = Named(m, name="given")
+        C = A @ {"own": A, "plain": kind(m), "other format": m.tocoo()}[right]
+        return type(C).__name__, C.name, C.toarray().tolist()
+
+    assert outcome(getattr(asp, name)) == outcome(getattr(sps, name))
+
+
+@pytest.mark.parametrize("name", ["csr_matrix", "csc_matrix"])
+@pytest.mark.parametrize("dtype", ["float64", "int64"])
+def test_a_subclass_of_a_matrix_class_may_define_matmul_by_mul(name: str, dtype: str) -> None:
+    class Matrix(getattr(asp, name)):  # type: ignore[misc]
+        def __matmul__(self, other: Any) -> Any:
+            return self * other
+
+    A, x = Matrix(random(6, 5)), np.arange(5).astype(dtype)
+    for product in (A @ x, A * x, A.dot(x)):
+        np.testing.assert_allclose(product, random(6, 5) @ x)

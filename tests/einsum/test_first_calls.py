@@ -36,7 +36,7 @@ print([name for name in sys.modules if name.startswith("autosparse.") and name.s
 @pytest.fixture(autouse=True)
 def unknown(monkeypatch):
     """Clear what earlier calls left in memory, as in a new process."""
-    for known in (paid._accounts, remembered._choices, remembered._bound):
+    for known in (paid._accounts, paid._failed, remembered._choices, remembered._bound):
         known.clear()
 
 
@@ -163,3 +163,18 @@ def test_deterministic_calls_keep_what_the_first_one_ran(monkeypatch):
     A = asp.csr(matrix(1))
     with asp.options(deterministic=True):
         assert len({asp.einsum("ij,ij->i", A, A).tobytes() for _ in range(5)}) == 1
+
+
+@pytest.mark.filterwarnings("ignore:einsum")
+@pytest.mark.parametrize("text", ["ij,ik,kj->ij", "ij,ij->", "ij,jk,ki->", "ij,jk,k->i"])
+def test_without_a_compiler_announced_calls_use_the_route_after_the_first_one(text, monkeypatch):
+    """Joins take up to a hundred times as long as a route."""
+    A = matrix(0)
+    operands = [A if len(one) == 2 else np.ones(30) for one in text.split("->")[0].split(",")]
+    with asp.options(compiler="/nonexistent", runs=10**7):
+        first = asp.einsum(text, *operands)
+        for name in ("contract", "Join"):
+            monkeypatch.setattr(joins, name, None)
+        monkeypatch.setattr(remembered, "contract_without_compiler", None)
+        second = asp.einsum(text, *operands)
+    np.testing.assert_allclose(as_dense(first), as_dense(second))

@@ -165,3 +165,22 @@ def test_booleans_are_computed_by_kernels_too():
     subscripts = read("ij,ik,kj->ij", [(20, 20)] * 3)
     found = compute([A] * 3, subscripts, np.dtype(bool), is_dense=True, by_kernel=True)
     np.testing.assert_array_equal(found, np.einsum("ij,ik,kj->ij", a, a, a))
+
+
+@pytest.mark.parametrize("kind", ["csr", "tensor"])
+@pytest.mark.parametrize("text", ["ij,j->i", "ij,ij->ij", "ij,jk->ik", "ij,i->j", "ij,ij->", "ij,j + ij -> ij"])
+def test_overflow_and_invalid_values_are_not_reported_as_in_numpys_einsum(text, kind):
+    values = np.array([[1e308, np.inf, 0], [np.nan, 0, 1], [0, 2, np.inf]], complex)
+    A = sps.csr_array(values) if kind == "csr" else asp.tensor(sps.coo_array(values))
+    others = [np.full((3,) * len(one), 1e308 + 0j) for one in text.split(" -> ")[0].split("->")[0].split(",")[1:]]
+    others = others if "+" not in text else [np.full(3, 1e308 + 0j), A]
+    with np.errstate(all="raise"):
+        asp.einsum(text, A, *others)
+        if "+" not in text:
+            np.einsum(text, values, *others)
+
+
+def test_mttkrp_reports_no_overflow_of_complex_numbers():
+    T = asp.tensor([[0, 1], [0, 1], [1, 0]], np.array([np.inf, 1e308], complex))
+    with np.errstate(all="raise"):
+        assert not np.isfinite(asp.mttkrp(T, [None, *[np.full((2, 1), 1e308 + 0j)] * 2], mode=0)).any()

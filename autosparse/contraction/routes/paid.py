@@ -110,6 +110,19 @@ def is_sure() -> bool:
     return (config.get_options().runs or 0) >= SURE_RUNS
 
 
+_failed: Final[set[str | None]] = set()  # values of the option `compiler` with which no kernel was compiled
+
+
+def note_failure() -> None:
+    """Record that the compiler of the options is missing or failed: routes then serve the calls that have one."""
+    _failed.add(config.get_options().compiler)
+
+
+def has_failed() -> bool:
+    """Return whether `note_failure` was called with the compiler of the options."""
+    return config.get_options().compiler in _failed
+
+
 _accounts: Final[OrderedDict[object, ExpressionCalls]] = OrderedDict()
 _mutex: Final = forking.lock()
 

@@ -22,7 +22,7 @@ from autosparse.dispatch.first_look import EARLY_ENTRIES
 from autosparse.errors import InputError, InputTypeError
 from autosparse.isa import ISAS
 from autosparse.linalg.arguments import System, make_system, scipys, tolerance
-from autosparse.linalg.operators import matrix_of, preconditioner_of
+from autosparse.linalg.operators import factor_of, preconditioner_of
 from autosparse.linalg.solves import Solve
 from autosparse.linalg.solves.solve import operand_of
 from autosparse.linalg.solves.workspace import memory_of
@@ -112,7 +112,7 @@ def _is_separate(name: str, A: Any, b: Any, system: System) -> bool:  # Any: as 
         return False
     if name == "gmres":
         return True
-    matrix, dtype = matrix_of(A), system.dtype
+    matrix, dtype = factor_of(A), system.dtype
     is_large = b.shape[1] > 1 and b.size * dtype.itemsize > MIN_SEPARATE_BYTES
     if not is_large or not isinstance(matrix, AutoSparseMatrix) or matrix.dtype != dtype or matrix._transposed:
         return False

@@ -14,7 +14,7 @@ from scipy.sparse.linalg import aslinearoperator
 from autosparse.arrays.family import AutoSparseMatrix
 from autosparse.core.dtypes import Complex, NarrowReal, NativeIndex, Real
 from autosparse.linalg.arguments import System
-from autosparse.linalg.operators import ColumnProductSweep, MatrixProduct, matrix_of, preconditioner_of, product_of
+from autosparse.linalg.operators import ColumnProductSweep, MatrixProduct, factor_of, preconditioner_of, product_of
 from autosparse.linalg.solves import Solve
 from autosparse.linalg.sweeps import ColumnSweep, Combine, Dot, Scale, Step
 
@@ -40,7 +40,7 @@ class BlockProduct:
     def __init__(self, A: Any, dtype: np.dtype[Any]) -> None:  # Any: whatever `aslinearoperator` takes
         self._operator = aslinearoperator(A)
         self._vector = product_of(A, dtype)
-        self._of_blocks = _matrix_product(matrix_of(self._operator), dtype)
+        self._of_blocks = _matrix_product(factor_of(self._operator), dtype)
 
     @property
     def matrix(self) -> AutoSparseMatrix | None:
