@@ -11,7 +11,7 @@ import scipy.sparse as sps
 from autosparse.config import get_options
 from autosparse.contraction.expressions.arrays import contract_arrays
 from autosparse.contraction.expressions.semirings import PLUS_TIMES
-from autosparse.contraction.kinds import AnyArray, is_sparse, silent
+from autosparse.contraction.kinds import AnyArray, is_sparse
 from autosparse.contraction.operands import Dense, Operand, Sparse, distinct, prepare
 from autosparse.contraction.results import dense
 from autosparse.contraction.routes import joins, paid
@@ -27,7 +27,6 @@ WIDER = np.dtype(WideIndex)
 """Type in which einsums of booleans are counted, because there are no generated kernels for booleans."""
 
 
-@silent
 def compute(
     operands: Sequence[Any], subscripts: Subscripts, dtype: np.dtype[Any], *, is_dense: bool, by_kernel: bool = False
 ) -> Result:

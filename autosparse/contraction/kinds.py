@@ -5,10 +5,8 @@ The module imports little, because expressions that an existing product computes
 
 # No `from __future__ import annotations`: a NamedTuple would then compile each annotation string at import.
 
-import functools
 import sys
-from collections.abc import Callable
-from typing import Any, NamedTuple, ParamSpec, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import scipy.sparse as sps
@@ -22,19 +20,6 @@ from autosparse.operands.native_rows import check_bounds, check_structure
 from autosparse.scalar import INDEX_CODES, INDEX_TEXT
 
 AnyArray: TypeAlias = NDArray[Any]  # any dtype that NumPy multiplies
-Arguments = ParamSpec("Arguments")
-Result = TypeVar("Result")
-
-
-def silent(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """Return `function` without warnings of floating-point arithmetic, which NumPy's einsum does not give either."""
-
-    @functools.wraps(function)
-    def call(*arguments: Arguments.args, **named: Arguments.kwargs) -> Result:
-        with np.errstate(all="ignore"):
-            return function(*arguments, **named)
-
-    return call
 
 
 class OperandKind(NamedTuple):

@@ -19,7 +19,7 @@ from autosparse.contraction.choice import large
 from autosparse.contraction.cin.nodes import Assign, Expression, Loop, OperatorCall, TensorAccess
 from autosparse.contraction.expressions.sums import SumRequest
 from autosparse.contraction.expressions.terms import Term
-from autosparse.contraction.kinds import AnyArray, entries, silent
+from autosparse.contraction.kinds import AnyArray, entries
 from autosparse.contraction.lower.plan import EinsumPlan
 from autosparse.contraction.operands import Operand, Sparse, distinct, prepare
 from autosparse.contraction.results import converted, default_format
@@ -86,7 +86,6 @@ class Factors:
         )  # fmt: skip
 
 
-@silent
 def einsum_of_sum(text: str, operands: Sequence[Any], format: str | None, semiring: str) -> Any:
     """Return the sum of the terms of `text`, in `format` or the default one."""
     request = SumRequest(text, operands, format, semiring)

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sps
 
 from autosparse.arrays.family import csr_array
-from autosparse.contraction.kinds import AnyArray, arrays_of, canonical, silent
+from autosparse.contraction.kinds import AnyArray, arrays_of, canonical
 
 
 def by_rows(A: Any) -> Any:
@@ -30,7 +30,6 @@ def with_values(A: Any, values: AnyArray) -> Any:
     return made
 
 
-@silent
 def product(A: Any, B: Any) -> Any:
     """Return the elementwise product as CSR; SciPy's entry order is kept if an operand is not sorted."""
     if A is B:
@@ -54,7 +53,6 @@ def row_of_entry(A: Any) -> AnyArray:
     return np.repeat(np.arange(indptr.size - 1, dtype=indices.dtype), np.diff(indptr))
 
 
-@silent
 def at_entries(A: Any, X: AnyArray) -> Any:
     """Return the elementwise product of `A` and a dense matrix, on the pattern of `A`."""
     rows = by_rows(A)
@@ -62,7 +60,6 @@ def at_entries(A: Any, X: AnyArray) -> Any:
     return with_values(rows, values * X[row_of_entry(rows), indices])
 
 
-@silent
 def rows_scaled(A: Any, x: AnyArray) -> Any:
     """Return `A` with each row multiplied by the corresponding element of `x`."""
     rows = by_rows(A)
@@ -70,7 +67,6 @@ def rows_scaled(A: Any, x: AnyArray) -> Any:
     return with_values(rows, values * np.repeat(x, np.diff(indptr)))
 
 
-@silent
 def columns_scaled(A: Any, x: AnyArray) -> Any:
     """Return `A` with each column multiplied by the corresponding element of `x`."""
     rows = by_rows(A)
@@ -83,14 +79,12 @@ def total(A: Any) -> AnyArray:
     return added(arrays_of(A)[2])
 
 
-@silent
 def added(values: AnyArray) -> AnyArray:
     """Return the sum of an array in its own dtype; for booleans, whether any is true."""
     how: np.ufunc = np.logical_or if values.dtype == bool else np.add
     return np.asarray(how.reduce(values, dtype=values.dtype))
 
 
-@silent
 def row_sums(A: Any) -> AnyArray:
     """Return the sum of each row, in the dtype of `A`; for booleans, whether any entry is true."""
     rows = A if A.format == "csr" else A.tocsr()
