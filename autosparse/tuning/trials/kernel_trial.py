@@ -224,8 +224,7 @@ class KernelTrial(ServedTrial):
                 break
             start_s = time.perf_counter()
             reason = comparison.difference(context.problem, operand, self._by_kernel, schedule, context.n_threads())
-            n_columns = comparison.columns_compared(context.problem, schedule)
-            kind, units = comparison.kind(context.problem, n_columns), comparison.units(context.problem, n_columns)
+            kind, units = comparison.work(context.problem, schedule)
             context.stats.cost_estimates.observe(kind, time.perf_counter() - start_s, units)
             operand.refresh()
             if reason is None or versions == (operand.structure_version, operand.values_version):
