@@ -107,8 +107,7 @@ class DispatchState:
         self.may_race = True  # False: no shipped kernel suits the matrix, or a program writes values between products
         self.is_even = True  # whether rows may be of even lengths: False once that race is known to sort them
         self.fast_path: FastCall | None = None  # fast path, once one was opened
-        self.fast_path_due = FIRST_FAST_PATH  # n_calls from which the next fast path may be opened
-        self.fast_path_wait = 2
+        self.fast_path_due, self.fast_path_wait = FIRST_FAST_PATH, 2  # n_calls from which the next may be opened
         self.sampling_calls: dict[int, FastCall] | None = None  # sampling fast paths, by id(kernel's trial)
         self.turning: Turning | None = None  # account of products Mᵀ @ B that rows of Mᵀ may compute
         self.sampling_due = 0  # n_calls from which sampling calls may be made
