@@ -78,7 +78,7 @@ def _keeps_rows(fmt: Format) -> bool:
 
 
 def _rests(shape: BlockShape, node: ir.Workspace, cells: Sequence[tuple[BlockShape, Cell]]) -> str:
-    """Return C text that adds what tiles narrower than a vector have summed in their own accumulators, or ""."""
+    """Return C text that adds the accumulators of tiles narrower than a vector, or "" if there is no such tile."""
     if not narrow_widths(shape, node):
         return ""
     names = [one.narrow().accumulator(one.entry, cell) for one, cell in cells]

@@ -156,7 +156,7 @@ class BlockWriter:
 
 
 def _set(out: PythonWriter, waiting: list[Quantity], unbound: set[str]) -> list[Quantity]:
-    """Emit the quantities that need no unbound coordinate, and return the others."""
+    """Emit assignments of the quantities whose coordinates are all bound; return the quantities that must wait."""
     left = []
     for quantity in waiting:
         if quantity.needs & unbound:

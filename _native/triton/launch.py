@@ -148,7 +148,10 @@ class Launch:
         self._first("kernel", grid, everything, options_of(packed.spec.schedule), is_aligned=is_aligned)
 
     def _reduce(self, work: torch.Tensor, out: torch.Tensor, sizes: tuple[int, int], *, n_tiles: int) -> None:
-        """Launch ``reduce`` on the current stream for the shared rows of `out`; sizes: columns, and row stride."""
+        """Launch the kernel ``reduce``, which adds the sums of rows that several programs share, on the current stream.
+
+        `sizes`: number of columns, and elements from one row of `out` to the next.
+        """
         packed, known, is_aligned = self.packed, self._ready.get("reduce"), not out.data_ptr() % ALIGNED
         rows = packed.shared_rows.shape[0]
         grid, given = (rows, n_tiles, 1), (packed.shared_rows, packed.slots, work, out, rows, *sizes)

@@ -16,6 +16,7 @@ from autosparse.cli.operands import Pair, add_common, chosen_options
 from autosparse.config import get_options, options
 from autosparse.core.plan import Plan
 from autosparse.core.target import Target
+from autosparse.dispatch.accounts import process_age_s
 from autosparse.ops import MATMUL
 
 COLUMNS: Final = (1, 32, 256)
@@ -88,8 +89,8 @@ def _ready(tuned: list[Tuned]) -> str:
         f"{n_remembered} remembered from an earlier run" if n_remembered else "",
         f"{n_plain} without a search" if n_plain else "",
     ]
-    since_s = timing.since_start_s()
-    ready = f"; ready {show.seconds(since_s)} after the process was started" if since_s is not None else ""
+    since_s = process_age_s()
+    ready = f"; ready {show.seconds(since_s)} after the process was started" if since_s else ""
     return f"plans    {', '.join(filter(None, parts))}{ready}"
 
 

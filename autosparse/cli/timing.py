@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import statistics
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
 Call = Callable[[], object]
 
@@ -33,16 +31,6 @@ def race(
 def once(call: Call) -> float:
     """Return the seconds of a single call."""
     return _time_s(call, 1)
-
-
-def since_start_s() -> float | None:
-    """Return the seconds since this process was started, interpreter start-up included, or None if unknown."""
-    try:
-        fields = Path("/proc/self/stat").read_text(encoding="ascii").rpartition(")")[2].split()
-        uptime_s = float(Path("/proc/uptime").read_text(encoding="ascii").split()[0])
-        return uptime_s - int(fields[19]) / os.sysconf("SC_CLK_TCK")
-    except (OSError, ValueError, IndexError):
-        return None
 
 
 def _repeats(call: Call, sample_s: float) -> int:

@@ -27,7 +27,6 @@ from autosparse.ops import names
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from autosparse.core.plan import Plan
     from autosparse.dispatch.protocols import FirstRace
     from autosparse.dispatch.state import DispatchState
     from autosparse.operands.unfolding import AnyOperand
@@ -115,6 +114,7 @@ def early_look_ns(state: DispatchState, operand: AnyOperand) -> float:
     """
     options, account = state.options, state.account
     is_served = state.early is not None or state.live_tuner is not None or state.recalled is not None
+    is_served = is_served or not state.may_race
     plan = None if account is None else account.plan
     is_planned = account is not None and ((plan is not None and not plan.is_early) or account.is_finished)
     if is_served or is_planned or options.overhead <= 0 or options.runs is not None or options.vendor:
@@ -161,13 +161,13 @@ def _is_racing(state: DispatchState, operand: AnyOperand, trial: object, took_s:
         state.next_look_ns, start_s = states.FOREVER_NS, time.perf_counter()  # blocks other threads
         if isinstance(operand, Operand) and not (state.is_looked_at and operand.is_untouched):
             if state.is_looked_at:  # written, or handed out, since the product before
-                state.early = NoRace()
+                state.may_race = False
                 return False
             operand.refresh()
             state.is_looked_at = True
             return False  # the race may begin after the next product
         if (shape := _shape(state, operand)) is None:
-            state.early = NoRace()
+            state.may_race = False
             return False
         state.is_even = shape[1] == 1
         if state.product_ns < early_look_ns(state, operand):
@@ -213,41 +213,6 @@ def _shared(state: DispatchState, operand: AnyOperand) -> tuple[int, int] | None
     if not is_wide or not isinstance(operand, Operand) or operand.dtype != state.dtype:
         return None
     return (3, 1) if runtime_api.has_identical_rows(operand.indptr, operand.indices[: operand.nnz]) else None
-
-
-class NoRace:
-    """Substitute for an early race where no shipped kernel is a candidate, or a program writes values between products.
-
-    See `dispatch.protocols.FirstRace`. A search decides later whether repacking pays.
-    """
-
-    spent_s = default_s = 0.0
-    ratio = 1.0
-    check_ns = float("inf")
-    is_won = is_racing = has_candidate = False
-
-    def look(self, state: object, operand: object, served_by: object, took_s: float) -> None:
-        """Do nothing."""
-
-    def check(self, state: object) -> None:
-        """Do nothing."""
-
-    def saved_s(self, tuned_ns: float) -> float:
-        """Return 0."""
-        return 0.0
-
-    def plan(self, state: object) -> Plan:
-        """Raise: there is no winner."""
-        raise AssertionError("no race was won")
-
-    def expand(self, state: object, operand: object) -> None:
-        """Do nothing."""
-
-    def retire(self, state: object) -> None:
-        """Do nothing."""
-
-    def forget_threads(self) -> None:
-        """Do nothing."""
 
 
 def _opened(state: DispatchState, operand: AnyOperand) -> ProblemAccount | None:

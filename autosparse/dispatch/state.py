@@ -66,7 +66,7 @@ class DispatchState:
     __slots__ = (
         "account", "sampling_calls", "sampling_due", "decisive", "dtype", "early", "expected",
         "fast_path", "fast_path_due", "fast_path_wait", "flags", "is_even",
-        "is_known", "is_looked_at", "recalled", "solver_ns",
+        "is_known", "is_looked_at", "may_race", "recalled", "solver_ns",
         "live_tuner", "n_calls", "n_dense_cols", "n_tuned", "next_look_ns", "operation", "options", "product_ns",
         "serving", "threads", "transposed", "tuned_ns", "turning",
     )  # fmt: skip
@@ -104,10 +104,10 @@ class DispatchState:
         self.account: ProblemAccount | None = None  # None: not read, or the cache is off
         self.is_looked_at = False  # whether the arrays were checked for writes, so that the next check finds new ones
         self.early: FirstRace | None = None  # race with a shipped kernel before tuning is loaded; None: not begun
+        self.may_race = True  # False: no shipped kernel suits the matrix, or a program writes values between products
         self.is_even = True  # whether rows may be of even lengths: False once that race is known to sort them
         self.fast_path: FastCall | None = None  # fast path, once one was opened
-        self.fast_path_due = FIRST_FAST_PATH  # n_calls from which the next fast path may be opened
-        self.fast_path_wait = 2
+        self.fast_path_due, self.fast_path_wait = FIRST_FAST_PATH, 2  # n_calls from which the next may be opened
         self.sampling_calls: dict[int, FastCall] | None = None  # sampling fast paths, by id(kernel's trial)
         self.turning: Turning | None = None  # account of products Mᵀ @ B that rows of Mᵀ may compute
         self.sampling_due = 0  # n_calls from which sampling calls may be made

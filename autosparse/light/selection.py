@@ -95,7 +95,10 @@ def _line_state(index: np.dtype[Any]) -> tuple[tuple[str, Any], ...] | None:
 
 
 def _is_plain(made: Any, shape: tuple[int, int], arrays: Arrays) -> bool:
-    """Return whether SciPy keeps the types of the arrays in a part of `shape` of this matrix, and of no subclass."""
+    """Return whether a part of `shape` may be made of `arrays` without SciPy, which would not convert them.
+
+    The arrays must be plain NumPy arrays, and the matrix no object of a user's subclass.
+    """
     indptr, indices, data = arrays
     is_plain = type(indptr) is type(indices) is type(data) is np.ndarray and data.dtype.char in PLAIN_TYPES
     is_whole = is_plain and made._twin._twin is type(made)

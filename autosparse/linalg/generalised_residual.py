@@ -131,8 +131,6 @@ class _Bounds(NamedTuple):
 class _Listener:
     """The user's callback, or none."""
 
-    __slots__ = ("_call", "_kind", "_real")
-
     def __init__(self, call: Callable[[Any], object] | None, kind: str, dtype: np.dtype[Any]) -> None:
         self._call, self._kind = call, "" if call is None else kind
         self._real = np.empty(0, dtype).real.dtype.type
@@ -163,21 +161,6 @@ class Basis:
     one-by-one order (Swirydowicz, Langou, Ananthan, Yang and Thomas, 2021). Orthogonalizing twice would take twice as
     many passes.
     """
-
-    __slots__ = (
-        "_c",
-        "_dots",
-        "_inverse",
-        "_kept",
-        "_kind",
-        "_norm2",
-        "_rows",
-        "_threads",
-        "_w",
-        "dtype",
-        "rows",
-        "wide",
-    )
 
     def __init__(self, V: Vector, w: Vector) -> None:
         """Take V, rows without gaps, and w, the vector of V's dtype from which each next row is computed."""
@@ -246,25 +229,6 @@ def _checked(code: int) -> None:
 
 class _Gmres:
     """State of one solve by GMRES."""
-
-    __slots__ = (
-        "_R",
-        "_S",
-        "_apply",
-        "_basis",
-        "_bounds",
-        "_eps",
-        "_givens",
-        "_lartg",
-        "_listener",
-        "_n_iterations",
-        "_product",
-        "_ptol",
-        "_r",
-        "_solve",
-        "_system",
-        "_w",
-    )
 
     def __init__(self, system: System, solve: Solve, bounds: _Bounds, listener: _Listener) -> None:
         self._system, self._solve, self._bounds, self._listener = system, solve, bounds, listener
@@ -368,33 +332,31 @@ class _Gmres:
 
 
 def _preconditioned(system: System, product: Product, w: Vector, z: Vector) -> Callable[[Vector, Vector, bool], object]:
-    """Return apply(x, out, multiplies) that writes M A x to out, or M x if `multiplies` is false."""
+    """Return apply(x, out, multiplies) that writes M A x to out, or M x if `multiplies` is false; it may write z."""
     M = system.preconditioner()
-    if M is None:
+    times_M = _diagonal(M, w, z) if isinstance(M, np.ndarray) else M
 
-        def apply(x: Vector, out: Vector, multiplies: bool) -> None:
-            if multiplies:
-                product(x, out)
-            else:
-                out[...] = x
-
-    elif isinstance(M, np.ndarray):
-        diagonal = Sweep([Scale(w, M, z)])
-
-        def apply(x: Vector, out: Vector, multiplies: bool) -> None:
-            if multiplies:
-                product(x, z)
-                diagonal()
-            else:
-                np.multiply(M, x, out=out)
-
-    else:
-
-        def apply(x: Vector, out: Vector, multiplies: bool) -> None:
-            if multiplies:
-                product(x, z)
-                M(z, out)
-            else:
-                M(x, out)
+    def apply(x: Vector, out: Vector, multiplies: bool) -> None:
+        if times_M is not None and multiplies:
+            product(x, z)
+            times_M(z, out)
+        elif times_M is not None:
+            times_M(x, out)
+        elif multiplies:
+            product(x, out)
+        else:
+            out[...] = x
 
     return apply
+
+
+def _diagonal(d: Vector, w: Vector, z: Vector) -> Product:
+    """Return a function (x, out) that writes the elementwise product of d and x, vectors like `w` and `z`, to out."""
+    scale = Sweep([Scale(w, d, z)])
+
+    def times(x: Vector, out: Vector) -> None:
+        scale.bind(0, out)
+        scale.bind(2, x)
+        scale()
+
+    return times

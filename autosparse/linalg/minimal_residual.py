@@ -159,9 +159,6 @@ def _dtype_of_steps(system: System, shift: Any) -> np.dtype[Any] | None:  # Any:
 class _Lanczos:
     """Vectors and sweeps: Lanczos vectors v = y / beta, residuals r1 and r2, y = M r2, directions w."""
 
-    __slots__ = ("_M", "_advance", "_applied", "_begin", "_multiply", "_orthogonalize", "_product", "_r", "_scale",
-                 "_shift", "_update", "_w", "_y", "v", "x")  # fmt: skip
-
     def __init__(self, system: System, solve: Solve, shift: float) -> None:
         self._M = M = Preconditioning(system)
         r1, r2, new, w, w2, v, *y = solve.workspace(system.n, system.dtype, 6 + M.n_vectors)
@@ -282,10 +279,6 @@ _LIMIT = 6  # SciPy's istop when the iteration limit is reached
 
 class _Scalars:
     """Scalars of the recurrence, under SciPy's names where it has them: rotations, norm estimates, stopping tests."""
-
-    __slots__ = ("_beta1", "_cs", "_dbar", "_eps", "_epsln", "_gamma", "_gbar", "_gmax", "_gmin", "_phibar", "_rhs",
-                 "_root", "_sn", "_tnorm2", "beta", "beta_before", "criterion", "maxiter", "n_steps", "reason",
-                 "rtol")  # fmt: skip
 
     def __init__(self, beta: float, dtype: np.dtype[Any], rtol: float, maxiter: int) -> None:
         info = np.finfo(dtype)

@@ -192,7 +192,7 @@ class TuningSession:
     def _begin_with_served(self, context: TuningContext, search: Search) -> None:
         """Let the search begin with the kernel that serves, on the same packed copy: candidates must be faster than it.
 
-        It won an early race, or is the plan of an unfinished search.
+        That kernel won an early race, or is the plan of an unfinished search.
         """
         race, recalled, known = self.early, self.recalled, self._known
         if race is not None and race.is_won:

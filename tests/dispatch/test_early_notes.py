@@ -60,7 +60,7 @@ def run(A: Any, m: Any, n: int = 60, *, races: bool = True) -> DispatchState:
     found, x = state_of(A), np.arange(float(N))
     wanted = m @ x
     with pytest.MonkeyPatch.context() as patched:
-        due = (lambda found, _: 0 if found.early is None else 1e18) if races else (lambda *_: 1e18)
+        due = (lambda found, _: 0 if found.early is None and found.may_race else 1e18) if races else (lambda *_: 1e18)
         patched.setattr(first_look, "early_look_ns", due)
         found.next_look_ns = 0
         for _ in range(n):

@@ -23,7 +23,6 @@ GUESSES: Final = {
 """Kinds of guesses and regular expressions for lines that contain one."""
 
 PROC: Final = Counter({
-    ("autosparse/cli/timing.py", "stat"): 1,  # time of the process
     ("autosparse/dispatch/accounts.py", "stat"): 1,  # start of the process
     ("autosparse/operands/room.py", "cgroup"): 1,  # limit of memory
     ("autosparse/operands/room.py", "statm"): 1,  # memory in use

@@ -125,6 +125,6 @@ def test_rows_with_other_columns_have_no_race_of_several_columns(monkeypatch: py
     found.next_look_ns = 0
     for _ in range(9):
         A @ X
-    assert found.early is not None
-    assert not found.early.has_candidate
+    assert found.early is None
+    assert not found.may_race
     assert found.serving is None

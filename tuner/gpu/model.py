@@ -213,7 +213,7 @@ def _stepped(rows: int, entries: int, step: int) -> float:
 def _operands(
     pattern: DevicePattern, schedule: DeviceSchedule, product: ProductSizes, target: DeviceTarget
 ) -> DeviceWork:
-    """Return the memory traffic of the matrix, the used rows of B, and the result."""
+    """Return the bytes that a product moves for the matrix, the rows of B that it uses, and the result."""
     n_tiles = -(-product.n_dense_cols // schedule.tile) if schedule.tile else 1
     matrix = pattern.nnz * (ITEM_BYTES[product.dtype] + INDEX_BYTES) + pattern.n_rows * 3 * INDEX_BYTES
     used = pattern.used_cols * product.row_bytes

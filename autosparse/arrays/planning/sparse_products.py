@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections import OrderedDict
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -38,6 +38,7 @@ from autosparse.scalar import INDICES
 from autosparse.tuner.search.race import RaceRule
 from autosparse.tuner.search.selection import Selector
 from autosparse.tuning.solvers.offered import cost_of, offer_of, reason_against, solver_named, solvers_of
+from autosparse.tuning.trials.solver_arguments import read_only
 
 MAX_PRODUCTS: Final = 64
 """Maximum number of products whose plans and prepared solvers a process keeps."""
@@ -150,18 +151,12 @@ def _pair(A: CompressedRows, B: CompressedRows, problem: Problem) -> SparsePair:
     assert problem.other is not None
     left, right = (
         SparseOperand(
-            operation=problem.operation, indptr=_read_only(rows.indptr), indices=_read_only(rows.indices[:nnz]),
-            data=_read_only(rows.data[:nnz]), shape=pattern.shape, transposed=False, n_threads=problem.threads,
+            operation=problem.operation, indptr=read_only(rows.indptr), indices=read_only(rows.indices[:nnz]),
+            data=read_only(rows.data[:nnz]), shape=pattern.shape, transposed=False, n_threads=problem.threads,
         )
         for rows, pattern, nnz in ((A, problem.matrix, problem.matrix.nnz), (B, problem.other, problem.other.nnz))
     )  # fmt: skip
     return SparsePair(operation=problem.operation, left=left, right=right, n_threads=problem.threads)
-
-
-def _read_only(array: Any) -> Any:  # Any: an array
-    view = array.view()
-    view.flags.writeable = False
-    return view
 
 
 def _served(product: _Product, problem: Problem, pair: SparsePair, options: Options) -> CompressedRows:

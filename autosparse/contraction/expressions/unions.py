@@ -160,7 +160,7 @@ def _compiled(factors: Factors) -> Any:
 
 
 def _by_kernel(request: SumRequest, factors: Factors, computed: dict[int, Any]) -> Sparse:
-    """Return the sum by the kernel, or by sorting if it cannot be compiled."""
+    """Return the sum of the terms by one compiled kernel, or by sorting entries if the kernel cannot be compiled."""
     from autosparse.contraction.lower.kernel import execute
 
     try:

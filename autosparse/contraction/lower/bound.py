@@ -71,7 +71,7 @@ def bound(
     if not is_kept(operands) or not is_plain(operands, program):
         return None
     matrices = {name: one for name, one in operands.items() if isinstance(one, Sparse)}
-    inputs = Inputs.of(program, operands, keep=True)
+    inputs = Inputs.of(program.plan, operands, program.index, keep=True)
     parts: list[tuple[str, int, AnyArray | None]] = []
     at = 0
     places: dict[int, AnyArray] = {}

@@ -74,7 +74,7 @@ def execute(
 
     `tasks` is the estimated number of loop iterations, or 0 if unknown. A small number keeps the run on one thread.
     """
-    inputs = Inputs.of(program, operands)
+    inputs = Inputs.of(program.plan, operands, program.index)
     return Run(program, inputs, extents, tasks).run(inputs.arrays)
 
 
@@ -122,16 +122,22 @@ class Inputs:
         return max((tree.values.size for tree in self.trees.values()), default=0)
 
     @classmethod
-    def of(cls, program: CompiledProgram, operands: Mapping[str, Operand], *, keep: bool = False) -> Inputs:
-        """Convert operands to trees in the program's orders; with `keep`, tensors keep their trees for later calls."""
-        plan, arrays, trees = program.plan, [], {}
+    def of(
+        cls, plan: EinsumPlan, operands: Mapping[str, Operand], index: np.dtype[Any], *, keep: bool = False
+    ) -> Inputs:
+        """Convert operands to trees in the plan's orders, with indices of the dtype `index`.
+
+        With `keep`, tensors keep their trees for later calls.
+        """
+        arrays: list[AnyArray | None] = []
+        trees: dict[str, EntryLevels] = {}
         for name in plan.sparse:
             operand = operands[name]
             assert isinstance(operand, Sparse)
             is_dense = name in plan.dense_levels
-            tree = levels(operand, plan.orders[name], is_dense=is_dense, dtype=program.index, keep=keep)
+            tree = levels(operand, plan.orders[name], is_dense=is_dense, dtype=index, keep=keep)
             trees[name] = tree
-            arrays += arrays_of(tree, program.index)
+            arrays += arrays_of(tree, index)
         for access in plan.dense:
             operand = operands[access.tensor]
             assert isinstance(operand, Dense)

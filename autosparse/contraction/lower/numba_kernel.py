@@ -14,14 +14,14 @@ from autosparse.contraction.expressions.semirings import SEMIRINGS
 from autosparse.contraction.kinds import AnyArray
 from autosparse.contraction.lower import python_helpers
 from autosparse.contraction.lower.emit import emit_python, sums_dtype
-from autosparse.contraction.lower.levels import levels
+from autosparse.contraction.lower.kernel import Inputs
 from autosparse.contraction.lower.plan import EinsumPlan
-from autosparse.contraction.operands import Dense, Operand, Sparse, distinct
+from autosparse.contraction.operands import Operand, Sparse, distinct
 from autosparse.core.dtypes import WideIndex
 
 HELPERS: Final = (
-    "plus", "out_new", "push", "flush", "space_new", "space_has", "space_add", "space_clear", "space_sort", "table_new",
-    "table_clear", "table_slot", "table_find", "table_add", "table_freeze", "find_from", "find", "gallop",
+    "plus", "out_new", "out_grown", "push", "space_new", "space_has", "space_add", "space_clear", "space_sort", "flush",
+    "table_new", "table_clear", "table_slot", "table_find", "table_add", "table_freeze", "find_from", "find", "gallop",
 )  # fmt: skip
 NONE: Final = np.zeros(0, WideIndex)
 """Array that stands for the coordinates of a dense level."""
@@ -38,7 +38,8 @@ def run(
     """Run `plan` on one thread and return the result; compiled by numba if `is_compiled`, else interpreted."""
     one = next(iter(operands.values()))
     dtype = one.dtype if isinstance(one, Sparse) else one.array.dtype
-    arguments = _arguments(plan, operands)
+    arrays = Inputs.of(plan, operands, np.dtype(WideIndex)).arrays
+    arguments = tuple(NONE if array is None else array.reshape(-1) for array in arrays)
     shape = tuple(extents[index] for index in plan.output.indices)
     is_dense = plan.output_kind == "dense"
     sums, semiring = np.dtype(sums_dtype(plan, dtype.name)), SEMIRINGS[plan.semiring]
@@ -54,25 +55,6 @@ def run(
     n = int(out.n[0])
     values = out.val[:n].astype(dtype, copy=False)
     return distinct("".join(plan.output.indices), out.crd[:, :n], values, shape, semiring)
-
-
-def _arguments(plan: EinsumPlan, operands: dict[str, Operand]) -> tuple[AnyArray, ...]:
-    """Return the kernel's argument arrays in the order in which its source declares them."""
-    found: list[AnyArray] = []
-    for name in plan.sparse:
-        operand = operands[name]
-        assert isinstance(operand, Sparse)
-        tree = levels(operand, plan.orders[name], is_dense=name in plan.dense_levels, dtype=np.dtype(WideIndex))
-        first = tree.crd[0] if tree.crd else None
-        root = np.array([0, 0 if first is None else first.size])
-        for pos, crd in zip((root, *tree.pos), tree.crd, strict=True):
-            found += [pos, NONE if crd is None else crd]
-        found.append(tree.values)
-    for access in plan.dense:
-        dense = operands[access.tensor]
-        assert isinstance(dense, Dense)
-        found.append(dense.array.reshape(-1))
-    return tuple(found)
 
 
 @functools.lru_cache(maxsize=64)

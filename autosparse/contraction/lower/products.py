@@ -202,29 +202,31 @@ class ProductEmitter:
         above = f"p_{tensor}_{level - 1}" if level else "0"
         return f"{tensor}_pos{level}[{above}]", f"{tensor}_pos{level}[{above} + 1]"
 
+    def _bounds(self, tensor: str, index: str, *, is_split: bool) -> tuple[str, str]:
+        """Return the first position of a read in the loop over `index`, and that after its last one."""
+        level = self._level(tensor, index)
+        first, last = self._range(tensor, level)
+        if is_split:
+            first, last = (f"find_from({tensor}_crd{level}, {first}, {last}, {side})" for side in ("lo", "hi"))
+        return first, last
+
     def _cursor(self, tensor: str, index: str, *, is_split: bool) -> tuple[str, str, str]:
         """Declare variables for a read's position and end; return their names and that of its coordinate array."""
         level = self._level(tensor, index)
-        first, last = self._range(tensor, level)
-        crd = f"{tensor}_crd{level}"
-        if is_split:
-            first, last = (f"find_from({crd}, {first}, {last}, {side})" for side in ("lo", "hi"))
+        first, last = self._bounds(tensor, index, is_split=is_split)
         self.text.let(f"p_{tensor}_{level}", first, is_variable=True)
         self.text.let(f"e_{tensor}_{level}", last)
-        return f"p_{tensor}_{level}", f"e_{tensor}_{level}", crd
+        return f"p_{tensor}_{level}", f"e_{tensor}_{level}", f"{tensor}_crd{level}"
 
     def _merge(self, index: str, steppers: list[str], *, is_split: bool) -> None:
         """Open the loop over the intersection of the steppers' coordinates."""
         text = self.text
         if len(steppers) == 1:
             tensor, level = steppers[0], self._level(steppers[0], index)
-            first, last = self._range(tensor, level)
-            crd = f"{tensor}_crd{level}"
-            if is_split:
-                first, last = (f"find_from({crd}, {first}, {last}, {side})" for side in ("lo", "hi"))
+            first, last = self._bounds(tensor, index, is_split=is_split)
             text.let(f"e_{tensor}_{level}", last)
             text.for_range(f"p_{tensor}_{level}", first, f"e_{tensor}_{level}")
-            text.let(index, f"{crd}[p_{tensor}_{level}]")
+            text.let(index, f"{tensor}_crd{level}[p_{tensor}_{level}]")
             return
         names = [self._cursor(tensor, index, is_split=is_split) for tensor in steppers]
         text.while_(text.both([f"{p} < {e}" for p, e, _ in names]))
@@ -236,17 +238,25 @@ class ProductEmitter:
         for p, e, crd in names:
             text.again_if(f"{crd}[{p}] < {index}", p, f"gallop({crd}, {p}, {e}, {index})")
 
+    def _found(self, tensor: str, index: str) -> str:
+        """Return the text of the position at which a read has the coordinate of `index`, -1 where it has none."""
+        level = self._level(tensor, index)
+        first, last = self._range(tensor, level)
+        return f"find({tensor}_crd{level}, {first}, {last}, {index})"
+
+    def _located(self, tensor: str, index: str) -> str:
+        """Declare the position of a located read; return the condition for an entry to be there."""
+        place = self._place(tensor, index)
+        if self._level(tensor, index) == 0 and tensor in self.plan.dense_levels:
+            self.text.let(place, index)
+            return f"{tensor}_pos1[{place}] < {tensor}_pos1[{place} + 1]"
+        self.text.let(place, self._found(tensor, index))
+        return f"{place} >= 0"
+
     def _guards(self, index: str, located: list[str], spaces: list[str], tables: list[str]) -> int:
         """Emit the lookups of located reads, each opening a block if an entry is found; return the number of blocks."""
         for tensor in located:
-            level = self._level(tensor, index)
-            if level == 0 and tensor in self.plan.dense_levels:
-                self.text.let(f"p_{tensor}_0", index)
-                self.text.if_(f"{tensor}_pos1[p_{tensor}_0] < {tensor}_pos1[p_{tensor}_0 + 1]")
-            else:
-                first, last = self._range(tensor, level)
-                self.text.let(f"p_{tensor}_{level}", f"find({tensor}_crd{level}, {first}, {last}, {index})")
-                self.text.if_(f"p_{tensor}_{level} >= 0")
+            self.text.if_(self._located(tensor, index))
         for name in spaces:
             self.text.if_(self.text.value_of("space_has", name, index))
         for name in tables:

@@ -56,6 +56,18 @@ def out_new(n_modes: int, zero: AnyArray) -> Out:
     return Out(np.empty((n_modes, 16), WideIndex), np.empty(16, zero.dtype), np.zeros(1, WideIndex))
 
 
+def out_grown(out: Out) -> Out:
+    """Return an output with room for one more entry: `out`, or a larger one."""
+    n = out.val.size
+    if out.n[0] < n:
+        return out
+    crd = np.empty((out.crd.shape[0], 2 * n), WideIndex)
+    crd[:, :n] = out.crd
+    val = np.empty(2 * n, out.val.dtype)
+    val[:n] = out.val
+    return Out(crd, val, out.n)
+
+
 def push(out: Out, at: tuple[int, ...], value: Any) -> Out:
     """Append an entry, or add it to the last one if coordinates are equal; return the output, maybe a larger one."""
     n = out.n[0]
@@ -66,12 +78,7 @@ def push(out: Out, at: tuple[int, ...], value: Any) -> Out:
         if same:
             out.val[n - 1] = plus(out.val[n - 1], value)
             return out
-    if n == out.val.size:
-        crd = np.empty((out.crd.shape[0], 2 * n), WideIndex)
-        crd[:, :n] = out.crd
-        val = np.empty(2 * n, out.val.dtype)
-        val[:n] = out.val
-        out = Out(crd, val, out.n)
+    out = out_grown(out)
     for m in range(len(at)):
         out.crd[m, n] = at[m]
     out.val[n] = value
@@ -88,12 +95,7 @@ def flush(out: Out, row: Space, at: tuple[int, ...], last: int) -> Out:
     for k in range(row.n[0]):
         index = row.list[k]
         n = out.n[0]
-        if n == out.val.size:
-            crd = np.empty((out.crd.shape[0], 2 * n), WideIndex)
-            crd[:, :n] = out.crd
-            val = np.empty(2 * n, out.val.dtype)
-            val[:n] = out.val
-            out = Out(crd, val, out.n)
+        out = out_grown(out)
         for m in range(len(at)):
             out.crd[m, n] = at[m]
         out.crd[last, n] = index

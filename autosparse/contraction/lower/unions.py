@@ -57,35 +57,26 @@ class UnionEmitter(ProductEmitter):
         text.close()
         self._flags = before
 
-    def _cursor(self, tensor: str, index: str, *, is_split: bool) -> tuple[str, str, str]:
-        p, e, crd = f"{self._place(tensor, index)}", f"e_{tensor}_{self._level(tensor, index)}", ""
-        level = self._level(tensor, index)
-        crd = f"{tensor}_crd{level}"
-        first, last = self._range(tensor, level)
-        if is_split:
-            first, last = (f"find_from({crd}, {first}, {last}, {side})" for side in ("lo", "hi"))
-        flag = self._flags.get(tensor, True)
-        if isinstance(flag, str):
+    def _bounds(self, tensor: str, index: str, *, is_split: bool) -> tuple[str, str]:
+        """Return the bounds of a read's positions; both are 0 where the levels above have no entry."""
+        first, last = super()._bounds(tensor, index, is_split=is_split)
+        if isinstance(flag := self._flags.get(tensor, True), str):
             first, last = (self.text.select(flag, side, "0") for side in (first, last))
-        self.text.let(p, first, is_variable=True)
-        self.text.let(e, last)
-        return p, e, crd
+        return first, last
+
+    def _found(self, tensor: str, index: str) -> str:
+        """Return the position of a read's entry, -1 where it or the levels above have none."""
+        found, flag = super()._found(tensor, index), self._flags.get(tensor, True)
+        return self.text.select(flag, found, "-1") if isinstance(flag, str) else found
 
     def _flag(self, tensor: str, index: str, cursor: tuple[str, str, str] | None) -> None:
         """Emit a flag variable that says whether `tensor` has an entry at the current coordinate of `index`."""
-        text, level, name = self.text, self._level(tensor, index), self._name_of_flag(tensor, index)
-        above = self._flags.get(tensor, True)
-        if cursor is not None:
+        text, name = self.text, self._name_of_flag(tensor, index)
+        if cursor is None:
+            present = self._located(tensor, index)
+        else:
             p, e, crd = cursor
             present = text.both([f"{p} < {e}", f"{crd}[{p}] == {index}"])
-        elif level == 0 and tensor in self.plan.dense_levels:
-            text.let(f"p_{tensor}_0", index)
-            present = f"{tensor}_pos1[p_{tensor}_0] < {tensor}_pos1[p_{tensor}_0 + 1]"
-        else:
-            first, last = self._range(tensor, level)
-            found = f"find({tensor}_crd{level}, {first}, {last}, {index})"
-            text.let(f"p_{tensor}_{level}", text.select(above, found, "-1") if isinstance(above, str) else found)
-            present = f"p_{tensor}_{level} >= 0"
         text.let(name, text.select(present, "1", "0"), "int")
         self._flags[tensor] = name
 

@@ -118,13 +118,3 @@ def trace(A: Any) -> AnyArray:
 def inner(A: Any, B: Any) -> AnyArray:
     """Return the sum of the elementwise product of two matrices."""
     return total(product(A, B))
-
-
-def row_dots(A: Any, B: Any) -> AnyArray:
-    """Return the row sums of the elementwise product of two matrices."""
-    return row_sums(product(A, B))
-
-
-def column_dots(A: Any, B: Any) -> AnyArray:
-    """Return the column sums of the elementwise product of two matrices."""
-    return column_sums(product(A, B))

@@ -52,16 +52,6 @@ def product(A: Any, B: Any) -> Any:
     return left @ (left if B is A else ours(B) if sps.issparse(B) else B)
 
 
-def product_of_rows(A: Any, B: Any) -> Any:
-    """Return ``A @ B.T`` of two sparse matrices."""
-    return product(A, _turned(B))
-
-
-def product_of_columns(A: Any, B: Any) -> Any:
-    """Return ``A.T @ B`` of two sparse matrices."""
-    return product(_turned(A), B)
-
-
 def _turned(A: Any) -> Any:
     """Return the transpose of `A` as CSR."""
     return ours(A).T.tocsr()
@@ -136,8 +126,8 @@ class Route(NamedTuple):
 
 
 PRODUCT: Final = Route(product, "The library's product, A @ B")
-OF_ROWS: Final = Route(product_of_rows, "The library's product, A @ B.T")
-OF_COLUMNS: Final = Route(product_of_columns, "The library's product, A.T @ B")
+OF_ROWS: Final = Route(lambda A, B: product(A, _turned(B)), "The library's product, A @ B.T")
+OF_COLUMNS: Final = Route(lambda A, B: product(_turned(A), B), "The library's product, A.T @ B")
 SAMPLED: Final = Route(sampled, "The library's sampled product, asp.sddmm(A, X, Y)")
 CHAIN: Final = "the library's products, from right to left"
 """Text for routes that multiply from right to left, shown by `explain`."""
@@ -180,8 +170,8 @@ ROUTES: Final[dict[tuple[str, str], Route]] = {
     ("ab,ab,ab->ab", "sss"): Route(
         lambda A, B, C: by_entry.product(by_entry.product(A, B), C), "elementwise products by SciPy", **DOTTED
     ),
-    ("ab,ab->a", "ss"): Route(by_entry.row_dots, DOTS, **DOTTED),
-    ("ab,ab->b", "ss"): Route(by_entry.column_dots, DOTS, **DOTTED),
+    ("ab,ab->a", "ss"): Route(lambda A, B: by_entry.row_sums(by_entry.product(A, B)), DOTS, **DOTTED),
+    ("ab,ab->b", "ss"): Route(lambda A, B: by_entry.column_sums(by_entry.product(A, B)), DOTS, **DOTTED),
     ("ab,ab->", "ss"): Route(by_entry.inner, DOTS, **DOTTED),
     ("ab,ba->", "ss"): Route(lambda A, B: by_entry.inner(A, _turned(B)), DOTS, **DOTTED),
     ("ab,ab->ab", "sd"): Route(by_entry.at_entries, AT_ENTRIES, begins=True),

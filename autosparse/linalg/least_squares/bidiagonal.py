@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any, Final
 
 import numpy as np
@@ -33,8 +34,6 @@ REASONS: Final = (
 
 class LeastSquaresSystem:
     """A matrix of shape (m, n), a right-hand side of shape (m,), and an initial guess of shape (n,) or None."""
-
-    __slots__ = ("A", "b", "dtype", "given_x0", "is_operator", "operator", "x0")
 
     given_x0: Vector | None
     """The initial guess in the user's dtype: `x0` is a copy of it in double precision if it holds integers."""
@@ -92,8 +91,6 @@ def criterion(*tests: tuple[float, float]) -> float:
 class Log:
     """Printer of the table of iterations for `show=True`."""
 
-    __slots__ = ("_separator", "shows")
-
     def __init__(self, shows: bool, separator: str) -> None:
         self.shows, self._separator = shows, separator
 
@@ -118,23 +115,6 @@ class Bidiagonalisation:
 
     Matrices, but not the user's operators, multiply u before its normalization, which saves one pass.
     """
-
-    __slots__ = (
-        "_divide",
-        "_q",
-        "_u_scale",
-        "_update_u",
-        "_update_v",
-        "alpha",
-        "b_norm",
-        "b_scale",
-        "beta",
-        "beta_real",
-        "real",
-        "u",
-        "v",
-        "v_scale",
-    )
 
     def __init__(self, system: LeastSquaresSystem, solve: Solve) -> None:
         b, operator, dtype = system.b, system.operator, system.dtype
@@ -211,37 +191,41 @@ class Bidiagonalisation:
 
 
 class NativeIterations:
-    """Iterations of a solve in the extension module, by `advance` of `python_objects`."""
+    """Iterations of a solver in the extension module, by `advance` of `python_objects`.
 
-    __slots__ = ("_advance", "_constants", "_solve", "_space", "_sweeps", "is_half")
+    `names` are those of the solver's attributes that iterations change, in the order in which `advance` takes them; one
+    of an object that the solver holds has a dot. `update` is the sweep of an iteration after its products.
+    """
 
-    is_half: bool
+    is_half = False
     """True if the last call ended after the first product of an iteration."""
 
-    def __init__(self, advance: Callable[..., Any], space: Bidiagonalisation, update: Run, solve: Solve) -> None:
-        self._advance, self._space, self._solve, self.is_half = advance, space, solve, False
-        self._sweeps = *space.sweeps, update
+    def __init__(self, advance: Callable[..., Any], solver: Any, names: tuple[str, ...], update: Run) -> None:
+        # Any: an `_Lsqr` or `_Lsmr`
+        self._advance, self._solver, self._names, self._read = advance, solver, names, attrgetter(*names)
+        self._sweeps = *solver.space.sweeps, update
 
-    def run(
-        self, numbers: tuple[float, ...], constants: tuple[float, ...], itn: int, limit: float
-    ) -> tuple[int, int, tuple[float, ...]]:
+    def run(self, constants: tuple[float, ...], limit: float, solve: Solve) -> tuple[int, int]:
         """Run iterations until the solve ends, a report is due, or a product is not served.
 
-        `numbers` are the solver's scalars that iterations change, `constants` damping, tolerances and machine epsilon.
-        Returns the number of iterations, SciPy's `istop`, and the new `numbers`.
+        `constants`: damping, tolerances and machine epsilon. Returns the number of iterations and SciPy's `istop`.
         """
-        space, self.is_half = self._space, False
-        n_most, calls = self._solve.n_until_report - 1, space.fast_calls() if itn and space.beta > 0 else None
+        solver, space, self.is_half = self._solver, self._solver.space, False
+        n_most, calls = solve.n_until_report - 1, space.fast_calls() if solver.itn and space.beta > 0 else None
         if calls is None or n_most < 1:
-            return 0, 0, numbers
+            return 0, 0
         damp, *tolerances = constants
-        given = (*space.numbers, *numbers), (damp, space.b_norm, *tolerances), (n_most, itn, limit)
+        given = (*space.numbers, *self._read(solver)), (damp, space.b_norm, *tolerances), (n_most, solver.itn, limit)
         n, istop, end, best, (alpha, beta, u_scale, *found) = self._advance(calls, self._sweeps, *given)
         if end == _UNDEFINED:
             raise ArithmeticError
         self.is_half, space.numbers = end == _HALF, (alpha, beta, u_scale)
-        self._solve.pass_steps(n, best)
-        return n, istop, tuple(found)
+        solve.pass_steps(n, best)
+        solver.itn += n
+        for name, number in zip(self._names if n else (), found, strict=False):
+            part, _, own = name.rpartition(".")
+            setattr(getattr(solver, part) if part else solver, own, number)
+        return n, istop
 
 
 _HALF, _UNDEFINED = 1, 2  # ends in least_squares.c

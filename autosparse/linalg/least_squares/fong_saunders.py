@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from operator import attrgetter
 from typing import Any, Final
 
 import numpy as np
@@ -90,45 +89,15 @@ class _Residual:
 
 _FIRST_MIN_RHO: Final = 1e100
 """Bound on the least rho before the first iteration, as in SciPy's lsmr."""
-_OWN: Final = (
+_SCALARS: Final = (
     "_alpha_bar", "_zeta_bar", "_zeta", "_rho", "_rho_bar", "_c_bar", "_s_bar", "_max_rho", "_min_rho", "_norm2",
-    "norma", "conda", "normx",
+    "norma", "conda", "normx", *(f"_residual.{name}" for name in _Residual.__slots__),
 )  # fmt: skip
-"""Scalars that iterations change, in the order in which the extension module takes them; `_RESIDUALS` follow."""
-_RESIDUALS: Final = _Residual.__slots__
-_scalars: Final = attrgetter(*_OWN, *(f"_residual.{name}" for name in _RESIDUALS))
+"""Scalars that iterations change, in the order in which the extension module takes them."""
 
 
 class _Lsmr:
     """State of one solve by LSMR: rotations and the estimates to return."""
-
-    __slots__ = (
-        "_alpha_bar",
-        "_c_bar",
-        "_damp",
-        "_fused",
-        "_h",
-        "_max_rho",
-        "_min_rho",
-        "_norm2",
-        "_note",
-        "_real",
-        "_residual",
-        "_rho",
-        "_rho_bar",
-        "_s_bar",
-        "_solve",
-        "_update",
-        "_zeta",
-        "_zeta_bar",
-        "conda",
-        "itn",
-        "norma",
-        "normx",
-        "space",
-        "system",
-        "x",
-    )
 
     def __init__(self, system: LeastSquaresSystem, solve: Solve, damp: float) -> None:
         self.space = space = Bidiagonalisation(system, solve)
@@ -187,8 +156,7 @@ class _Lsmr:
         native = None if log.shows else self._native()
         while self.itn < limit and not istop:
             if native is not None:
-                n, istop, numbers = native.run(_scalars(self), (self._damp, atol, btol, ctol, 0.0), self.itn, limit)
-                self._renew(numbers, n)
+                n, istop = native.run((self._damp, atol, btol, ctol, 0.0), limit, self._solve)
                 if n and not native.is_half:
                     continue
             is_half = native is not None and native.is_half
@@ -208,16 +176,7 @@ class _Lsmr:
         advance, fused = python_objects.advance_lsmr, self._fused
         if advance is None or fused is None or not self.space.is_native:
             return None
-        return NativeIterations(advance, self.space, fused, self._solve)
-
-    def _renew(self, numbers: tuple[float, ...], n: int) -> None:
-        """Take over the scalars after `n` iterations."""
-        if n:
-            self.itn += n
-            for name, number in zip(_OWN, numbers[: len(_OWN)], strict=True):
-                setattr(self, name, number)
-            for name, number in zip(_RESIDUALS, numbers[len(_OWN) :], strict=True):
-                setattr(self._residual, name, number)
+        return NativeIterations(advance, self, _SCALARS, fused)
 
     def _start(self, *, is_zero: bool) -> tuple[Any, ...]:
         """Return the results if no iteration is needed: x0, or 0 if b is 0."""
@@ -279,8 +238,6 @@ class _Lsmr:
 
 class _IterationTable:
     """The table printed for `show`, with its head repeated after every 20 rows."""
-
-    __slots__ = ("_limit", "_n", "_n_rows", "log")
 
     def __init__(self, log: Log, limit: int, n: int) -> None:
         self.log, self._limit, self._n, self._n_rows = log, limit, n, 0

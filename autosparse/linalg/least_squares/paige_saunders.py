@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from operator import attrgetter
 from typing import Any, Final
 
 import numpy as np
@@ -85,40 +84,10 @@ _SCALARS: Final = (
     "r1norm", "arnorm",
 )  # fmt: skip
 """Scalars that iterations change, in the order in which the extension module takes them."""
-_scalars: Final = attrgetter(*_SCALARS)
 
 
 class _Lsqr:
     """State of one solve by LSQR: rotations and the estimates to return."""
-
-    __slots__ = (
-        "_cs2",
-        "_ddnorm",
-        "_fused",
-        "_is_var_asked",
-        "_note",
-        "_phibar",
-        "_res2",
-        "_rhobar",
-        "_sn2",
-        "_solve",
-        "_update",
-        "_w",
-        "_xxnorm",
-        "_z",
-        "acond",
-        "anorm",
-        "arnorm",
-        "damp",
-        "itn",
-        "r1norm",
-        "rnorm",
-        "space",
-        "system",
-        "var",
-        "x",
-        "xnorm",
-    )
 
     def __init__(self, system: LeastSquaresSystem, solve: Solve, damp: float, is_var_asked: bool) -> None:
         self.space = space = Bidiagonalisation(system, solve)
@@ -179,8 +148,7 @@ class _Lsqr:
         native = None if log.shows else self._native()
         while self.itn < limit and not istop:
             if native is not None:
-                n, istop, numbers = native.run(_scalars(self), (damp, atol, btol, ctol, EPS), self.itn, limit)
-                self._renew(numbers, n)
+                n, istop = native.run((damp, atol, btol, ctol, EPS), limit, self._solve)
                 if n and not native.is_half:
                     continue
             istop = self._iterate(limit, (atol, btol, ctol), log, is_half=native is not None and native.is_half)
@@ -194,14 +162,7 @@ class _Lsqr:
         advance, fused = python_objects.advance_lsqr, self._fused
         if advance is None or fused is None or self._is_var_asked or not self.space.is_native:
             return None
-        return NativeIterations(advance, self.space, fused, self._solve)
-
-    def _renew(self, numbers: tuple[float, ...], n: int) -> None:
-        """Take over the scalars after `n` iterations."""
-        if n:
-            self.itn += n
-            for name, number in zip(_SCALARS, numbers, strict=True):
-                setattr(self, name, number)
+        return NativeIterations(advance, self, _SCALARS, fused)
 
     def _start(self) -> tuple[Any, ...]:
         """Return the results if the initial guess solves the problem."""

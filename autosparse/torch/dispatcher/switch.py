@@ -32,7 +32,7 @@ class override:  # noqa: N801  used like torch.no_grad
 
     The first block of a process registers the kernels, which takes 1 to 5 ms; enter it, or call `install`, before
     other threads multiply. They stay registered until `uninstall`. A sparse product outside every block then costs
-    less than 0.3 µs more with the C++ module for PyTorch, and 5 to 11 µs more without it.
+    less than 0.5 µs more with the C++ module for PyTorch, and 5 to 11 µs more without it.
 
     >>> with asp.torch.override():
     ...     asp.torch.installed()

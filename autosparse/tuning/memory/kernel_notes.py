@@ -8,6 +8,7 @@ The record must exist, but is read only before a search, or where values change.
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import weakref
 from pathlib import Path
@@ -78,7 +79,7 @@ def made(context: TuningContext, plan: PlanNote, schedule: SuperSchedule, *, eff
     from autosparse.tuning.memory import plan_lookup, recall
 
     operand, problem, place = context.operand(), context.problem, accounts.place_of(context.options)
-    fields = recall.fields_of(schedule.to_json())
+    fields = json.loads(schedule.to_json())
     slices = recall.slices_of(problem, operand, plan, fields) if operand is not None else None
     if slices is None or place is None or not isinstance(operand, Operand):
         return None

@@ -113,12 +113,6 @@ def _text(schedule: Mapping[str, Any]) -> str:
     return json.dumps(schedule, sort_keys=True, separators=(",", ":"))
 
 
-def fields_of(text: str) -> dict[str, Any]:
-    """Return the fields of a schedule's JSON."""
-    found: dict[str, Any] = json.loads(text)
-    return found
-
-
 def _is_same_problem(problem: Problem, key: object) -> bool:
     """Return whether `key`, the key of a plan's record, belongs to this problem."""
     wanted = {

@@ -48,15 +48,14 @@ def result_rows(problem: Problem) -> int:
     return problem.result_rows
 
 
-def kind(problem: Problem, n_columns: int) -> str:
-    """Return the name under which the price of a comparison is recorded."""
-    return sized("compare", problem.pattern.nnz if n_columns == 1 else 0)
+def work(problem: Problem, schedule: Schedule | None) -> tuple[str, float]:
+    """Return the name under which the price of a comparison is recorded, and the work to which it is proportional.
 
-
-def units(problem: Problem, n_columns: int) -> float:
-    """Return the work of a comparison, to which its price is proportional: entries read and written, and a constant."""
-    n_results, nnz = result_rows(problem), problem.pattern.nnz
-    return FIXED_UNITS + float(nnz + 3 * n_results + sum(problem.pattern.shape)) * n_columns
+    The work is the number of entries read and written, and a constant.
+    """
+    n_columns, n_results, nnz = columns_compared(problem, schedule), result_rows(problem), problem.pattern.nnz
+    entries = float(nnz + 3 * n_results + sum(problem.pattern.shape))
+    return sized("compare", nnz if n_columns == 1 else 0), FIXED_UNITS + entries * n_columns
 
 
 def difference(

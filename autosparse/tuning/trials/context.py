@@ -14,7 +14,6 @@ from autosparse._native import memory, runtime_api
 from autosparse.config import Options
 from autosparse.core.composite import Schedule
 from autosparse.core.problem import Problem
-from autosparse.core.schedule import SuperSchedule
 from autosparse.core.solver import Choice
 from autosparse.core.values import dataclass, field
 from autosparse.dispatch import fast_path
@@ -228,11 +227,7 @@ class TuningContext:
 
     def compare_price_s(self, schedule: Schedule | None = None) -> float:
         """Return the expected seconds of comparing a kernel's result with the default kernel's."""
-        n_columns = comparison.columns_compared(
-            self.problem, schedule or SuperSchedule(operation=self.problem.operation)
-        )
-        kind, units = comparison.kind(self.problem, n_columns), comparison.units(self.problem, n_columns)
-        return self.stats.cost_estimates.price_s(kind, units)
+        return self.stats.cost_estimates.price_s(*comparison.work(self.problem, schedule))
 
     def compiler_id(self) -> str:
         """Return the identity of the compiler in failure records."""

@@ -13,7 +13,6 @@ from autosparse.core.formats import DICTIONARY
 from autosparse.core.pattern import Pattern
 from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
-from autosparse.core.solver import Choice
 from autosparse.core.values import dataclass
 from autosparse.errors import PackError, StructureError
 from autosparse.log import event
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
     from autosparse.operands.unfolding import AnyOperand
     from autosparse.tuning.memory.history import TuningStats
     from autosparse.tuning.trials.operand_adapter import OperandAdapter
-    from autosparse.tuning.trials.service import Service
 
 
 class TrialContext(Protocol):
@@ -81,18 +79,8 @@ class TrialContext(Protocol):
 class KernelTrial(ServedTrial):
     """One choice of a built-in solver under test, and its kernel; see `tuner.search.trial.Trial`."""
 
-    choice: Choice
     context: TrialContext
-    failed: str | None = None
-    lacks_memory: bool = False
-    packed_bytes: int = 0
-    build_s: float = 0.0
-    pack_s: float = 0.0
     kernel: Kernel | None = None
-    packed_copy: PackedCopy | None = None
-    _bound: Bound | None = None
-    service: Service | None = None  # choice of the plan that uses the trial; None: a candidate
-    looked_ns: int = 0  # ns of write checks and repacking in the last product
     _bound_to: tuple[Any, ...] | None = None  # addresses of the user's arrays that _bound reads, if it reads them
 
     # -- getting there
@@ -112,16 +100,6 @@ class KernelTrial(ServedTrial):
         """Return the recent seconds of repacking new values; before the first time, the expected seconds."""
         late_ns = min(packed_copy.refresh_ns, packed_copy.smoothed_refresh_ns)
         return late_ns * 1e-9 or self.context.stats.cost_estimates.price_s("refresh", self.context.problem.pattern.nnz)
-
-    @property
-    def ready(self) -> bool:
-        """Return whether the trial can compute a product now."""
-        return self.failed is None and self._bound is not None
-
-    @property
-    def bound(self) -> Bound | None:
-        """The kernel with its operand; None until there is one."""
-        return self._bound
 
     @property
     def bound_to(self) -> tuple[Any, ...] | None:
@@ -246,8 +224,7 @@ class KernelTrial(ServedTrial):
                 break
             start_s = time.perf_counter()
             reason = comparison.difference(context.problem, operand, self._by_kernel, schedule, context.n_threads())
-            n_columns = comparison.columns_compared(context.problem, schedule)
-            kind, units = comparison.kind(context.problem, n_columns), comparison.units(context.problem, n_columns)
+            kind, units = comparison.work(context.problem, schedule)
             context.stats.cost_estimates.observe(kind, time.perf_counter() - start_s, units)
             operand.refresh()
             if reason is None or versions == (operand.structure_version, operand.values_version):
@@ -325,7 +302,7 @@ class KernelTrial(ServedTrial):
         except StructureError:
             raise
         except contained() as err:
-            self._break(err)
+            self._break(err, "a tuned kernel")
             return False
 
     def run_as_packed(self, call: Call) -> bool:
@@ -341,12 +318,6 @@ class KernelTrial(ServedTrial):
             return call.by(bound, self.context.n_threads())
         finally:
             packed_copy.leave()
-
-    def _break(self, err: BaseException) -> None:
-        self.failed = f"{type(err).__name__}: {err}".split("\n", 1)[0]
-        self.drop()
-        event("fallback", self.failed, error=err)
-        warn_once(FallbackWarning, "run", f"a tuned kernel failed, the default kernel is used: {self.failed}")
 
     def _is_current(self, operand: AnyOperand, packed_copy: PackedCopy) -> bool:
         """Check the arrays for writes, repack if needed, and return whether the packed copy has the current values.

@@ -28,13 +28,13 @@ def operand_of(problem: Problem, operand: AnyOperand, n_threads: int) -> SparseO
     if isinstance(operand, Unfolding):
         entries = operand.entries
         return TensorOperand(
-            operation=problem.operation, coords=_read_only(entries.coords), data=_read_only(operand.data),
+            operation=problem.operation, coords=read_only(entries.coords), data=read_only(operand.data),
             shape=entries.shape, mode=operand.mode, n_threads=n_threads,
         )  # fmt: skip
     rows, nnz = operand.rows or operand.validate(), operand.nnz
     return SparseOperand(
-        operation=problem.operation, indptr=_read_only(operand.indptr), indices=_read_only(operand.indices[:nnz]),
-        data=_read_only(operand.data[:nnz]), shape=(rows.n_major, rows.n_minor), transposed=problem.transposed,
+        operation=problem.operation, indptr=read_only(operand.indptr), indices=read_only(operand.indices[:nnz]),
+        data=read_only(operand.data[:nnz]), shape=(rows.n_major, rows.n_minor), transposed=problem.transposed,
         n_threads=n_threads,
     )  # fmt: skip
 
@@ -58,7 +58,7 @@ def arguments_of(
             return None
         extents = (n for mode, n in enumerate(operand.shape) if mode != operand.mode)
         factors = tuple(
-            _read_only(_at(address, (n, call.n_vecs), step, dtype))
+            read_only(_at(address, (n, call.n_vecs), step, dtype))
             for address, n, step in zip(call.factors, extents, call.lds, strict=True)
         )
         M = _at(call.result, (operand.shape[operand.mode], call.n_vecs), call.ldm, dtype)
@@ -69,17 +69,18 @@ def arguments_of(
             return None
         X, Y = _at(call.X, (n_rows, n), call.ldx, dtype), _at(call.Y, (n_cols, n), call.ldy, dtype)
         S = _at(call.result, (operand.data.size,), 1, dtype)
-        return SampledArguments(**facts, X=_read_only(X), Y=_read_only(Y), S=S)
+        return SampledArguments(**facts, X=read_only(X), Y=read_only(Y), S=S)
     if not isinstance(call, MatmulCall):
         return None
     tail: tuple[int, ...] = () if n == 1 else (n,)
     if operand.transposed:
         n_rows, n_cols = n_cols, n_rows
     B, C = _at(call.source, (n_cols, *tail), call.ldb, dtype), _at(call.result, (n_rows, *tail), call.ldc, dtype)
-    return ProductArguments(**facts, B=_read_only(B), C=C)
+    return ProductArguments(**facts, B=read_only(B), C=C)
 
 
-def _read_only(array: Array) -> Array:
+def read_only(array: Array) -> Array:
+    """Return a view of an array through which a solver cannot write it."""
     view = array.view()
     view.flags.writeable = False
     return view

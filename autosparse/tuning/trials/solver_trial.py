@@ -7,11 +7,10 @@ import time
 from typing import TYPE_CHECKING
 
 from autosparse.containment import contained
-from autosparse.core.solver import Bound, Choice, Solver, SparseOperand, TensorOperand
+from autosparse.core.solver import Solver, SparseOperand, TensorOperand
 from autosparse.core.values import dataclass
 from autosparse.errors import StructureError
 from autosparse.log import event
-from autosparse.notices import FallbackWarning, warn_once
 from autosparse.operands.csr import Operand
 from autosparse.tuning.solvers.offered import cost_of, reason_against, solver_named
 from autosparse.tuning.trials import comparison
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from autosparse.dispatch.protocols import Call
     from autosparse.operands.unfolding import AnyOperand
     from autosparse.tuning.trials.kernel_trial import TrialContext
-    from autosparse.tuning.trials.service import Service
 
 
 @dataclass(slots=True, eq=False)
@@ -32,18 +30,8 @@ class SolverTrial(ServedTrial):
     Products by it go through Python. Results are compared with the default kernel's before the trial is ready.
     """
 
-    choice: Choice
     context: TrialContext
-    failed: str | None = None
-    lacks_memory: bool = False
-    packed_bytes: int = 0
-    build_s: float = 0.0
-    pack_s: float = 0.0
-    packed_copy: None = None
-    service: Service | None = None
-    looked_ns: int = 0
     _solver: Solver | None = None
-    _bound: Bound | None = None
     _operand: SparseOperand | TensorOperand | None = None  # the arrays as they were prepared
     _arrays: object = None  # identity of these arrays
     _values_version: int = -1
@@ -54,17 +42,8 @@ class SolverTrial(ServedTrial):
         return bool(getattr(self._solver, "reads_live", False))
 
     @property
-    def ready(self) -> bool:
-        """Return whether the trial can compute a product now."""
-        return self.failed is None and self._bound is not None
-
-    @property
     def bound(self) -> None:
         """None: no fast call supports solvers, whose code is not known by its address."""
-
-    @property
-    def bound_to(self) -> None:
-        """None: no addresses of the user's arrays are kept."""
 
     def build_price_s(self) -> float:
         """Return 0: solvers load what they need in `pack`."""
@@ -138,10 +117,7 @@ class SolverTrial(ServedTrial):
         except StructureError:
             raise
         except contained() as err:
-            self.failed = f"{type(err).__name__}: {err}".split("\n", 1)[0]
-            self.drop()
-            event("fallback", self.failed, error=err)
-            warn_once(FallbackWarning, "run", f"a solver failed, the default kernel is used: {self.failed}")
+            self._break(err, "a solver")
             return False
 
     def _is_current(self, operand: AnyOperand) -> bool:

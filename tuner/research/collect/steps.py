@@ -66,7 +66,7 @@ def _beside(parameter: Parameter, code: int | tuple[int, ...]) -> Iterator[int |
 
 
 def _ready(space: OwnSpace, code: Code) -> Iterator[Code]:
-    """Yield the codes of all other precompiled loops if `code` is one of them, since they differ little."""
+    """Yield the codes of all precompiled loops if `code` is that of one, because their schedules differ in few axes."""
     at = {parameter.name: place for place, parameter in enumerate(space.parameters)}
     if not space.has_ready or space.parameters[at["tile"]].value(code[at["tile"]]) != RUNTIME_TILE:
         return
