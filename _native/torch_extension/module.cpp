@@ -77,6 +77,12 @@ class Kernel final : public c10::OperatorKernel {
     {
         const at::Tensor &A = argument(*stack, signature_->a), &B = argument(*stack, signature_->b);
         Task task;
+        if (stock_ && A.layout() == c10::kSparse && B.layout() == c10::kStrided &&
+            c10::isIntegralType(A.scalar_type(), true)) {
+            const InPyTorch guard; /* Python would call PyTorch's kernel, too, after a check of CSR indices only */
+            stock_->callBoxed(op, keys, stack);
+            return true;
+        }
         if (!read_matrix(A, &task.A)) return false;
         if (read(*stack, B, &task) && answer(task, stack)) return true;
         if (!stock_ || !is_for_pytorch(*stack, task.A, B) || !validate(task.A).is_sound) return false;

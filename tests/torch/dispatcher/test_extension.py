@@ -10,7 +10,7 @@ import pytest
 from tests.torch.samples import INDICES, assert_close, compressed, dense, numbers, torch
 
 import autosparse.torch as asp  # isort: skip  (torch first: the line above skips where it is missing)
-from autosparse.torch.dispatcher import extension  # isort: skip
+from autosparse.torch.dispatcher import extension, operators  # isort: skip
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:Sparse"),  # PyTorch says once that its sparse tensors are beta
@@ -165,6 +165,12 @@ def test_blocks_batches_and_hybrids_are_left_alone():
     hybrid = torch.ones(4, 4, 2).to_sparse(2)
     for A in (D.to_sparse_bsr((2, 2)), D.to_sparse_bsc((2, 2)), batch.to_sparse_csr(), hybrid, batch.to_sparse()):
         assert matrix(A, B, None, 0, 1, None) is None
+
+
+def test_integers_at_coordinates_do_not_enter_python(monkeypatch):
+    X = torch.arange(12).view(4, 3)
+    monkeypatch.setattr(operators, "multiply", lambda a, b: pytest.fail("the kernel in Python was called"))
+    assert (torch.eye(4, dtype=X.dtype).to_sparse_coo() @ X).equal(X)
 
 
 def test_an_index_without_a_place_is_refused():
