@@ -23,7 +23,7 @@ from autosparse.light.matrices import Slots, csc_array, csc_matrix, csr_array, c
 from autosparse.operands.csr import INDPTR, Operand
 from autosparse.scalar import NARROW_INDEX
 
-FAMILY: Final = frozenset({csr_array, csc_array, csr_matrix, csc_matrix})
+FAMILY: Final[frozenset[type]] = frozenset({csr_array, csc_array, csr_matrix, csc_matrix})
 NAMES: Final = ("indptr", "indices", "data")
 VERSION_OF_SCIPY: Final = tuple(map(int, scipy.__version__.split(".")[:2]))
 _CELL: Final[Any] = vars(Slots)["_cell"]

@@ -140,7 +140,7 @@ class _Shifted(NamedTuple):
             A = sps.csr_array(sps.coo_array(A))
         diagonal = None if isinstance(A, LinearOperator) else np.asarray(A.diagonal())
         if trace is None:
-            trace = diagonal.sum() if sps.issparse(A) else A.trace()
+            trace = diagonal.sum() if diagonal is not None and sps.issparse(A) else A.trace()
         mu = trace / float(A.shape[0])
         dtype = np.result_type(A.dtype, mu, *([] if A.dtype.kind in "fc" else [Real]))
         if A.dtype.kind not in "fc" and not isinstance(A, LinearOperator):

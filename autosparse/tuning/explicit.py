@@ -93,7 +93,7 @@ def tune(
 
 
 def _checked(
-    operand: AnyOperand, operation: str, columns: Any, transposed: bool
+    operand: AnyOperand, operation: object, columns: Any, transposed: bool
 ) -> tuple[str, HasDtype | None, int, bool]:
     """Return the checked arguments: operation, rows, columns, and whether the product is of the transpose.
 
