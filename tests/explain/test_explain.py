@@ -27,7 +27,6 @@ from autosparse.errors import MissingExtraError
 from autosparse.explain import Explanation, pictures
 from autosparse.explain.explanation import NO_PICTURES
 from autosparse.explain.loop_nest import NAMES, format_lines, format_name, nest_lines, schedule_name
-from autosparse.explain.sections import RACED_AGAIN
 from autosparse.explain.units import count, n_bytes, seconds
 from autosparse.tuning.amortization import Tier
 from tests.explain.samples import BLOCKS, CANDIDATES, NARROW, TUNED, UNTUNED, pattern, problem, report
@@ -124,14 +123,6 @@ def test_candidates_are_sorted_measured_first_failures_last():
     text = str(Explanation(report()))
     table = text[text.index("Candidates") :].split("\n")
     assert [line.split()[0] for line in table[2:5]] == ["BCSR,", "default", "CSR,"]
-
-
-def test_a_plan_slower_than_listed_candidates_says_which_race_its_time_is_from():
-    others = [one for one in CANDIDATES if one.choice == TUNED.choice or one.choice.is_default]
-    assert RACED_AGAIN not in str(Explanation(report(dataclasses.replace(TUNED, candidates=tuple(others)))))
-    faster = Candidate(choice=choice_of(dataclasses.replace(BLOCKS, prefetch=3)), measured_s=1e-6)
-    plan = dataclasses.replace(TUNED, candidates=(*others, faster))
-    assert RACED_AGAIN in str(Explanation(report(plan)))
 
 
 def test_transposed_problem_shows_the_shape_of_the_transpose():

@@ -16,6 +16,7 @@ from autosparse.core.plan import Candidate, Plan
 from autosparse.core.schedule import SuperSchedule
 from autosparse.core.solver import choice_of
 from autosparse.explain import Explanation, pictures
+from autosparse.explain.sections import RACED_AGAIN
 from autosparse.tuning.amortization import Tier
 from tests.explain.samples import CANDIDATES, NARROW, TUNED, UNTUNED, pattern, problem, report
 
@@ -156,3 +157,10 @@ const wide = [...d.querySelectorAll("body *")].filter(e => e.getBoundingClientRe
 o.textContent = "width " + d.documentElement.scrollWidth + " of 390: " + wide.map(e => e.outerHTML.slice(0, 60)); };
 </script></body></html>
 """
+
+
+def test_a_plan_slower_than_listed_candidates_says_which_race_its_time_is_from() -> None:
+    plan = many(3)
+    assert RACED_AGAIN not in str(Explanation(report(dataclasses.replace(plan, measured_s=1e-3))))
+    slowest = dataclasses.replace(plan, choice=plan.candidates[-1].choice, measured_s=3e-3)
+    assert RACED_AGAIN in str(Explanation(report(slowest)))
