@@ -145,6 +145,7 @@ static int execute(PyObject *module)
 {
     if (_import_array() < 0) return -1; /* as import_array, which would also print the error */
     if (make_handler(UNCONNECTED, asp_output_allocator(0))) return -1;
+    asp_output_limit(1); /* blocks share huge pages, but none is kept */
     PyObject *names = PyTuple_New(N_FUNCTIONS);
     for (Py_ssize_t at = 0; names && at < N_FUNCTIONS; at++) {
         PyObject *name = PyUnicode_FromString(function_names[at]);

@@ -37,13 +37,13 @@ RUNTIME_NS: Final = 1_500_000
 For products of two sparse matrices it is loaded after as much counts towards `LOADING_NS`.
 """
 LOOP_SHARE: Final = 2
-"""Divisor of the time of SciPy's loops, of which the library's take half."""
-NATIVE_SHARE: Final = 4
-"""Divisor of the time of the runtime's products with dense operands, which the library tunes."""
-CALL_NS: Final = 2_500
-"""Time in ns that a call of the runtime's kernels takes longer than a product of the library."""
-EQUAL_SHARE: Final = 8
-"""Divisor of the time of sparse products by the runtime and of selections, which the library computes as fast."""
+"""Divisor of the time of SciPy's loops, of which the library's take half.
+
+It also divides the time of the runtime's products with dense operands, which the library tunes (with 4, programs of
+.2 s ran at .84 to .94 of the speed), and of selections, because products with the selected rows take less time in it.
+"""
+SPARSE_SHARE: Final = 8
+"""Divisor of the time of products of two sparse matrices by the runtime, which the library computes as fast."""
 SELECTIONS: Final = 6
 """Number of selections by SciPy's methods (15 to 70 us each) before `selection` is imported, which takes 0.3 ms."""
 LOOKUP_NS: Final = 2_000_000
@@ -54,7 +54,8 @@ MAX_TERMS: Final = 1 << 20
 """Maximum number of multiplications of a product of two sparse matrices that SciPy computes: 10 ms."""
 MAX_LOOP_TERMS: Final = 1 << 23
 """Maximum number of multiplications of a product with a dense operand that SciPy computes: 10 ms."""
-MAX_ENTRIES: Final = 1 << 21  # of a light matrix
+MAX_ENTRIES: Final = 1 << 20
+"""Maximum number of entries of a light matrix. SciPy's loops convert larger ones too slowly, on one thread."""
 _OPTIONS: Final = "autosparse.config"  # the only module that interprets settings
 _LIBRARY: Final = ("autosparse.arrays.construct", "autosparse.arrays.family")
 """Modules whose import makes the classes complete."""
@@ -160,7 +161,7 @@ def count(
     """
     global _spent_ns, _products_ns
     took_ns = perf_counter_ns() - start_ns
-    _spent_ns += took_ns // share + (CALL_NS if share == NATIVE_SHARE else 0)
+    _spent_ns += took_ns // share
     _products_ns += took_ns * is_product
     if native is not None:
         native.products_ns += took_ns

@@ -289,7 +289,7 @@ class Light(ConvertedBack, Slots):
                     return _completed(self, "_matmul_dispatch")(other, *args)
             by_scipy = self._plain_class._matmul_dispatch
             made = dense_product(self, arrays, other) if arrays else by_scipy(self, other, *args)
-        share = light.LOOP_SHARE if not is_native else light.EQUAL_SHARE if is_sparse else light.NATIVE_SHARE
+        share = light.SPARSE_SHARE if is_native and is_sparse else light.LOOP_SHARE
         if is_sparse:
             light._spent_ns = spent_ns  # without conversions inside
         light.count(start_ns, kept, made, share=1 if has_kernel and not is_native else share, is_product=has_kernel,
@@ -308,7 +308,7 @@ class Light(ConvertedBack, Slots):
         if (found is None or not light.may_be_light()) and _is_loaded():
             return _completed(self, "__getitem__")(key)
         if found is not None and (part := adoption.part_of(self, key, found)) is not None:
-            light.count(start_ns, share=light.EQUAL_SHARE)
+            light.count(start_ns, share=light.LOOP_SHARE)
             return part
         return Light._selected(self, key)  # another thread may make `self` complete now
 

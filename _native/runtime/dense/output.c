@@ -81,8 +81,9 @@ static size_t mapped_bytes(size_t capacity)
 }
 #endif
 
-/* Allocate a block of at least `bytes` bytes; NULL without memory. */
-static void *fresh(size_t bytes)
+/* Allocate a block of at least `bytes` bytes for a pool; NULL without memory. Blocks share huge pages while the pool keeps
+ * freed ones: pages that a block returns to the system are lost to the next block. */
+static void *fresh(const block_pool *pool, size_t bytes)
 {
     const size_t capacity = rounded(bytes);
     void *base = NULL;
@@ -95,9 +96,11 @@ static void *fresh(size_t bytes)
         if (!(base = map(mapped))) return NULL;
     } else if (capacity >= SHARED_FROM_BYTES) {
         hold();
-        base = cut(capacity + HEADER, &shared);
+        if (pool->limit_bytes) base = cut(capacity + HEADER, &shared);
         release();
     }
+#else
+    (void)pool;
 #endif
 #if ASP_HAVE_THREADS
     if (!base && posix_memalign(&base, HEADER, capacity + HEADER)) return NULL;
@@ -195,7 +198,7 @@ static void *output_malloc(void *context, size_t bytes)
         header *block = take(context, rounded(bytes));
         if (block) return (char *)block + HEADER;
     }
-    return fresh(bytes ? bytes : 1);
+    return fresh(context, bytes ? bytes : 1);
 }
 
 static void *output_calloc(void *context, size_t n, size_t bytes)
@@ -265,7 +268,7 @@ static header *enlarged(header *block, size_t used, size_t capacity)
         }
     }
 #endif
-    char *moved = fresh(capacity);
+    char *moved = fresh(&results, capacity);
     if (!moved) return NULL;
     memcpy(moved, (char *)block + HEADER, used);
     discard(block);
@@ -289,7 +292,7 @@ void *asp_output_resized(void *elements, size_t used, size_t *bytes)
     header *block = NULL;
     if (elements) block = replaced(header_of(elements), used, rounded(*bytes));
     else if (*bytes >= KEEP_FROM_BYTES) block = take(&results, rounded(*bytes - *bytes / 10));
-    if (!block && !elements) elements = fresh(*bytes ? *bytes : 1);
+    if (!block && !elements) elements = fresh(&results, *bytes ? *bytes : 1);
     else elements = block ? (char *)block + HEADER : NULL;
     if (elements) *bytes = header_of(elements)->capacity;
     return elements;
