@@ -76,7 +76,7 @@ def test_half_of_the_time_of_selections_without_scipy_counts(part):
 
 @pytest.mark.parametrize("part", ["A[y > 5]", "A[::2]", "A[:, np.array([3, 0])]"])
 def test_selections_by_scipy_never_load_the_library(part):
-    """It would save nothing."""
+    """The library would make these selections no faster."""
     lines = (
         f"light.LOADING_NS = 3000\nfor _ in range(30):\n    {part}\nprint(light.is_complete, light.part_of is not None)"
     )
