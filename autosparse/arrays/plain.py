@@ -49,7 +49,7 @@ def has_own_product(A: Any) -> bool:  # Any: a sparse matrix, or an object of an
 
 
 def _is_of_libraries(function: Any) -> bool:
-    return getattr(function, "__module__", "").partition(".")[0] in ("autosparse", "scipy")
+    return str(getattr(function, "__module__", "")).partition(".")[0] in ("autosparse", "scipy")
 
 
 def check_starts(cell: Operand) -> None:

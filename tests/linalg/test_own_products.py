@@ -10,6 +10,7 @@ import scipy.sparse as sps
 import scipy.sparse.linalg
 
 import autosparse as asp
+from autosparse.arrays.plain import has_own_product
 
 N = 400
 SHIFT = 0.5
@@ -79,3 +80,11 @@ def test_columns_and_preconditioners_use_the_product_of_a_subclass() -> None:
     X, info = asp.linalg.cg(A, B, columns=True, rtol=1e-10, M=shifted(asp.csr_array, "dot")(sps.eye_array(N)))
     assert not info.any()
     np.testing.assert_allclose(m @ X + SHIFT * X, B, rtol=1e-6, atol=1e-6)
+
+
+def test_functions_of_no_module_are_a_users() -> None:
+    """Methods of built-in objects have None as their module."""
+    calls = list[Any]()
+    kind = type("Own", (asp.csr_array,), {"dot": calls.append})
+    assert calls.append.__module__ is None
+    assert has_own_product(kind(sps.eye_array(3)))
