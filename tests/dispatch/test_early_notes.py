@@ -27,7 +27,7 @@ from autosparse.tuning.memory import early, early_notes, slice_trial
 from autosparse.tuning.memory.slice_trial import SliceTrial
 from autosparse.tuning.trials.kernel_trial import KernelTrial
 from tests.dispatch.test_first_look import account_of, remembered
-from tests.tuning.forcing import state_of
+from tests.tuning.forcing import state_of, verdict_after
 
 HOST = Target.host().isa
 pytestmark = pytest.mark.skipif(not runtime_api.available or not ISAS[HOST].is_shipped, reason="no avx2 here")
@@ -40,7 +40,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     """Give each test a cache folder, races of three rounds that the candidate wins, and no other tuning."""
     monkeypatch.setattr(state, "tuning_look_ns", lambda *_: 1e18)
     monkeypatch.setattr(state, "COLD_LOOK_S", 0.0)
-    monkeypatch.setattr(early, "verdict", lambda pairs: True if len(pairs) == ROUNDS else None)
+    monkeypatch.setattr(early, "verdict", verdict_after(ROUNDS))
     monkeypatch.setattr(early, "CHECK_AFTER", 0)
     monkeypatch.setattr(early, "PAID_BACK", 0)
     monkeypatch.setattr(first_look, "_pays", lambda *_: True)
@@ -104,7 +104,7 @@ def test_the_winner_races_once_more_and_the_note_of_a_loser_is_removed(
 ) -> None:
     m = noted(monkeypatch)
     monkeypatch.setattr(early, "CHECK_AFTER", 0)
-    monkeypatch.setattr(early, "verdict", lambda pairs: False if len(pairs) == ROUNDS else None)
+    monkeypatch.setattr(early, "verdict", verdict_after(ROUNDS, is_won=False))
     A = asp.csr(m, copy=True)
     found = run(A, m, races=False)
     assert found.serving is None

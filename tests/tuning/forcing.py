@@ -57,6 +57,21 @@ def force(A: Any, schedule: SuperSchedule, *, columns: int = 1) -> KernelTrial:
     return decision.trial
 
 
+def verdict_after(n: int, *, is_won: bool = True) -> Callable[[list[tuple[float, float]]], bool | None]:
+    """Return the substitute of `early.verdict` for races of `n` rounds: a winner takes two thirds of the default time.
+
+    It replaces the measured times, which on a busy machine may say that the winner is slower.
+    """
+
+    def verdict(pairs: list[tuple[float, float]]) -> bool | None:
+        if len(pairs) < n:
+            return None
+        pairs[:] = [(1.5 * mine_s if is_won else mine_s / 1.5, mine_s) for _, mine_s in pairs]
+        return is_won
+
+    return verdict
+
+
 def state_of(A: Any, columns: int = 1) -> DispatchState:
     """Return the dispatch state of A's products of this width under the current options."""
     operand = A._cell

@@ -25,7 +25,7 @@ from autosparse.tuning.memory import early, row_padding
 from autosparse.tuning.setup import context_of, live_tuner_of
 from autosparse.tuning.solvers import candidates
 from autosparse.tuning.trials.kernel_trial import KernelTrial
-from tests.tuning.forcing import state_of
+from tests.tuning.forcing import state_of, verdict_after
 
 
 @pytest.fixture(autouse=True)
@@ -319,7 +319,7 @@ def best_isa() -> Iterator[None]:
 @pytest.mark.parametrize("is_faster", [True, False])
 def test_products_are_right_during_the_race_and_after_it(dtype, is_faster, monkeypatch):
     race_at_once(monkeypatch)
-    monkeypatch.setattr(early, "verdict", lambda pairs: is_faster if len(pairs) == 3 else None)
+    monkeypatch.setattr(early, "verdict", verdict_after(3, is_won=is_faster))
     monkeypatch.setattr(early, "CHECK_AFTER", 1e9)
     rng = np.random.default_rng(2)
     m = sps.diags_array(rng.standard_normal((5, 9000)), offsets=(-90, -1, 0, 1, 90), shape=(9000, 9000))
@@ -366,7 +366,7 @@ def test_where_no_kernel_suits_the_race_is_not_loaded(monkeypatch: pytest.Monkey
 def test_a_search_begins_with_the_winner(monkeypatch: pytest.MonkeyPatch) -> None:
     """Check that a live search neither races the winner again nor packs it twice."""
     race_at_once(monkeypatch)
-    monkeypatch.setattr(early, "verdict", lambda pairs: True if len(pairs) == 3 else None)
+    monkeypatch.setattr(early, "verdict", verdict_after(3))
     monkeypatch.setattr(early, "CHECK_AFTER", 1e9)
     m = sps.csr_array(sps.diags_array(np.ones((5, 9000)), offsets=(-90, -1, 0, 1, 90), shape=(9000, 9000)))
     m.data[:] = np.random.default_rng(3).standard_normal(m.nnz)

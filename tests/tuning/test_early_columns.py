@@ -17,6 +17,7 @@ from autosparse.tuning.memory import early
 from autosparse.tuning.memory.slice_trial import SliceTrial
 from autosparse.tuning.setup import live_tuner_of
 from autosparse.tuning.trials.kernel_trial import KernelTrial
+from tests.tuning.forcing import verdict_after
 from tests.tuning.test_early import (  # noqa: F401  # a fixture
     best_isa,
     make_state,
@@ -62,7 +63,7 @@ def blocks(dtype: str) -> Any:
 @pytest.mark.parametrize("is_faster", [True, False])
 def test_products_with_several_columns_race_on_rows_with_the_same_columns(dtype, columns, is_faster, monkeypatch):
     race_at_once(monkeypatch)
-    monkeypatch.setattr(early, "verdict", lambda pairs: is_faster if len(pairs) == 3 else None)
+    monkeypatch.setattr(early, "verdict", verdict_after(3, is_won=is_faster))
     monkeypatch.setattr(early, "CHECK_AFTER", 1e9)
     m = blocks(dtype)
     A, X = asp.csr(m), np.random.default_rng(5).standard_normal((m.shape[1], columns)).astype(dtype)
@@ -93,7 +94,7 @@ def test_products_with_several_columns_race_on_rows_with_the_same_columns(dtype,
 @pytest.mark.usefixtures("best_isa")
 def test_a_search_begins_with_the_winner_of_several_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     race_at_once(monkeypatch)
-    monkeypatch.setattr(early, "verdict", lambda pairs: True if len(pairs) == 3 else None)
+    monkeypatch.setattr(early, "verdict", verdict_after(3))
     monkeypatch.setattr(early, "CHECK_AFTER", 1e9)
     m = blocks("float64")
     A, X = asp.csr(m), np.random.default_rng(5).standard_normal((m.shape[1], 8))

@@ -26,7 +26,7 @@ from autosparse.dispatch.state import DispatchState
 from autosparse.isa import ISAS
 from autosparse.scalar import GENERATED, SCALARS
 from autosparse.tuning.memory import agreement, early, slice_trial
-from tests.tuning.forcing import state_of
+from tests.tuning.forcing import state_of, verdict_after
 from tests.tuning.test_early import race_at_once
 
 pytestmark = pytest.mark.skipif(
@@ -212,7 +212,7 @@ def test_products_with_a_transpose_race_by_its_rows(form: str, monkeypatch: pyte
     y, found = np.random.default_rng(3).standard_normal(20_000), turned_state(A.T, monkeypatch)
     with monkeypatch.context() as race:
         race_at_once(race)
-        race.setattr(early, "verdict", lambda pairs: True if pairs else None)
+        race.setattr(early, "verdict", verdict_after(1))
         for _ in range(12):
             first_look._is_racing(found, A._cell, found.serving, 1e-4)
     assert found.early is not None
