@@ -115,7 +115,7 @@ class _Directions:
 
     def advance(
         self, numbers: tuple[Scalar, ...], before: Scalar | None, n_most: int
-    ) -> tuple[int, int, tuple[Scalar, ...], float]:
+    ) -> tuple[int, int, tuple[Scalar, Scalar, Scalar | None], float]:
         """Run up to `n_most` iterations in the extension module, if `is_native`.
 
         `numbers`: the norm that ends the solve, r.r and r.z; `before`: the last r.z, None in the first iteration.
@@ -124,11 +124,11 @@ class _Directions:
         limit, rr, rz = numbers
         call = self._curvature.fast_call(self.p, self.q)
         if call is None:
-            return 0, _BETWEEN, (rr, rz, before), math.inf  # type: ignore[return-value]
+            return 0, _BETWEEN, (rr, rz, before), math.inf
         given = rr, rz, math.nan if before is None else before, self._left, limit
         sweeps = self._turn.run, self._curvature.run, self._descend.run
-        n, end, *found, self._left, best = python_objects.advance_cg(call, sweeps, given, n_most)
-        return n, end, tuple(found), best
+        n, end, rr, rz, before, self._left, best = python_objects.advance_cg(call, sweeps, given, n_most)
+        return n, end, (rr, rz, before), best
 
     def begin(self) -> tuple[Scalar, ...]:
         """Return r.r for r = b - A x, and r.z unless M is a product or the identity; write p unless M is a product."""
