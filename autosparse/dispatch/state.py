@@ -48,10 +48,10 @@ COLD_LOOK_S: Final = number("first look", "cold look s")
 _MAX_ADVANCE: Final = number("amortisation", "maximum advance")  # that of `accounts`, which is not loaded yet
 FIRST_FAST_PATH: Final = 300
 """Number of products before a state's first fast path, which saves 2 us each; loading its module takes 0.6 ms."""
-TURNED_FROM_ENTRIES: Final = 1 << 15
+TURNED_FROM_ENTRIES: Final = 1 << 12
 """Minimum number of stored entries for products Mᵀ @ B by rows of Mᵀ (`turned`).
 
-A smaller product takes less time than the check that the rows are current.
+A smaller product takes under 6 us, of which the rows would save less than 1 us.
 """
 TURNED_FROM_PRODUCTS: Final = 1 << 17
 """Minimum number of multiplications of such a product with several columns."""

@@ -19,9 +19,9 @@ import autosparse as asp
 from autosparse.config import decisive_options
 from autosparse.dispatch import executor, turned
 from autosparse.dispatch import state as dispatch_state
-from autosparse.dispatch.state import FIRST_FAST_PATH, TURNED_FROM_ENTRIES
+from autosparse.dispatch.state import FIRST_FAST_PATH
 
-N = 3_000
+N, N_ENTRIES = 3_000, 1 << 16
 
 
 @pytest.fixture(autouse=True)
@@ -32,7 +32,7 @@ def no_tuning() -> Any:
 
 def matrix(dtype: str = "float64") -> Any:
     rng = np.random.default_rng(0)
-    made = sps.random_array((N, N - 7), density=2 * TURNED_FROM_ENTRIES / N**2, random_state=rng, format="csr")
+    made = sps.random_array((N, N - 7), density=N_ENTRIES / N**2, random_state=rng, format="csr")
     return made.astype(dtype)
 
 
@@ -145,15 +145,15 @@ def test_options_can_exclude_transposed_rows(monkeypatch: pytest.MonkeyPatch, gi
 def test_shared_arrays_and_small_matrices_have_no_transposed_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     paid(monkeypatch)
     m = matrix()
-    shared, small = asp.csr(m, copy=False), asp.csr(m[: N // 4])
+    shared, small = asp.csr(m, copy=False), asp.csr(m[: N // 24])
     for _ in range(30):
         shared.T @ np.ones(N)
-        small.T @ np.ones(N // 4)
+        small.T @ np.ones(N // 24)
     assert turning(shared).made is None
     assert small._cell.dispatcher is None or small._cell.dispatcher.turning is None
     for _ in range(3):
-        np.testing.assert_allclose(small.T @ np.ones((N // 4, 16)), m[: N // 4].T @ np.ones((N // 4, 16)))
-    assert turning(small).made is not None  # 16 columns make it enough multiplications
+        np.testing.assert_allclose(small.T @ np.ones((N // 24, 64)), m[: N // 24].T @ np.ones((N // 24, 64)))
+    assert turning(small).made is not None  # 64 columns make it enough multiplications
 
 
 def test_rows_are_dropped_and_rarely_rebuilt(monkeypatch: pytest.MonkeyPatch) -> None:
