@@ -15,6 +15,7 @@
 #include "panels.h"
 #include "pool_api.h"
 #include "ready.h"
+#include "short_rows.h"
 #include "widen.h"
 
 /* Minimum duration of a range; shorter ones cost more to distribute than they gain. */
@@ -281,6 +282,18 @@ static int multiply_panels(product *job, int n_threads)
     return status;
 }
 
+/* Return the kernel for rows of B of so few bytes that tiles are slow, or NULL: use tiles, or kernels for one column. */
+static asp_kernel narrow_kernel(int dtype, int itype, const asp_args *args)
+{
+    if (args->n_vecs == 1) return args->places ? NULL : asp_narrow_kernel(dtype, itype, 1);
+    const asp_kernel narrow = asp_narrow_kernel(dtype, itype, args->n_vecs);
+    const asp_kernel few = asp_short_rows_kernel(dtype, itype, args);
+    if (few && (asp_is_mostly_empty(args) || (!narrow && 2 * args->nnz <= 3 * args->n_rows))) return few;
+    if (narrow) return narrow;
+    const asp_kernel irregular = asp_irregular_kernel(dtype, itype, args);
+    return irregular ? irregular : few;
+}
+
 /* Compute the product that `args` describes; prefetching, stores and long rows are set here. */
 static int product_of(int dtype, int itype, asp_args args, int n_threads, const asp_row_observer *observer)
 {
@@ -291,9 +304,7 @@ static int product_of(int dtype, int itype, asp_args args, int n_threads, const 
     const int is_wide = args.n_vecs > 1 || args.places != NULL;
     job.args.nnz = asp_index_at(itype, args.indptr, n_rows);
     job.args.has_identical_rows = args.n_vecs > 1 && asp_has_identical_rows(itype, n_rows, args.indptr, args.indices);
-    const int is_placed_column = args.n_vecs == 1 && args.places != NULL;
-    asp_kernel narrow = is_placed_column ? NULL : asp_narrow_kernel(dtype, itype, args.n_vecs);
-    if (!narrow) narrow = asp_irregular_kernel(dtype, itype, &job.args);
+    asp_kernel narrow = narrow_kernel(dtype, itype, &job.args);
     job.kernel = narrow ? narrow : is_wide ? kernels->spmm : asp_gathers() ? kernels->spmv : kernels->spmv_by_loads;
     job.total = n_rows + job.args.nnz - asp_index_at(itype, args.indptr, 0);
     if (is_wide) return multiply_panels(&job, n_threads);
