@@ -262,7 +262,7 @@ class LazyProposer:
 
 
 def training_domain_of(context: TuningContext, *, is_learned: bool) -> TrainingDomain:
-    """Return the training domain of the learned model; of the statistics without one or if `is_learned` is false."""
+    """Return the training domain of the learned model; of the statistics if there is none or `is_learned` is false."""
     op = op_of(context.problem)
     path = weights_in_use(context.options, context.problem.target, op) if is_learned else None
     if path is None:
