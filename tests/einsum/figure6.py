@@ -11,9 +11,10 @@ from typing import Final
 from autosparse.contraction.cin.nodes import Assign, Loop, Statement, TensorAccess, Where, assignments, reads, target
 from autosparse.contraction.cost.model import Context, ContractionCostModel, Outcomes, Steps, _Node, concordances
 from autosparse.contraction.cost.queries import FALSE, Predicate
-from autosparse.contraction.frontier import least_deep, undominated
+from autosparse.contraction.cost.tasks import undominated
 from autosparse.contraction.kernels import TensorAssignment
-from autosparse.contraction.programs.nests import orders
+from autosparse.contraction.programs.bodies import bodies
+from autosparse.contraction.programs.nests import nests, orders
 from autosparse.contraction.programs.protocols import open_reads, taco_protocols
 
 NAMED: Final[Mapping[str, TensorAssignment]] = {
@@ -202,7 +203,9 @@ def taco_frontier(kernel: TensorAssignment, *, keep_outer: bool = False, rules: 
 
 def programs(kernel: TensorAssignment, *, keep_outer: bool) -> tuple[Statement, ...]:
     """Return the loop nests of least depth in every order of loops, before protocols are chosen."""
-    return tuple(program for nest in least_deep(kernel, keep_outer=keep_outer) for program in orders(nest))
+    statement = kernel.statement
+    found = nests(bodies(statement.lhs, statement.op, statement.rhs), kernel.indices, keep_outer=keep_outer)
+    return tuple(program for nest in found for program in orders(nest))
 
 
 def _frontier(
