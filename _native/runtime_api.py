@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from autosparse import config, scalar
 from autosparse.core.dtypes import Hash, WideIndex
-from autosparse.isa import isa_of_level, isas_of
+from autosparse.isa import isas_of
 from autosparse.notices import FallbackWarning, warn_once
 
 
@@ -118,7 +118,8 @@ def path() -> str:
 
 def best_isa() -> str:
     """Return the highest instruction set of this CPU for which the runtime, which must be `available`, has kernels."""
-    return isa_of_level(lib.asp_best_isa()).name
+    level = lib.asp_best_isa()
+    return next(row.name for row in isas_of() if row.level == level)
 
 
 _held_isa: str | None = None

@@ -28,10 +28,7 @@ EVENTS: Final[Mapping[str, int]] = {
     "build": logging.DEBUG,  # a kernel was compiled or loaded
     "pack": logging.DEBUG,  # an operand was stored in another format
     "divide": logging.DEBUG,  # rules for parts of a matrix were considered
-    "race": logging.DEBUG,  # candidates were timed
     "cache": logging.DEBUG,  # a record or kernel was read, written or quarantined
-    "guard": logging.DEBUG,  # a write to a matrix was seen
-    "threads": logging.DEBUG,  # the number of threads was changed
     "fallback": logging.WARNING,  # the tuned path failed; the default kernel or SciPy served the product
 }
 """Tag -> logging level of its records."""

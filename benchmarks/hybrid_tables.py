@@ -57,7 +57,6 @@ def matrix(name: str) -> Any | None:
 def plans(A: Any, columns: int) -> tuple[dict[str, Any], dict[str, float]]:
     """Return greedy plans and their search seconds by name: the default (r = 1.2), ablations, and single families."""
     from autosparse.tuner.hybrid.costs import Operator, PrimitiveCosts, Rate
-    from autosparse.tuner.hybrid.tiles import block_operators
     from autosparse.tuner.research.hybrid.greedy import GreedyOptions, plan_tiles
 
     from autosparse import _native
@@ -65,7 +64,8 @@ def plans(A: Any, columns: int) -> tuple[dict[str, Any], dict[str, float]]:
 
     pattern = Pattern(*A.shape, A.indptr, A.indices)
     costs = PrimitiveCosts({family: Rate(*rate) for family, rate in RATES.items()}, *ROWS)
-    blocks, runs = block_operators(), tuple(Operator("ell", 1, width) for width in RUNS)
+    blocks = tuple(Operator("block", r, c) for r in (1, 2, 4) for c in (1, 2, 4))
+    runs = tuple(Operator("ell", 1, width) for width in RUNS)
     batches: dict[str, Any] = {"r": 1.2}
     wanted: dict[str, tuple[Sequence[Any], bool, dict[str, Any]]] = {
         "default": ((*blocks, *runs), True, batches),

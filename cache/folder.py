@@ -213,12 +213,12 @@ class Folder:
         if "plan" in kinds and os.path.lexists(self.root / ACCOUNTS):
             self.remove_entry(self.root / ACCOUNTS)
 
-    def sweep(self, *, now: float, age_s: float = LEFTOVER_AGE_S) -> int:
-        """Remove files in staging/ and locks/ that killed processes left more than `age_s` ago; return their number."""
+    def sweep(self, *, now: float) -> int:
+        """Remove files in staging/ and locks/ that killed processes left LEFTOVER_AGE_S ago; return their number."""
         n_swept = 0
         for path in [*self.root.glob("staging/*"), *self.root.glob("locks/*.lock")]:
             with contextlib.suppress(OSError):
-                if now - path.lstat().st_mtime < age_s:
+                if now - path.lstat().st_mtime < LEFTOVER_AGE_S:
                     continue
                 if self._is_in_use(path):
                     continue

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import io
 import logging
+import re
 
 import pytest
 
 from autosparse import log
+from tests.house.sources import library
 
 
 class Terminal(io.StringIO):
@@ -23,6 +25,11 @@ def test_record_has_tag_level_and_facts(tag, caplog):
     assert (record.event, record.facts, record.levelno) == (tag, {"columns": 32, "kind": "CSR"}, log.EVENTS[tag])
     assert record.getMessage() == f"{tag}: words columns=32 kind=CSR"
     assert record.filename == "test_log.py"
+
+
+@pytest.mark.parametrize("tag", log.EVENTS)
+def test_some_module_emits_each_tag(tag):
+    assert any(re.search(rf'\bevent\(\s*"{tag}"', source.text) for source in library())
 
 
 def test_unheard_records_are_not_made(caplog):

@@ -217,7 +217,7 @@ def _store(block: BlockWriter, node: ir.Workspace, total: str, quantities: Seque
         out.line(f"total = {total}")
         _add_held(block, node)
         if node.check:
-            with out.block(f"if not {block.emitter.finite_text('total')}"):
+            with out.block(f"if not {block.emitter.finite_text}"):
                 out.line("bad = 1")
         out.line(f"store_{block.value}({output.tensor}, where, total)")
 

@@ -52,11 +52,12 @@ class NumbaEmitter:
         """Suffix of the names of the functions that load and store values."""
         return self.spec.types.compute.short
 
-    def finite_text(self, name: str) -> str:
-        """Return the test that the value `name` is finite; the modulus of a complex one would need the C library."""
+    @property
+    def finite_text(self) -> str:
+        """Test that `total` is finite; the modulus of a complex number would need the C library."""
         if self.spec.types.compute.kind == "complex":
-            return f"(abs({name}.real) <= MOST and abs({name}.imag) <= MOST)"
-        return f"abs({name}) <= MOST"
+            return "(abs(total.real) <= MOST and abs(total.imag) <= MOST)"
+        return "abs(total) <= MOST"
 
     @property
     def positions(self) -> str:

@@ -73,7 +73,7 @@ def _emit_store(emitter: NumbaEmitter, node: ir.SumSlots, scope: NumbaScope) -> 
         else:
             out.line(f"row = i1 * {lanes} + lane")
         out.line(f"total = load_{value}(acc0, lane)")
-        with out.block(f"if not {emitter.finite_text('total')}"):
+        with out.block(f"if not {emitter.finite_text}"):
             out.line("bad = 1")
         with out.block(f"if row < {n}"):
             out.line(f"store_{value}({output}, row, total)")

@@ -8,7 +8,7 @@ from typing import Any
 
 from autosparse import log
 from autosparse.cli import show
-from autosparse.cli.operands import add_common, add_count, chosen_options, folder_to_read, folder_to_write, read_seconds
+from autosparse.cli.operands import add_common, add_count, chosen_options, folder_to_write, read_seconds
 from autosparse.cli.show import CommandError
 from autosparse.scalar import SINGLE
 
@@ -80,7 +80,8 @@ def run(arguments: argparse.Namespace) -> int:
     from autosparse.tuner.research.collect.operations import OPS
 
     ops = _operations(arguments)
-    folder_to_read("--matrices", arguments.matrices)
+    if (folder := arguments.matrices) is not None and not folder.is_dir():
+        raise CommandError(f"--matrices: there is no folder {str(folder)!r}", hint="--matrices with an existing folder")
     folder_to_write("--out", arguments.out)
     if arguments.merge is not None:
         return _merge(arguments.out, arguments.merge, ops)

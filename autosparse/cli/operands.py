@@ -148,12 +148,6 @@ def folder_to_write(option: str, path: Path) -> None:
         raise CommandError(f"{option} {str(path)!r} is no folder to write to: {error}", hint="another folder") from None
 
 
-def folder_to_read(option: str, path: Path | None) -> None:
-    """Raise CommandError if `path`, given by the command-line option `option`, is neither None nor a folder."""
-    if path is not None and not path.is_dir():
-        raise CommandError(f"{option}: there is no folder {str(path)!r}", hint=f"{option} with a folder that there is")
-
-
 def columns(text: str) -> list[int]:
     """Parse text such as ``1,32,256`` to numbers of columns (argparse type)."""
     return [at_least(1)(item) for item in text.split(",")]

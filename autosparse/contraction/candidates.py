@@ -23,10 +23,10 @@ from autosparse.contraction.cin.nodes import (
 )
 from autosparse.contraction.cin.parser import parse
 from autosparse.contraction.cost.model import ContractionCostModel, Steps
-from autosparse.contraction.cost.tasks import PlainQuery
-from autosparse.contraction.frontier import least_deep, undominated
+from autosparse.contraction.cost.tasks import PlainQuery, undominated
 from autosparse.contraction.kernels import TensorAssignment
-from autosparse.contraction.programs.nests import n_orders, orders, workspaces
+from autosparse.contraction.programs.bodies import bodies
+from autosparse.contraction.programs.nests import n_orders, nests, orders, workspaces
 from autosparse.contraction.programs.protocols import taco_protocols, with_protocols
 
 
@@ -219,8 +219,9 @@ def is_merge(candidate: EinsumCandidate) -> bool:
 
 @functools.lru_cache(maxsize=8)  # called once to count programs and once to cost them
 def _small_nests(kernel: TensorAssignment) -> tuple[Statement, ...]:
-    nests = least_deep(kernel, keep_outer=False)
-    return tuple(nest for nest in nests if _has_small_workspaces(nest) and _is_orderly(nest))
+    statement = kernel.statement
+    found = nests(bodies(statement.lhs, statement.op, statement.rhs), kernel.indices, keep_outer=False)
+    return tuple(nest for nest in found if _has_small_workspaces(nest) and _is_orderly(nest))
 
 
 def _has_small_workspaces(program: Statement) -> bool:

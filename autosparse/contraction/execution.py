@@ -79,15 +79,12 @@ def execute(prepared: list[Operand], subscripts: Subscripts, *, is_dense: bool) 
 
 def generated(prepared: list[Operand], subscripts: Subscripts, *, is_dense: bool) -> Result:
     """Contract prepared operands by a generated kernel, or by joins if no kernel can be generated or compiled."""
-    from autosparse.contraction.choice import is_computable
     from autosparse.contraction.path import is_short, shortened
 
     if not is_short(prepared, subscripts.output):
         prepared = shortened(prepared, subscripts, execute)
         subscripts = subscripts._replace(inputs=tuple(operand.indices for operand in prepared))
-    reached = {index for operand in prepared for index in operand.indices}
-    is_generated = is_computable(prepared) and is_short(prepared, subscripts.output)
-    if is_generated and reached >= set(subscripts.output):
+    if _has_kernel(prepared, subscripts):
         from autosparse.contraction.remembered import contract, contract_without_compiler
 
         try:
@@ -102,13 +99,20 @@ def generated(prepared: list[Operand], subscripts: Subscripts, *, is_dense: bool
 
 def compile_for(prepared: Sequence[Operand], subscripts: Subscripts, *, is_dense: bool) -> None:
     """Choose and compile the kernel for later calls if these operands can have one; raise BuildError on failure."""
+    if _has_kernel(prepared, subscripts):
+        from autosparse.contraction.remembered import ready
+
+        ready(prepared, subscripts, is_dense_output=is_dense)
+
+
+def _has_kernel(prepared: Sequence[Operand], subscripts: Subscripts) -> bool:
+    """Return whether a kernel can be generated: for few operands of one type, which have all indices of the output."""
     from autosparse.contraction.choice import is_computable
     from autosparse.contraction.path import is_short
-    from autosparse.contraction.remembered import ready
 
     reached = {index for operand in prepared for index in operand.indices}
-    if is_short(prepared, subscripts.output) and is_computable(prepared) and reached >= set(subscripts.output):
-        ready(prepared, subscripts, is_dense_output=is_dense)
+    is_generated = is_computable(prepared) and is_short(prepared, subscripts.output)
+    return is_generated and reached >= set(subscripts.output)
 
 
 def compile_arguments(operands: Sequence[Any], subscripts: Subscripts, dtype: np.dtype[Any], *, is_dense: bool) -> None:

@@ -46,10 +46,9 @@ class ReadyProgram:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Raced:
-    """Result of a race: the fastest program, the estimated number of its tasks, and the plan with all candidates."""
+    """Result of a race: the fastest program, and the plan with all candidates."""
 
     program: CompiledProgram
-    tasks: float
     plan: Plan
 
 
@@ -122,7 +121,7 @@ def fastest(
         effort=effort.value, predicted_s=winner.predicted_s, measured_s=winner.measured_s,
         default_s=found[0].measured_s, tune_s=time.perf_counter() - start_s, candidates=tuple(found),
     )  # fmt: skip
-    return Raced(ready.program, ready.tasks, chosen)
+    return Raced(ready.program, chosen)
 
 
 def _selected(

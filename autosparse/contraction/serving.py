@@ -38,13 +38,13 @@ def _paid(
     direct: Direct, arguments: Sequence[Any], operands: Sequence[Any], subscripts: Subscripts, *, is_dense: bool
 ) -> Any:
     """Compute and count a call, by the route or a kernel; compile one once calls have taken as long as that."""
-    account = account_of(direct, arguments, subscripts)
+    account = account_of(arguments, subscripts)
     if account.prefers_kernel:
         from autosparse.contraction.execution import compute
 
         return account.tried(lambda: compute(operands, subscripts, direct.dtype, is_dense=is_dense, by_kernel=True))
     result = account.timed(lambda: direct.route.run(*arguments))
-    if account.is_paid and account is not _whole(direct, arguments, subscripts):
+    if account.is_paid and account is not _whole(arguments, subscripts):
         from autosparse.contraction import execution
 
         copies, dtype = execution.copies_of(operands), direct.dtype
@@ -52,9 +52,9 @@ def _paid(
     return result
 
 
-def account_of(direct: Direct, arguments: Sequence[Any], subscripts: Subscripts) -> paid.ExpressionCalls:
+def account_of(arguments: Sequence[Any], subscripts: Subscripts) -> paid.ExpressionCalls:
     """Return the counts of calls of this expression or, once these pay for a compilation, of it with these patterns."""
-    whole = _whole(direct, arguments, subscripts)
+    whole = _whole(arguments, subscripts)
     if not whole.is_paid:
         return whole
     from autosparse.contraction.routes.patterns import of_arguments
@@ -62,7 +62,7 @@ def account_of(direct: Direct, arguments: Sequence[Any], subscripts: Subscripts)
     return paid.account_of((_name(arguments, subscripts), of_arguments(arguments)))
 
 
-def _whole(direct: Direct, arguments: Sequence[Any], subscripts: Subscripts) -> paid.ExpressionCalls:
+def _whole(arguments: Sequence[Any], subscripts: Subscripts) -> paid.ExpressionCalls:
     return paid.account_of(_name(arguments, subscripts))
 
 

@@ -150,6 +150,13 @@ class TensorPattern:
     def forget(self) -> None:
         """Do nothing: a tensor's pattern keeps no array that can be computed again."""
 
+    def rows_first(self, mode: int) -> TensorPattern:
+        """Return the pattern with `mode` moved before the other modes; the pattern itself for mode 0."""
+        if mode == 0:
+            return self
+        order = [mode, *(n for n in range(self.ndim) if n != mode)]
+        return TensorPattern(tuple(self.shape[n] for n in order), self.coords[order])
+
     def level_order(self, mode: int) -> tuple[int, ...]:
         """Return `mode`, then the other modes in the order that gives a tree of levels with few nodes. The result is
         cached.

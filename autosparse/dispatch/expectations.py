@@ -65,7 +65,7 @@ def tell(state: Expecting, expected: Expected | None) -> None:
     """Record the products that a solver expects of the problem of `state`; None: no solver runs any more.
 
     If tuning has not begun or lacks budget, and more products are certain than before, the next product considers
-    it. After a solve it is considered soon, because the time of past solves allows an advance.
+    it. After a solve it is considered soon, because the share `overhead` of the whole time of past solves may pay.
     """
     before, state.expected = state.expected, expected
     if state.next_look_ns >= NEVER_NS:  # not tuned: switched off, given up, or another thread tunes

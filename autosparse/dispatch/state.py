@@ -161,7 +161,7 @@ class Dispatcher:
         DISPATCHERS.add(self)
 
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
-        # Slots and drivers refer to each other: without this, packed copies would stay until a garbage collection.
+        # States and live tuners refer to each other: without this, packed copies would stay until a garbage collection.
         # At the end of the process, modules that the accounts need may be gone.
         if is_finalizing():
             return

@@ -73,7 +73,7 @@ def _of_product(request: EinsumRequest) -> ProgramExplanation:
     if known.direct is not None:
         route, given = known.direct.route, known.direct.arguments(request.operands)
         if takes(known.direct, given):
-            account = account_of(known.direct, given, known.subscripts)
+            account = account_of(given, known.subscripts)
             if not route.begins or not account.prefers_kernel:
                 section = _section(title, facts + _calls(route, account), route.says)
                 return ProgramExplanation(title, (section, *_rivals(route, account), *_solvers(route, given)))

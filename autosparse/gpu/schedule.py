@@ -44,45 +44,28 @@ class PartLayout:
 
     kinds: tuple[ProductKind, ...]
     axes: tuple[str, ...]
-    summary: str
 
 
 LAYOUTS: Final[Mapping[str, PartLayout]] = {
-    "rows": PartLayout(
-        kinds=("vector", "columns", "sampled"), axes=("rows", "step", "at_most", "split"),
-        summary="CSR: `rows` rows of similar length in one program; rows over `split` entries are cut",
-    ),
-    "unrolled": PartLayout(
-        kinds=("columns", "sampled"), axes=("rows", "step", "at_most", "split"),
-        summary="CSR: `step` entries of each of `rows` rows, one after another: lanes have columns, none shares a sum",
-    ),
-    "ell": PartLayout(
-        kinds=("vector", "columns"), axes=("rows", "step", "at_most"),
-        summary="rows of at most `at_most` entries, padded to it: a bucket of hyb",
-    ),
-    "segments": PartLayout(
-        kinds=("vector", "columns"), axes=("step", "split"),
-        summary="runs of about `split` entries, whatever rows they are of: equal work for every program",
-    ),
-    "entries": PartLayout(
-        kinds=("sampled",), axes=("rows",), summary="`rows` entries in one program, whatever rows they are of",
-    ),
-    "windows": PartLayout(
-        kinds=("columns", "sampled"), axes=("rows", "step", "at_least", "split"),
-        summary="windows of `rows` rows without their empty columns, `step` columns in one dense product",
-    ),
-    "blocks": PartLayout(
-        kinds=("columns", "sampled"), axes=("rows", "step", "at_least", "split"),
-        summary="BSR: aligned blocks of `rows` by `step`, one dense product each",
-    ),
-    "fibers": PartLayout(
-        kinds=("fibers",), axes=("step", "split"),
-        summary="CSF: `split` fibers of a root in one program",
-    ),
-    "fill": PartLayout(
-        kinds=("vector", "columns", "fibers"), axes=("rows",), summary="rows of the result that have no entries",
-    ),
-}  # fmt: skip
+    # CSR: `rows` rows of similar length in one program; rows over `split` entries are cut
+    "rows": PartLayout(kinds=("vector", "columns", "sampled"), axes=("rows", "step", "at_most", "split")),
+    # CSR: `step` entries of each of `rows` rows, one after another: lanes have columns, none shares a sum
+    "unrolled": PartLayout(kinds=("columns", "sampled"), axes=("rows", "step", "at_most", "split")),
+    # rows of at most `at_most` entries, padded to it: a bucket of hyb
+    "ell": PartLayout(kinds=("vector", "columns"), axes=("rows", "step", "at_most")),
+    # runs of about `split` entries, whatever rows they are of: equal work for every program
+    "segments": PartLayout(kinds=("vector", "columns"), axes=("step", "split")),
+    # `rows` entries in one program, whatever rows they are of
+    "entries": PartLayout(kinds=("sampled",), axes=("rows",)),
+    # windows of `rows` rows without their empty columns, `step` columns in one dense product
+    "windows": PartLayout(kinds=("columns", "sampled"), axes=("rows", "step", "at_least", "split")),
+    # BSR: aligned blocks of `rows` by `step`, one dense product each
+    "blocks": PartLayout(kinds=("columns", "sampled"), axes=("rows", "step", "at_least", "split")),
+    # CSF: `split` fibers of a root in one program
+    "fibers": PartLayout(kinds=("fibers",), axes=("step", "split")),
+    # rows of the result that have no entries
+    "fill": PartLayout(kinds=("vector", "columns", "fibers"), axes=("rows",)),
+}
 """Layouts by name. To add one: a row here, a body in `_native/triton` and a packer."""
 
 DOT_LAYOUTS: Final = ("windows", "blocks")

@@ -121,11 +121,6 @@ def isas_of(machine: str = "") -> list[Isa]:
     return sorted((row for row in ISAS.values() if row.exists_on(family)), key=lambda row: row.level)
 
 
-def isa_of_level(level: int, machine: str = "") -> Isa:
-    """Return the instruction set that the C runtime calls `level` on a processor family (default: this machine's)."""
-    return next(row for row in isas_of(machine) if row.level == level)
-
-
 def best_isa(cpu_flags: Iterable[str], machine: str = "") -> Isa:
     """Return the highest instruction set of a processor with these flags in /proc/cpuinfo."""
     known = frozenset(cpu_flags)

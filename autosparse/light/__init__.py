@@ -37,13 +37,13 @@ RUNTIME_NS: Final = 1_500_000
 For products of two sparse matrices it is loaded after as much counts towards `LOADING_NS`.
 """
 LOOP_SHARE: Final = 2
-"""Divisor of the time of SciPy's loops, of which the library's take half.
+"""Divisor of the time of SciPy's loops before it counts towards `LOADING_NS`: the library's loops take half as long.
 
-It also divides the time of the runtime's products with dense operands, which the library tunes (with 4, programs of
-.2 s ran at .84 to .94 of the speed), and of selections, because products with the selected rows take less time in it.
+It also divides the time of selections, and of the runtime's products with dense operands, because the library tunes
+those. With 4 in place of 2, programs of 0.2 s ran at 0.84 to 0.94 of the speed.
 """
 SPARSE_SHARE: Final = 8
-"""Divisor of the time of products of two sparse matrices by the runtime, which the library computes as fast."""
+"""The same for products of two sparse matrices by the runtime, which the library computes as fast."""
 SELECTIONS: Final = 6
 """Number of selections by SciPy's methods (15 to 70 us each) before `selection` is imported, which takes 0.3 ms."""
 LOOKUP_NS: Final = 2_000_000

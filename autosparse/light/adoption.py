@@ -295,7 +295,10 @@ The kernel on one thread takes 1.1 times as long as that loop.
 
 
 def is_left_to_scipy(rows: Rows, n_terms: int) -> bool:
-    """Return whether SciPy's loop computes a product Mᵀ @ x; not the one that looks up what earlier processes left."""
+    """Return whether SciPy's loop computes a product Mᵀ @ x of `n_terms` multiplications.
+
+    The runtime computes long ones, and the one with which a plan of earlier processes is looked up.
+    """
     is_due = not rows.is_looked_up and rows.products_ns >= light.LOOKUP_NS and n_terms >= light.MIN_TERMS
     if is_due and light._products_ns < light.RUNTIME_NS:
         if configured.accounts_content():

@@ -139,17 +139,17 @@ def _entrants(search: Search, limit_s: float) -> list[Trial]:
     A composite that lost narrowly precedes single formats, if there is time for it. Where memory does not hold both
     packed copies, the times of the search decide which of them enters.
     """
-    incumbent, title_s = search.incumbent, search.measured_s[search.incumbent.choice]
+    incumbent, incumbent_s = search.incumbent, search.measured_s[search.incumbent.choice]
     singles = [one for one in search.faster(search.default_s or 0.0, SuperSchedule) if one is not incumbent]
     is_composite = isinstance(incumbent.schedule, Composite)
     if not incumbent.ready:  # it was dropped to make room for another candidate when the budget ended
         incumbent.pack()
-    n_affordable = int(limit_s / (LAST_ROUNDS[0] * RUNS_A_ROUND * title_s)) - 2
-    composites = [one for one in search.faster(CLOSE * title_s, Composite) if one is not incumbent]
+    n_affordable = int(limit_s / (LAST_ROUNDS[0] * RUNS_A_ROUND * incumbent_s)) - 2
+    composites = [one for one in search.faster(CLOSE * incumbent_s, Composite) if one is not incumbent]
     composites = composites[:1] if n_affordable > 0 else []
     n_affordable -= len(composites)
     times_s = [search.measured_s[one.choice] for one in singles]  # the fastest comes first
-    n_close = sum(time_s <= CLOSE * min(title_s, times_s[0]) for time_s in times_s)
+    n_close = sum(time_s <= CLOSE * min(incumbent_s, times_s[0]) for time_s in times_s)
     n_rivals, incumbents = min(MAX_CLOSE, n_close, n_affordable), [incumbent]
     for rival in singles[: max(int(is_composite), n_rivals)]:
         rival.pack()
@@ -161,7 +161,7 @@ def _entrants(search: Search, limit_s: float) -> list[Trial]:
             return [*incumbents[:1], composite, *incumbents[1:]] if is_composite else [composite, *incumbents]
     if not is_composite or not singles or len(incumbents) > 1:
         return incumbents
-    if title_s <= LAST_TIE * search.measured_s[singles[0].choice]:
+    if incumbent_s <= LAST_TIE * search.measured_s[singles[0].choice]:
         return incumbents
     incumbent.drop()
     singles[0].pack()

@@ -128,7 +128,7 @@ def _names(given: Any, dtype: np.dtype[Any]) -> bool:
         return False
 
 
-def current_plan(operand: Operand, *, columns: int = 1, transposed: bool = False, dtype: Any = None) -> Plan:
+def current_plan(operand: Operand, *, columns: int = 1, transposed: bool = False) -> Plan:
     """Return the plan of the next product of this width, without changing anything."""
     rows = operand.rows or operand.validate()
     if rows.dtype is None:

@@ -196,8 +196,6 @@ class LearnedProposer:
 
     def features(self) -> Floats:
         """Return the features of the pattern, from the cache if they are there, else computed and stored."""
-        from autosparse.tuner.learned.tensors import rows_first
-
         kept = self._load()
         if kept is not None:
             return kept
@@ -205,7 +203,7 @@ class LearnedProposer:
         start_s = clock()
         problem = self.context.problem
         pattern = problem.pattern
-        found = self.model.features(pattern if isinstance(pattern, Pattern) else rows_first(pattern, problem.mode))
+        found = self.model.features(pattern if isinstance(pattern, Pattern) else pattern.rows_first(problem.mode))
         self.context.stats.cost_estimates.observe("features", clock() - start_s, self._n_entries)
         self.context.store.save_later("features", self._key, lambda: {"values": found.tolist()})
         return found
@@ -262,7 +260,7 @@ class LazyProposer:
 
 
 def training_domain_of(context: TuningContext, *, is_learned: bool) -> TrainingDomain:
-    """Return the training domain of the learned model; of the statistics without one or if `is_learned` is false."""
+    """Return the training domain of the learned model; of the statistics if there is none or `is_learned` is false."""
     op = op_of(context.problem)
     path = weights_in_use(context.options, context.problem.target, op) if is_learned else None
     if path is None:

@@ -228,7 +228,7 @@ class LiveTuner:
         self.state.next_look_ns = min(FOREVER_NS, product_s * 1e9) if math.isfinite(product_s) else FOREVER_NS
 
     def _pause_or_end(self, step: Pause) -> Perform | None:
-        """Return a function that ends the pause; None before, with the next look then or, sooner if times vary."""
+        """Return a function that ends the pause; before its end return None and set the time of the next `look`."""
         if step is not self._pause:
             self._pause, self._paused_at = step, self.state.n_calls
             self.resume_at = self._paused_at + step.n_calls

@@ -27,7 +27,7 @@ STEPS: Final = (
     "autosparse.tuning.setup",
 )
 """Modules, each of which imports a part of the modules of a search. The last one imports all of them."""
-_spent_s = 0.0  # loading, before the first problem counts it as tuning
+_spent_s = 0.0  # seconds of loading that no problem has counted as tuning yet
 
 
 def live_tuner_of(state: DispatchState, operand: AnyOperand) -> LiveTuner | None:

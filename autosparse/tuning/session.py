@@ -139,9 +139,7 @@ class TuningSession:
 
     def _identify(self) -> None:
         self.context = self.make_context()
-        self.context.patience_s = (
-            0.0  # no user waits for a plan: a compiler's limit follows from its expected time alone
-        )
+        self.context.patience_s = 0.0  # no user waits: a compiler's limit follows from its expected time alone
         self._known = recall(self.context)
         self.gain = expected_gain(self.context)
         if self._known is not None and self._known.measured_s and self._known.default_s:

@@ -8,11 +8,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from autosparse.contraction.cin.nodes import Assign, Loop, Statement, TensorAccess, Where, assignments, reads
-from autosparse.contraction.cost.model import ContractionCostModel, Rules, Steps
-from autosparse.contraction.frontier import least_deep, undominated
+from autosparse.contraction.cin.nodes import Assign, Loop, Statement, TensorAccess, Where, assignments, reads, target
+from autosparse.contraction.cost.model import Context, ContractionCostModel, Outcomes, Steps, _Node, concordances
+from autosparse.contraction.cost.queries import FALSE, Predicate
+from autosparse.contraction.cost.tasks import undominated
 from autosparse.contraction.kernels import TensorAssignment
-from autosparse.contraction.programs.nests import orders
+from autosparse.contraction.programs.bodies import bodies
+from autosparse.contraction.programs.nests import nests, orders
 from autosparse.contraction.programs.protocols import open_reads, taco_protocols
 
 NAMED: Final[Mapping[str, TensorAssignment]] = {
@@ -58,9 +60,121 @@ class Frontier:
                     yield Member(nest, steps, cost, ranks[cost])
 
 
-def full_frontier(kernel: TensorAssignment, *, keep_outer: bool, rules: Rules = Rules()) -> Frontier:  # noqa: B008
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """Switches for parts of the cost model, used to measure the effect of each part."""
+
+    has_dimension_costs: bool = True
+    has_read_costs: bool = True
+    has_permutation_bug: bool = False  # apply the permutation twice, as the published code does
+
+
+class VariedCostModel(ContractionCostModel):
+    """The cost model without some of its parts, or with the permutation bug of the published code."""
+
+    def __init__(self, kernel: TensorAssignment, rules: Rules) -> None:
+        self._rules = rules
+        self._misread: dict[TensorAccess, tuple[int, ...]] = {}
+        super().__init__(kernel)
+
+    def costs(self, program: Statement, *, steps: Steps | None = None) -> dict[int, int]:
+        """Return the costs of `program`; the atoms of misread accesses depend on it."""
+        if self._rules.has_permutation_bug:
+            self._misread = {read: order for read, order in concordances(program) if len(order) > 2}
+            self._memo.clear()
+        return super().costs(program, steps=steps)
+
+    def _sunk(self) -> int:
+        tasks = 0
+        for bit in self._bit.values() if self._rules.has_dimension_costs else ():
+            tasks |= self.sets.emit(1 << bit, self.predicates.true)
+        for access in self.kernel.inputs if self._rules.has_read_costs else ():
+            guard = self._condition(access, tuple(self._bit[i] for i in access.indices))
+            tasks |= self.sets.emit(self._mask(access.indices), guard)
+        return tasks
+
+    def _condition(self, access: TensorAccess, names: tuple[int, ...]) -> Predicate:
+        order = self._misread.get(access)
+        names = names if order is None else tuple(names[order[order[n]]] for n in range(len(order)))
+        return (self.predicates.conjunction([(access.tensor, names)]),)
+
+    def _pattern(self, bit: int, bound: int, states: Mapping[int, Predicate]) -> Predicate:
+        if bit in states:
+            return super()._pattern(bit, bound, states)
+        access = self._read_list[bit]
+        names = tuple(self._bit[i] if bound >> self._bit[i] & 1 else 50 + n for n, i in enumerate(access.indices))
+        return self._condition(access, names)
+
+    def _visit_where(self, node: _Node, bound: int, contexts: tuple[Context, ...]) -> Outcomes:
+        assert isinstance(node.statement, Where)
+        pairs = misplaced(node.statement) if self._rules.has_permutation_bug else ()
+        if not pairs:
+            return super()._visit_where(node, bound, contexts)
+        names, (consumer, producer) = {self._bit[i]: self._bit[j] for i, j in pairs}, node.parts or ()
+        alive = [context for context in contexts if producer.is_alive(context.zeros)]
+        found: Outcomes = {}
+        for (made, states), n_made in self._visit(producer, bound, tuple(alive)).items():
+            state_of = {context: self._renamed(state, names) for context, state in zip(alive, states, strict=True)}
+            entered = tuple(
+                context._replace(states=(*context.states, (node.bit, state_of.get(context, FALSE))))
+                for context in contexts
+            )
+            for (used, written), n_used in self._visit(consumer, bound, entered).items():
+                key = (self.sets.minimal(made | used), written)
+                found[key] = found.get(key, 0) + n_made * n_used
+        return found
+
+    def _renamed(self, one: Predicate, names: Mapping[int, int]) -> Predicate:
+        """Return the predicate `one` with its indices renamed simultaneously; `names` maps old numbers to new ones."""
+        atoms = self.predicates.atoms
+        return self.predicates._absorbed(
+            self.predicates.conjunction(
+                (tensor, tuple(names.get(v, v) for v in args)) for tensor, args in atoms[number]
+            )
+            for number in one
+        )
+
+
+def misplaced(where: Where) -> tuple[tuple[str, str], ...]:
+    """Return the pairs (written, read) of a workspace's indices that the published code's permutation bug exchanges.
+
+    The published code lists a workspace's indices in the consumer's loop order, inner loops first. It then sorts each
+    access by its loops and applies the sort permutation twice.
+    """
+    written = target(where.producer)
+    listed = [index for index in dict.fromkeys(_inner_first(where)) if index in written.indices]
+    read = next(access for access in reads(where.consumer) if access.tensor == written.tensor)
+    sides = []
+    for access, statement in ((written, where.producer), (read, where.consumer)):
+        bound = _around(access, statement) or ()
+        order = sorted(range(len(listed)), key=lambda mode: bound.index(listed[mode]))
+        sides.append([listed[order[n]] for n in order])
+    return tuple((i, j) for i, j in zip(*sides, strict=True) if i != j)
+
+
+def _inner_first(statement: Statement) -> Iterator[str]:
+    if isinstance(statement, Loop):
+        yield from _inner_first(statement.body)
+        yield from statement.indices
+    elif isinstance(statement, Where):
+        yield from _inner_first(statement.consumer)
+        yield from _inner_first(statement.producer)
+
+
+def _around(access: TensorAccess, statement: Statement) -> tuple[str, ...] | None:
+    """Return the indices of the loops in `statement` around the assignment with `access`, outermost first, or None."""
+    if isinstance(statement, Loop):
+        inner = _around(access, statement.body)
+        return None if inner is None else statement.indices + inner
+    if isinstance(statement, Where):
+        found = _around(access, statement.consumer)
+        return _around(access, statement.producer) if found is None else found
+    return () if access == statement.lhs or access in reads(statement.rhs) else None
+
+
+def full_frontier(kernel: TensorAssignment, *, keep_outer: bool, rules: Rules = Rules()) -> Frontier:
     """Return the frontier of all programs of least depth, with all protocols."""
-    model = ContractionCostModel(kernel, rules)
+    model = VariedCostModel(kernel, rules)
     found = programs(kernel, keep_outer=keep_outer)
     counts: Counter[int] = Counter()
     costs_of = []
@@ -73,9 +187,9 @@ def full_frontier(kernel: TensorAssignment, *, keep_outer: bool, rules: Rules = 
     return _frontier(model, kept, counts, classes)
 
 
-def taco_frontier(kernel: TensorAssignment, *, keep_outer: bool = False, rules: Rules = Rules()) -> Frontier:  # noqa: B008
+def taco_frontier(kernel: TensorAssignment, *, keep_outer: bool = False, rules: Rules = Rules()) -> Frontier:
     """Return the frontier of those programs that the TACO compiler can run."""
-    model = ContractionCostModel(kernel, rules)
+    model = VariedCostModel(kernel, rules)
     counts: Counter[int] = Counter()
     kept = []
     for program in programs(kernel, keep_outer=keep_outer):
@@ -89,7 +203,9 @@ def taco_frontier(kernel: TensorAssignment, *, keep_outer: bool = False, rules: 
 
 def programs(kernel: TensorAssignment, *, keep_outer: bool) -> tuple[Statement, ...]:
     """Return the loop nests of least depth in every order of loops, before protocols are chosen."""
-    return tuple(program for nest in least_deep(kernel, keep_outer=keep_outer) for program in orders(nest))
+    statement = kernel.statement
+    found = nests(bodies(statement.lhs, statement.op, statement.rhs), kernel.indices, keep_outer=keep_outer)
+    return tuple(program for nest in found for program in orders(nest))
 
 
 def _frontier(

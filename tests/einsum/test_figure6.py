@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from autosparse.contraction.cost.model import Rules
-from tests.einsum.figure6 import NAMED, full_frontier, taco_frontier
+from tests.einsum.figure6 import NAMED, Rules, full_frontier, taco_frontier
 
 FULL = {  # numbers of programs, of programs in the frontier, of classes in the frontier
     "SpMV": (8, 4, 1),

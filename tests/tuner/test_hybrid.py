@@ -9,7 +9,6 @@ import pytest
 import scipy.sparse as sp
 from autosparse.tuner.hybrid.costs import CSR, Operator, PrimitiveCosts, Rate
 from autosparse.tuner.hybrid.partitions import partitions
-from autosparse.tuner.hybrid.tiles import block_operators
 from autosparse.tuner.research.hybrid import primitives
 from autosparse.tuner.research.hybrid.greedy import GreedyOptions, plan_tiles
 
@@ -24,7 +23,7 @@ REFERENCE = PrimitiveCosts(
 """A block costs c (1 + r / 2) + 0.6, an entry of CSR 2.1, a row of C 2, each further operator 3."""
 BY_ROWS = PrimitiveCosts({"csr": Rate(0.0, 0.75, 0.25), "panel": Rate(0.0, 0.75, 0.25)}, 0.0, 0.0)
 
-OPERATORS = block_operators()
+OPERATORS = tuple(Operator("block", r, c) for r in (1, 2, 4) for c in (1, 2, 4))
 N = 16
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -15,14 +14,8 @@ from autosparse.core.values import dataclass
 
 Array = NDArray[Any]  # int64, float64 or booleans
 
-BLOCK_SIDES: Final = (1, 2, 4)
 WINDOW_ROWS: Final = 4
 """Rows per window whose tiles a withdrawal replaces together; a multiple of every block height."""
-
-
-def block_operators(sides: Sequence[int] = BLOCK_SIDES) -> tuple[Operator, ...]:
-    """Return block operators of all combinations of `sides`."""
-    return tuple(Operator("block", r, c) for r in sides for c in sides)
 
 
 @dataclass(frozen=True, eq=False)

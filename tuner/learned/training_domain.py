@@ -1,6 +1,4 @@
-"""Training domain of a cost model: outside of it, predictions are not accepted unmeasured
-(docs/design/tuning-policy.md).
-"""
+"""Training domain of a cost model: predictions outside it are not accepted unmeasured (docs/design/cost-models.md)."""
 
 from __future__ import annotations
 

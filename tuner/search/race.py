@@ -172,14 +172,8 @@ DISTURBED: Final = number("race", "disturbed")
 """Factor over the shortest run above which a run counts as disturbed, because a thread was descheduled."""
 
 
-def timed_s(
-    run: Callable[[], object],
-    *,
-    clock: Callable[[], float],
-    min_sample_s: float = MIN_SAMPLE_S,
-    usual_s: float = math.inf,
-) -> float:
-    """Return the seconds of one `run`, warmed up, and repeated if it is shorter than `min_sample_s`.
+def timed_s(run: Callable[[], object], *, clock: Callable[[], float], usual_s: float = math.inf) -> float:
+    """Return the seconds of one `run`, warmed up, and repeated if it is shorter than MIN_SAMPLE_S.
 
     The warm-up brings the operands back into the caches, which the previous entrant filled with its own. A long run
     needs no warm-up and counts at once, unless it is disturbed relative to `usual_s`, the shortest run so far.
@@ -187,9 +181,9 @@ def timed_s(
     start = clock()
     run()
     first_s = clock() - start
-    if first_s >= 10 * min_sample_s and first_s < DISTURBED * usual_s:
+    if first_s >= 10 * MIN_SAMPLE_S and first_s < DISTURBED * usual_s:
         return first_s
-    n_runs = max(1, min(100, int(min_sample_s / max(min(first_s, usual_s), 1e-7))))
+    n_runs = max(1, min(100, int(MIN_SAMPLE_S / max(min(first_s, usual_s), 1e-7))))
     start = clock()
     for _ in range(n_runs):
         run()

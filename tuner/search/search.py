@@ -133,8 +133,8 @@ class Search:
 
     def _second_opinion(self) -> Steps:
         """Race the learned model's proposals that are expected to beat the incumbent."""
-        title = self.measured_s.get(self.incumbent.choice, self.default_s or 0.0) / (self.default_s or 1.0)
-        limit, ratios = min(title, self.style.hopeless), self.queue.ratios
+        reached = self.measured_s.get(self.incumbent.choice, self.default_s or 0.0) / (self.default_s or 1.0)
+        limit, ratios = min(reached, self.style.hopeless), self.queue.ratios
         better = [one for one in self.queue.schedules if one in self.queue.proposed and ratios.get(one, 1.0) < limit]
         for batch in self._groups(map(choice_of, better), self.style.n_late):
             yield from self._run_batch(batch)
@@ -186,8 +186,8 @@ class Search:
         # Neighbours differ from the winner in axes that models predict worst: partition, unrolling, prefetching.
         nearest = neighbours(self.problem, self.incumbent.schedule, self.supports)
         yield from self._groups(map(choice_of, nearest), self.style.n_neighbours - len(corrected))
-        title_s = self.measured_s.get(self.incumbent.choice, self.default_s or 0.0)
-        close = [one for one in self.faster(CLOSE * title_s) if one is not self.incumbent]
+        incumbent_s = self.measured_s.get(self.incumbent.choice, self.default_s or 0.0)
+        close = [one for one in self.faster(CLOSE * incumbent_s) if one is not self.incumbent]
         yield from ([one] for one in close[: self.style.n_reraces])
         if self.effort is not Effort.FULL:
             return

@@ -1,6 +1,6 @@
 """Select the fastest of ranked candidates in one go: the race of the planners for GPUs and einsum programs.
 
-`search.Search` does the same between a user's products, for kernels on the CPU. Both time by `race.Race`.
+`search.Search` does the same in single steps, for kernels on the CPU. Both time by `race.Race`.
 """
 
 from __future__ import annotations

@@ -106,9 +106,7 @@ class Trial(Protocol):
         """Make the kernel; on failure set `failed`."""
 
     def pack(self) -> None:
-        """Convert the operand and bind it to the kernel; on failure set `failed`, or `lacks_memory` to be tried
-        again.
-        """
+        """Convert the operand and bind it to the kernel; on failure set `failed`, or `lacks_memory` to try again."""
 
     def drop(self) -> None:
         """Release the packed operand."""

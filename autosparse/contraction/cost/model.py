@@ -7,22 +7,12 @@ millions of programs take thousands of steps.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 from autosparse.contraction.cin.nodes import Assign, Expression, Loop, Statement, TensorAccess, Where, reads, target
 from autosparse.contraction.cost.queries import FALSE, Predicate, Predicates
 from autosparse.contraction.cost.tasks import TaskSets, bits
 from autosparse.contraction.kernels import TensorAssignment
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
-    """Switches for parts of the cost model, used to measure the effect of each part."""
-
-    has_dimension_costs: bool = True
-    has_read_costs: bool = True
-    has_permutation_bug: bool = False  # apply the permutation twice, as the published code does
 
 
 class Context(NamedTuple):
@@ -54,10 +44,9 @@ steps."""
 class ContractionCostModel:
     """Cost model of the programs of one kernel."""
 
-    def __init__(self, kernel: TensorAssignment, rules: Rules = Rules()) -> None:
+    def __init__(self, kernel: TensorAssignment) -> None:
         self.kernel = kernel
         self.indices = kernel.indices
-        self._rules = rules
         self._bit = {index: n for n, index in enumerate(self.indices)}
         self.predicates = Predicates(len(self.indices))
         tensors = {access.tensor: len(access.indices) for access in kernel.inputs}
@@ -70,7 +59,6 @@ class ContractionCostModel:
         self._nodes: dict[Statement, _Node] = {}
         self._memo: dict[tuple[int, int, tuple[Context, ...], object], Outcomes] = {}
         self._steps: Steps | None = None
-        self._misread: dict[TensorAccess, tuple[int, ...]] = {}
         self.sunk = self._sunk()
 
     def costs(self, program: Statement, *, steps: Steps | None = None) -> dict[int, int]:
@@ -79,8 +67,6 @@ class ContractionCostModel:
         `steps` fixes the protocols of the reads, which gives a single cost.
         """
         self._steps = steps
-        if self._rules.has_permutation_bug:
-            self._misread = {read: order for read, order in concordances(program) if len(order) > 2}
         start = (Context(self.predicates.true, 0, ()),)
         found: dict[int, int] = {}
         for (tasks, _), count in self._visit(self._node(program), 0, start).items():
@@ -90,15 +76,11 @@ class ContractionCostModel:
 
     def _sunk(self) -> int:
         tasks = 0
-        if self._rules.has_dimension_costs:
-            for bit in self._bit.values():
-                tasks |= self.sets.emit(1 << bit, self.predicates.true)
-        if self._rules.has_read_costs:
-            for access in self.kernel.inputs:
-                guard = (
-                    self.predicates.conjunction([self._atom(access, tuple(self._bit[i] for i in access.indices))]),
-                )
-                tasks |= self.sets.emit(self._mask(access.indices), guard)
+        for bit in self._bit.values():
+            tasks |= self.sets.emit(1 << bit, self.predicates.true)
+        for access in self.kernel.inputs:
+            guard = (self.predicates.conjunction([(access.tensor, tuple(self._bit[i] for i in access.indices))]),)
+            tasks |= self.sets.emit(self._mask(access.indices), guard)
         return tasks
 
     # --- the interpreter ---
@@ -106,12 +88,10 @@ class ContractionCostModel:
     def _visit(self, node: _Node, bound: int, contexts: tuple[Context, ...]) -> Outcomes:
         contexts = tuple([context.narrowed(node.reads) for context in contexts])
         fixed: object = None
-        if self._steps is not None or self._misread:
+        if self._steps is not None:
             if node.accesses is None:
                 node.accesses = tuple(self._read_list[bit] for bit in bits(node.reads))
-            fixed = None if self._steps is None else tuple(map(self._steps.get, node.accesses))
-            if self._misread:
-                fixed = (fixed, tuple(map(self._misread.get, node.accesses)))
+            fixed = tuple(map(self._steps.get, node.accesses))
         key = (node.number, bound, contexts, fixed)
         found = self._memo.get(key)
         if found is None:
@@ -137,8 +117,7 @@ class ContractionCostModel:
         alive = [context for context in contexts if producer.is_alive(context.zeros)]
         found: Outcomes = {}
         for (made, states), n_made in self._visit(producer, bound, tuple(alive)).items():
-            moved = (self.predicates.renamed(state, node.moved) for state in states)
-            state_of = dict(zip(alive, moved, strict=True))
+            state_of = dict(zip(alive, states, strict=True))
             entered = tuple(
                 context._replace(states=(*context.states, (node.bit, state_of.get(context, FALSE))))
                 for context in contexts
@@ -200,11 +179,7 @@ class ContractionCostModel:
         if bit in states:
             return self.predicates.exists(states[bit], self._mask(access.indices) & ~bound)
         names = tuple(self._bit[i] if bound >> self._bit[i] & 1 else 50 + n for n, i in enumerate(access.indices))
-        return (self.predicates.conjunction([self._atom(access, names)]),)
-
-    def _atom(self, access: TensorAccess, names: tuple[int, ...]) -> tuple[str, tuple[int, ...]]:
-        order = self._misread.get(access)
-        return access.tensor, names if order is None else tuple(names[order[order[n]]] for n in range(len(order)))
+        return (self.predicates.conjunction([(access.tensor, names)]),)
 
     # --- choices of protocols ---
 
@@ -238,8 +213,6 @@ class ContractionCostModel:
         elif isinstance(statement, Where):
             parts = (self._node(statement.consumer), self._node(statement.producer))
             node = _Node(len(self._nodes), statement, parts, bit=self._read(target(statement.producer)))
-            if self._rules.has_permutation_bug:
-                node.moved = {self._bit[i]: self._bit[j] for i, j in misplaced(statement)}
         else:
             expression = _Expression.of(statement.rhs, self._read_of)
             node = _Node(len(self._nodes), statement, None, expression=expression)
@@ -275,43 +248,6 @@ def concordances(program: Statement, outer: tuple[str, ...] = ()) -> Iterator[tu
         for access in reads(program.rhs):
             order = sorted(range(len(access.indices)), key=lambda mode: outer.index(access.indices[mode]))
             yield TensorAccess(access.tensor, access.indices), tuple(order)
-
-
-def misplaced(where: Where) -> tuple[tuple[str, str], ...]:
-    """Return the pairs (written, read) of a workspace's indices that the published code's permutation bug exchanges.
-
-    The published code lists a workspace's indices in the consumer's loop order, inner loops first. It then sorts each
-    access by its loops and applies the sort permutation twice.
-    """
-    written = target(where.producer)
-    listed = [index for index in dict.fromkeys(_inner_first(where)) if index in written.indices]
-    read = next(access for access in reads(where.consumer) if access.tensor == written.tensor)
-    sides = []
-    for access, statement in ((written, where.producer), (read, where.consumer)):
-        bound = _around(access, statement) or ()
-        order = sorted(range(len(listed)), key=lambda mode: bound.index(listed[mode]))
-        sides.append([listed[order[n]] for n in order])
-    return tuple((i, j) for i, j in zip(*sides, strict=True) if i != j)
-
-
-def _inner_first(statement: Statement) -> Iterator[str]:
-    if isinstance(statement, Loop):
-        yield from _inner_first(statement.body)
-        yield from statement.indices
-    elif isinstance(statement, Where):
-        yield from _inner_first(statement.consumer)
-        yield from _inner_first(statement.producer)
-
-
-def _around(access: TensorAccess, statement: Statement) -> tuple[str, ...] | None:
-    """Return the indices of the loops in `statement` around the assignment with `access`, outermost first, or None."""
-    if isinstance(statement, Loop):
-        inner = _around(access, statement.body)
-        return None if inner is None else statement.indices + inner
-    if isinstance(statement, Where):
-        found = _around(access, statement.consumer)
-        return _around(access, statement.producer) if found is None else found
-    return () if access == statement.lhs or access in reads(statement.rhs) else None
 
 
 def _subsets(mask: int) -> Iterator[int]:
@@ -362,7 +298,7 @@ class _Node:
     """Statement with cached properties that the interpreter looks up repeatedly."""
 
     __slots__ = (
-        "_live", "accesses", "bit", "expression", "is_workspace", "moved", "number", "parts", "reads", "statement",
+        "_live", "accesses", "bit", "expression", "is_workspace", "number", "parts", "reads", "statement",
     )  # fmt: skip
 
     def __init__(
@@ -372,7 +308,6 @@ class _Node:
         self.number, self.statement, self.parts, self.bit, self.expression = number, statement, parts, bit, expression
         self.is_workspace = False
         self.accesses: tuple[TensorAccess, ...] | None = None  # accesses of its reads
-        self.moved: dict[int, int] = {}  # indices exchanged by the permutation bug
         self.reads = expression.reads() if expression is not None else 0
         for part in parts or ():
             self.reads |= part.reads

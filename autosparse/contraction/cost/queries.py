@@ -119,7 +119,6 @@ class Predicates:
         self._hidden: dict[tuple[int, int], int] = {}
         self._and: dict[tuple[Predicate, Predicate], Predicate] = {}
         self._or: dict[tuple[Predicate, Predicate], Predicate] = {}
-        self._renamed: dict[tuple[Predicate, tuple[tuple[int, int], ...]], Predicate] = {}
         self._exists: dict[tuple[Predicate, int], Predicate] = {}
         self.true: Predicate = (self.conjunction(()),)
 
@@ -197,19 +196,6 @@ class Predicates:
         found = self._exists.get((one, mask))
         if found is None:
             found = self._exists[one, mask] = self._absorbed(self.project(a, mask) for a in one)
-        return found
-
-    def renamed(self, one: Predicate, names: Mapping[int, int]) -> Predicate:
-        """Return the predicate `one` with its indices renamed simultaneously; `names` maps old numbers to new ones."""
-        if not names:
-            return one
-        key = (one, tuple(names.items()))
-        found = self._renamed.get(key)
-        if found is None:
-            found = self._renamed[key] = self._absorbed(
-                self.conjunction((tensor, tuple(names.get(v, v) for v in args)) for tensor, args in self.atoms[number])
-                for number in one
-            )
         return found
 
     def _absorbed(self, numbers: Iterable[int]) -> Predicate:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from autosparse.contraction.cost.queries import Atoms, Predicate, Predicates, homomorphism
@@ -168,3 +168,14 @@ def bits(mask: int) -> Iterator[int]:
         low = mask & -mask
         yield low.bit_length() - 1
         mask ^= low
+
+
+def undominated(sets: TaskSets, costs: Iterable[int]) -> tuple[int, ...]:
+    """Return the costs (sets of tasks) that are not dominated; a cost dominates others that strictly contain it."""
+    frontier: list[int] = []
+    for cost in sorted(costs, key=lambda tasks: (tasks.bit_count(), tasks)):
+        if any(sets.is_within(best, cost) and not sets.is_within(cost, best) for best in frontier):
+            continue
+        frontier = [best for best in frontier if not sets.is_within(cost, best) or sets.is_within(best, cost)]
+        frontier.append(cost)
+    return tuple(frontier)

@@ -94,7 +94,7 @@ class EarlyRace:
     """Race of one shipped kernel with the default kernel on the first products of a problem."""
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter, *, shape: tuple[int, int] | None = None) -> None:
-        self._shape = shape  # of slices with little padding
+        self._shape = shape  # rows of a slice and sigma, where they are known
         self.spent_s = 0.0  # seconds of importing, packing, comparing, and of slower products
         self.ratio = 1.0  # default kernel's time over that of the kernel that serves
         self.default_s = 0.0  # seconds of one product by the default kernel
@@ -103,7 +103,7 @@ class EarlyRace:
         self.is_won = False
         self.check_ns = inf  # product time (ns) of the state from which on the winner races once more, or is noted
         self._winner: Any = None  # Any: as `trial`; the candidate that won
-        self._to_note: Slices | None = None  # the winner's, while it is not noted
+        self._to_note: Slices | None = None  # slices of a winner that is still to be noted
         self._operand: Callable[[], AnyOperand | None] = lambda: None  # a weak reference
         self._clock = clock
         self._pairs: list[tuple[float, float]] = []
@@ -299,7 +299,7 @@ class EarlyRace:
         from autosparse.core.plan import Plan
         from autosparse.core.solver import choice_of
 
-        trial: Any = state.recalled  # Any: a KernelTrial, or
+        trial: Any = state.recalled  # Any: a KernelTrial or a SliceTrial
         is_light = isinstance(trial, SliceTrial)
         schedule = slice_trial.schedule_of(trial.slices, state) if is_light else trial.schedule
         return Plan(

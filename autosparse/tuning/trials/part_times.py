@@ -56,10 +56,11 @@ def part_times(context: TuningContext, serving: Serving | None, composite: Compo
         return ()
 
 
-def _fastest_s(run: Callable[[], object], clock: Callable[[], float] = time.perf_counter) -> float:
+def _fastest_s(run: Callable[[], object]) -> float:
     """Return the least seconds of several runs, after one that warms the caches."""
     run()
-    fastest_s, end_s = float("inf"), clock() + MAX_S
+    clock, fastest_s = time.perf_counter, float("inf")
+    end_s = clock() + MAX_S
     for _ in range(MAX_RUNS):
         start_s = clock()
         run()

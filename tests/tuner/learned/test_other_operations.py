@@ -7,7 +7,6 @@ import pytest
 import scipy.sparse
 from autosparse.tuner.learned.names import op_of
 from autosparse.tuner.learned.predict import suits
-from autosparse.tuner.learned.tensors import rows_first
 from autosparse.tuner.learned.weights import LearnedWeights
 from autosparse.tuner.research.generators.base import generate
 from autosparse.tuner.research.generators.coordinates import Coordinates
@@ -58,8 +57,8 @@ def test_repeated_entries_are_one_cell():
 
 def test_any_mode_may_come_first():
     pattern = TensorPattern((3, 4, 5), np.array([[2, 0], [1, 3], [4, 0]], np.int32))
-    assert rows_first(pattern, 0) is pattern
-    moved = rows_first(pattern, 1)
+    assert pattern.rows_first(0) is pattern
+    moved = pattern.rows_first(1)
     assert moved.shape == (4, 3, 5)
     assert moved.coords.tolist() == [[1, 3], [2, 0], [4, 0]]
 
