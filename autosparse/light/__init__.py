@@ -208,7 +208,7 @@ def is_runtime_due(n_terms: int) -> bool:
 
 def is_sparse_due(n_terms: int) -> bool:
     """Return whether the C runtime should compute a product of two sparse matrices with so many multiplications."""
-    return n_terms <= MAX_TERMS and _spent_ns >= RUNTIME_NS
+    return n_terms > MAX_TERMS or _spent_ns >= RUNTIME_NS
 
 
 def rows_of(made: Any) -> Rows | None:
@@ -315,15 +315,12 @@ NOTHING: Final = None, None, None, None
 Arrays = tuple[Any, Any, Any, Any]  # shape, indptr, indices and data; Any: unchecked arguments of the user
 
 
-def arrays_of(made: Any, arg1: Any, shape: Any, dtype: Any) -> Arrays:
+def arrays_of(made: Any, arg1: Any, shape: Any = None) -> Arrays:
     """Return (shape, indptr, indices, data) from a constructor's arguments; four None if SciPy must interpret them.
 
-    Accepted are an `arg1` that is a matrix of the format of `made`, a tuple (data, indices, indptr) with a shape and a
-    known dtype, and a shape.
+    Accepted are an `arg1` that is a matrix of the format of `made`, and a tuple (data, indices, indptr) with a shape.
     """
     kind = type(arg1)
-    if kind is tuple and shape is None and is_shape(arg1):
-        return _of_shape(made, arg1, dtype)
     if kind is tuple:
         if len(arg1) != 3 or not is_shape(shape):
             return NOTHING
@@ -333,23 +330,28 @@ def arrays_of(made: Any, arg1: Any, shape: Any, dtype: Any) -> Arrays:
         for part in arg1:
             if type(part) is np.ndarray and part.base is not None and not part.flags.aligned:
                 return NOTHING  # SciPy copies it
-    elif shape is None and (kind is type(made) or _PLAIN.get(kind) == made.format):
+    elif shape is None and (kind is type(made) or _format_of(kind) == made.format):
         indptr, indices, data, shape = arg1.indptr, arg1.indices, arg1.data, arg1._shape
     else:
         return NOTHING
-    is_own = dtype is None or dtype is data.dtype or (isinstance(dtype, np.dtype) and dtype == data.dtype)
-    return (shape, indptr, indices, data) if is_own else NOTHING
+    return shape, indptr, indices, data
 
 
-def _of_shape(made: Any, shape: tuple[int, int], dtype: Any) -> Arrays:
-    """Return new arrays without entries for a matrix of that shape."""
-    if dtype is None or (isinstance(dtype, type) and issubclass(dtype, np.generic)):
-        dtype = np.dtype(dtype)
-    if not isinstance(dtype, np.dtype) or dtype.char not in VALUE_TYPES or not dtype.isnative:
-        return NOTHING
-    if max(shape) > INT32_MAX:
-        return NOTHING
-    return shape, np.zeros(made._swap(shape)[0] + 1, INT32), np.zeros(0, INT32), np.zeros(0, dtype)
+def _format_of(kind: Any) -> str | None:
+    """Return the format of one of SciPy's or autosparse's four classes; None for other classes."""
+    twin = getattr(kind, "_twin", None)
+    return _PLAIN.get(kind._plain_class if twin is not None and twin._twin is kind else kind)
+
+
+def as_array(other: Any) -> Any:
+    """Return a list of numbers as an array, to which SciPy's products convert it; other operands unchanged."""
+    if type(other) is not list:
+        return other
+    try:
+        array = np.asarray(other)
+    except (ValueError, TypeError, RuntimeError):  # rows of different lengths, or of a tensor's elements
+        return other
+    return array if array.dtype.char in VALUE_TYPES else other
 
 
 def is_shape(shape: Any) -> bool:

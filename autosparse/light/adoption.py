@@ -96,19 +96,43 @@ def is_small(arg1: Any) -> bool:
 def arrays_of(made: Any, arg1: Any, shape: Any, dtype: Any) -> Arrays:
     """Return (shape, indptr, indices, data) from a constructor's arguments; four None if SciPy must interpret them.
 
-    Accepted are what `light.arrays_of` accepts, pairs (data, (rows, columns)), and dense arrays.
+    Accepted are what `light.arrays_of` accepts, shapes, pairs (data, (rows, columns)), and dense arrays.
     """
     kind = type(arg1)
-    if kind is tuple and len(arg1) == 2 and not is_shape(arg1):
+    if kind is tuple and shape is None and is_shape(arg1):
+        return _of_shape(made, arg1, dtype)
+    if kind is tuple and len(arg1) == 2:
         return _of_entries(made, arg1, shape, dtype)
     if kind is list and shape is None and arg1 and type(arg1[0]) is list:
-        try:
-            arg1, kind = np.asarray(arg1), np.ndarray
-        except (ValueError, TypeError, RuntimeError):  # rows of different lengths, or of a tensor's elements
-            return NOTHING
-    if kind is np.ndarray and shape is None:
+        arg1 = light.as_array(arg1)
+    if type(arg1) is np.ndarray and shape is None:
         return _of_dense(made, arg1, dtype)
-    return light.arrays_of(made, arg1, shape, dtype)
+    found = light.arrays_of(made, arg1, shape)
+    data = None if found is NOTHING else _cast(found[3], dtype)
+    return NOTHING if data is None else (*found[:3], data)
+
+
+def _cast(values: NDArray[Any], dtype: Any) -> Any:
+    """Return values converted to `dtype`, as SciPy's constructors convert them; None where SciPy should do it."""
+    if dtype is None or dtype is values.dtype:
+        return values
+    try:
+        wanted = np.dtype(dtype)
+    except (TypeError, ValueError):
+        return None
+    is_plain = wanted.char in light.VALUE_TYPES and wanted.isnative and np.can_cast(values.dtype, wanted, "same_kind")
+    return values.astype(wanted, copy=False) if is_plain else None
+
+
+def _of_shape(made: Any, shape: tuple[int, int], dtype: Any) -> Arrays:
+    """Return new arrays without entries for a matrix of that shape."""
+    if dtype is None or (isinstance(dtype, type) and issubclass(dtype, np.generic)):
+        dtype = np.dtype(dtype)
+    if not isinstance(dtype, np.dtype) or dtype.char not in light.VALUE_TYPES or not dtype.isnative:
+        return NOTHING
+    if max(shape) > light.INT32_MAX:
+        return NOTHING
+    return shape, np.zeros(made._swap(shape)[0] + 1, light.INT32), np.zeros(0, light.INT32), np.zeros(0, dtype)
 
 
 def _of_entries(made: Any, pair: tuple[Any, Any], shape: Any, dtype: Any) -> Arrays:
@@ -116,16 +140,18 @@ def _of_entries(made: Any, pair: tuple[Any, Any], shape: Any, dtype: Any) -> Arr
     first, second = pair
     if type(second) not in (tuple, list) or len(second) != 2:
         return NOTHING
+    first, second = light.as_array(first), tuple(map(light.as_array, second))
     if shape is None:
         shape = tuple(int(part.max()) + 1 if type(part) is np.ndarray and part.size else 0 for part in second)
     if not is_shape(shape) or max(shape) > light.INT32_MAX:
         return NOTHING
     coords = [part for part, extent in zip(second, shape, strict=True) if _are_within(part, extent)]
-    is_plain = len(coords) == 2 and _are_values(first) and (dtype is None or dtype is first.dtype) and first.ndim == 1
-    if not is_plain or coords[0].dtype != coords[1].dtype or not coords[0].size == coords[1].size == first.size:
+    is_plain = len(coords) == 2 and _are_values(first) and first.ndim == 1
+    first = _cast(first, dtype) if is_plain and coords[0].size == coords[1].size == first.size else None
+    if first is None:
         return NOTHING
-    if not isinstance(made, sps.sparray):
-        coords = [part.astype(light.INT32, copy=False) for part in coords]
+    index = np.result_type(*coords) if isinstance(made, sps.sparray) else light.INT32
+    coords = [part.astype(index, copy=False) for part in coords]
     return shape, *_compressed(first, coords[::-1] if made._transposed else coords, made._swap(shape))
 
 
@@ -160,8 +186,7 @@ def _compressed(
 
 def _of_dense(made: Any, dense: NDArray[Any], dtype: Any) -> Arrays:
     """Return new arrays of the entries of a dense array that are not zero."""
-    is_plain = _are_values(dense) and (dtype is None or dtype is dense.dtype) and dense.ndim == 2
-    if not is_plain or not 0 < dense.size <= light.INT32_MAX:
+    if not _are_values(dense) or dense.ndim != 2 or not 0 < dense.size <= light.INT32_MAX:
         return NOTHING
     is_by_rows = bool(dense.flags.c_contiguous)
     if not (is_by_rows or dense.flags.f_contiguous):
@@ -169,7 +194,9 @@ def _of_dense(made: Any, dense: NDArray[Any], dtype: Any) -> Arrays:
     flat = (dense if is_by_rows else dense.T).ravel()
     width = dense.shape[is_by_rows]
     places = flat.nonzero()[0]
-    values, inner = flat[places], (places % width).astype(light.INT32)
+    values, inner = _cast(flat[places], dtype), (places % width).astype(light.INT32)
+    if values is None:
+        return NOTHING
     if is_by_rows is made._transposed:  # the other order: a counting sort
         coords = [inner, (places // width).astype(light.INT32)]
         return dense.shape, *_compressed(values, coords, made._swap(dense.shape))
@@ -327,6 +354,20 @@ def dense_product(made: Any, arrays: Any, B: Any) -> Any:
     return C
 
 
+def places_of_extremes(A: Any, *args: Any) -> Any:
+    """Return what SciPy's method `_argminmax` does, without its fetching of the arrays for each row."""
+    rows, is_by_rows = A._light, type(args[0]) is int and args[0] in ((0, -2) if A._transposed else (1, -1))
+    if is_by_rows and rows is not None and rows.sound():
+        A._plain_class.sum_duplicates(A)  # as SciPy's method does for this axis
+        rows = A._light
+    if rows is None or not A.has_canonical_format:  # SciPy adds up duplicates in place
+        return A._plain_class._argminmax(A, *args)
+    plain: Any = object.__new__(A._plain_class)
+    set_state(plain, A._shape)
+    plain.indptr, plain.indices, plain.data, plain.has_canonical_format = *rows.arrays, True
+    return plain._argminmax(*args)
+
+
 def sparse_product(A: Any, rows: Rows, runtime: Any, B: Any) -> Any:
     """Return A @ B for a light matrix A with sound `rows` and a sparse matrix B; None where SciPy should multiply."""
     kind = type(A)
@@ -335,7 +376,7 @@ def sparse_product(A: Any, rows: Rows, runtime: Any, B: Any) -> Any:
         return None
     if type(other := B if B.format == A.format else B.asformat(A.format)) is not kind:
         adopted: Any = object.__new__(kind)
-        other = adopted if adopt(adopted, light.arrays_of(adopted, other, None, None), copy=False) else None
+        other = adopted if adopt(adopted, light.arrays_of(adopted, other), copy=False) else None
     theirs = None if other is None else light.rows_of(other)
     if theirs is None:
         return None
