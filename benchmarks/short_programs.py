@@ -16,8 +16,10 @@ program and the script.
 from __future__ import annotations
 
 import argparse
+import compileall
 import importlib
 import importlib.util
+import itertools
 import os
 import pickle
 import sys
@@ -35,7 +37,7 @@ from peerlib.summary import Distribution
 from peerlib.table import aligned, seconds
 from programlib.child import as_arrays
 from programlib.program import Program
-from programlib.race import ENOUGH, ProgramFailedError, Samples, WrongAnswerError, compare, compile_bytecode
+from programlib.race import ENOUGH, ProgramFailedError, Samples, WrongAnswerError, compare
 from shortlib.catalogue import PROGRAMS
 
 IMPORTED: Final = ("scipy.sparse.csgraph", "scipy.sparse.linalg", "scipy.integrate")
@@ -45,6 +47,8 @@ OURS: Final = "autosparse"
 FLOORS: Final = (ENOUGH, 0.95, 0.8)
 """Ratios below which programs are counted in the summary."""
 N_WORST: Final = 20
+CHECKOUT: Final = Path(__file__).resolve().parents[1]
+"""Checkout whose library is measured as ours: the one of this script, whose compiled parts are built."""
 MAPPED: Final = ("tuner", "cache", "_native")  # folders of a checkout that are subpackages of autosparse
 
 
@@ -208,9 +212,10 @@ def main(given: Sequence[str] | None = None) -> int:
         return 0
     assert OURS not in sys.modules, "the import of the library must be timed"
     others = [Contender(root.resolve().name, OURS, root.resolve()) for root in args.against]
-    contenders = [Contender(THEIRS, THEIRS), Contender(OURS, OURS), *others]
+    contenders = [Contender(THEIRS, THEIRS), Contender(OURS, OURS, CHECKOUT), *others]
     names, results, records = [one.name for one in contenders[1:]], ResultFile(args.out), []
-    compile_bytecode()
+    for root, folder in itertools.product((CHECKOUT, *(one.root for one in others)), (OURS, *MAPPED)):
+        compileall.compile_dir(root / folder, quiet=2)  # as an installation does
     for module in IMPORTED:
         importlib.import_module(module)
     warnings.simplefilter("ignore")

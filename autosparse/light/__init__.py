@@ -46,8 +46,8 @@ SPARSE_SHARE: Final = 8
 """Divisor of the time of products of two sparse matrices by the runtime, which the library computes as fast."""
 SELECTIONS: Final = 6
 """Number of selections by SciPy's methods (15 to 70 us each) before `selection` is imported, which takes 0.3 ms."""
-LOOKUP_NS: Final = 2_000_000
-"""Time in ns of products of one matrix by the runtime's kernels after which a remembered plan loads the library."""
+LOOKUP_NS: Final = 500_000
+"""Time in ns of products of one matrix with dense operands after which a remembered plan loads the library."""
 MIN_TERMS: Final = 1 << 12
 """Minimum number of multiplications for which a kernel called through cffi (3 us) is faster than SciPy's loop."""
 MAX_TERMS: Final = 1 << 20
@@ -56,16 +56,16 @@ MAX_LOOP_TERMS: Final = 1 << 23
 """Maximum number of multiplications of a product with a dense operand that SciPy computes: 10 ms."""
 MAX_ENTRIES: Final = 1 << 20
 """Maximum number of entries of a light matrix. SciPy's loops convert larger ones too slowly, on one thread."""
-_OPTIONS: Final = "autosparse.config"  # the only module that interprets settings
 _LIBRARY: Final = ("autosparse.arrays.construct", "autosparse.arrays.family")
 """Modules whose import makes the classes complete."""
 NEIGHBOURS: Final = ("anndata", "dask.array", "threadpoolctl")
 """Libraries with which the complete classes are registered (`interop.neighbours`)."""
-_LOADS: Final = frozenset({_OPTIONS, *NEIGHBOURS})
+_LOADS: Final = frozenset({"autosparse.config", *NEIGHBOURS})  # the only module that interprets settings, and these
 _modules: Final = sys.modules
 
 is_complete = False
 _spent_ns = _products_ns = 0
+n_threads = 0  # of products: an estimate from the first look-up on, exact once the C runtime is loaded
 _native: Any = None  # the module `native`, once the C runtime is loaded
 part_of: Callable[..., Any] | None = None  # `selection.part_of`, once it is imported
 _n_selections = 0
@@ -152,19 +152,20 @@ def postpone() -> None:
 
 
 def count(
-    start_ns: int, kept: Any = (), made: Any = None, *, share: int, is_product: bool = False, native: Rows | None = None
+    start_ns: int, kept: Any = (), made: Any = None, *, share: int, is_product: bool = False, dense: Rows | None = None
 ) -> None:
     """Add what the library would save of the time since `start_ns`, after a method: one part of `share`.
 
     `kept`: rows and their `checked` before the method. `is_product`: a kernel of the C runtime could have computed it;
-    `native`: the rows if one did.
+    `dense`: the rows of a product with a dense operand.
     """
     global _spent_ns, _products_ns
     took_ns = perf_counter_ns() - start_ns
     _spent_ns += took_ns // share
     _products_ns += took_ns * is_product
-    if native is not None:
-        native.products_ns += took_ns
+    if dense is not None:
+        dense.products_ns += took_ns
+        dense.n_products += 1
     restore(kept, made)
 
 
@@ -208,7 +209,7 @@ def is_runtime_due(n_terms: int) -> bool:
 
 def is_sparse_due(n_terms: int) -> bool:
     """Return whether the C runtime should compute a product of two sparse matrices with so many multiplications."""
-    return n_terms > MAX_TERMS or _spent_ns >= RUNTIME_NS
+    return n_terms <= MAX_TERMS and _spent_ns >= RUNTIME_NS
 
 
 def rows_of(made: Any) -> Rows | None:
@@ -223,14 +224,15 @@ class Rows:
     """Arrays of a light matrix, which its transpose shares."""
 
     __slots__ = (
-        "arrays", "checked", "copied_bytes", "is_exported", "is_looked_up", "is_shared", "n_major", "n_minor",
-        "products_ns",
+        "arrays", "checked", "copied_bytes", "is_exported", "is_planned", "is_shared", "looked_up", "n_major",
+        "n_minor", "n_products", "products_ns",
     )  # fmt: skip
 
     def __init__(self, n_major: int, n_minor: int, arrays: list[Any], copied_bytes: int | None) -> None:
         self.n_major, self.n_minor, self.arrays, self.copied_bytes = n_major, n_minor, arrays, copied_bytes
-        self.is_exported = self.is_looked_up = self.is_shared = False
-        self.products_ns = 0  # by the runtime's kernels
+        self.is_exported = self.is_planned = self.is_shared = False
+        self.products_ns = self.n_products = 0  # with dense operands
+        self.looked_up = -1  # number of threads for which a remembered plan was looked up
         self.checked: tuple[Any, Any] | None = None  # the last row starts and indices that were found sound
 
     def sound(self) -> tuple[tuple[Any, Any], Any] | None:
@@ -345,13 +347,11 @@ def _format_of(kind: Any) -> str | None:
 
 def as_array(other: Any) -> Any:
     """Return a list of numbers as an array, to which SciPy's products convert it; other operands unchanged."""
-    if type(other) is not list:
-        return other
-    try:
-        array = np.asarray(other)
-    except (ValueError, TypeError, RuntimeError):  # rows of different lengths, or of a tensor's elements
-        return other
-    return array if array.dtype.char in VALUE_TYPES else other
+    if type(other) is list:
+        with contextlib.suppress(ValueError, TypeError, RuntimeError):  # rows of different lengths, or of tensors
+            array = np.asarray(other)
+            return array if array.dtype.char in VALUE_TYPES else other
+    return other
 
 
 def is_shape(shape: Any) -> bool:

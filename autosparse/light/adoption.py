@@ -321,15 +321,15 @@ The kernel on one thread takes 1.1 times as long as that loop.
 """
 
 
-def is_left_to_scipy(rows: Rows, n_terms: int) -> bool:
-    """Return whether SciPy's loop computes a product Mᵀ @ x; not the one that looks up what earlier processes left."""
-    is_due = not rows.is_looked_up and rows.products_ns >= light.LOOKUP_NS and n_terms >= light.MIN_TERMS
-    if is_due and light._products_ns < light.RUNTIME_NS:
-        if configured.accounts_content():
-            light._products_ns = light.RUNTIME_NS  # the look-up needs the runtime
-        else:
-            rows.is_looked_up = True
-    return n_terms <= MAX_SCATTERED and (rows.is_looked_up or not is_due)
+def look_up(rows: Rows, B: Any, *, transposed: bool) -> None:
+    """Let the next product load the library if earlier processes left a plan for M @ B, or Mᵀ @ B if `transposed`."""
+    rows.looked_up = light.n_threads = light.n_threads or configured.likely_threads()
+    if not configured.accounts_content() or sys.is_finalizing():
+        return
+    with contextlib.suppress(ImportError, OSError, MemoryError, RecursionError), forking.loading():
+        remembered = importlib.import_module("autosparse.light.remembered")
+        if remembered.has_plan(rows, B, transposed=transposed):
+            rows.is_planned, light._spent_ns = True, light.LOADING_NS
 
 
 def in_common_type(values: Any, B: Any) -> tuple[Any, Any]:
@@ -338,7 +338,7 @@ def in_common_type(values: Any, B: Any) -> tuple[Any, Any]:
     Return them unchanged where the C runtime has no kernel of that dtype.
     """
     own, other = values.dtype, B.dtype
-    if own.char not in light.VALUE_TYPES or not (own.isnative and other.isnative):
+    if own is other or own.char not in light.VALUE_TYPES or not (own.isnative and other.isnative):
         return values, B
     common = np.promote_types(own, other)
     if common.char not in light.KERNEL_TYPES:

@@ -237,9 +237,8 @@ class Light(ConvertedBack, Slots):
         return adoption.places_of_extremes(self, *args)
 
     def __iter__(self) -> Any:
-        if isinstance(self, sps.sparray):  # rows of one dimension, which light matrices cannot be
-            return completed(self, "__iter__")()
-        return self._plain_class.__iter__(self)
+        is_flat = isinstance(self, sps.sparray)  # rows of one dimension, which light matrices cannot be
+        return completed(self, "__iter__")() if is_flat else self._plain_class.__iter__(self)
 
     def transpose(self, axes: tuple[int, int] | None = None, copy: bool = False) -> Any:
         """Return Aᵀ, which shares arrays with A unless `copy`."""
@@ -262,12 +261,13 @@ class Light(ConvertedBack, Slots):
         rows: Any = self._light  # Any: None once the matrix is complete
         other = light.as_array(other)
         n_terms: Any = None if rows is None else light.n_terms(self, rows, other)  # Any: a number, or None
-        found: Any = (n_terms is not None and rows.sound()) or (None, None)
-        checked, values = found
-        if checked is not None and type(other) is np.ndarray and other.dtype is not values.dtype:
-            values, other = adoption.in_common_type(values, other)
-        is_own = checked is not None and type(other) is np.ndarray and other.dtype == values.dtype
-        is_scattered = is_own and self._transposed and other.ndim == 1 and adoption.is_left_to_scipy(rows, n_terms)
+        checked, values = (n_terms is not None and rows.sound()) or (None, None)
+        is_array = checked is not None and type(other) is np.ndarray
+        values, other = adoption.in_common_type(values, other) if is_array else (values, other)
+        is_own = is_array and other.dtype == values.dtype
+        is_scattered = is_own and self._transposed and other.ndim == 1 and n_terms <= adoption.MAX_SCATTERED
+        if is_own and rows.products_ns >= light.LOOKUP_NS and rows.looked_up != light.n_threads:
+            adoption.look_up(rows, other, transposed=self._transposed)
         has_kernel = is_own and not is_scattered and other.dtype.char in light.KERNEL_TYPES
         is_sparse = checked is not None and not isinstance(other, np.ndarray)
         most_terms = light.MAX_TERMS if is_sparse else light.MAX_LOOP_TERMS
@@ -285,16 +285,16 @@ class Light(ConvertedBack, Slots):
             made = runtime.product(rows, arrays, other, transposed=self._transposed)
         if not (is_native := made is not None):
             if not isinstance(other, _NUMBERS) if checked is None else n_terms > most_terms:
-                arrays, found, checked, values, kept = None, None, None, None, []  # they would count as other code's
+                arrays, checked, values, kept = None, None, None, []  # they would count as other code's
                 if _is_loaded():
                     return completed(self, "_matmul_dispatch")(other, *args)
             by_scipy = self._plain_class._matmul_dispatch
             made = dense_product(self, arrays, other) if arrays else by_scipy(self, other, *args)
-        share = light.SPARSE_SHARE if is_native and is_sparse else light.LOOP_SHARE
+        own_share = 1 if has_kernel and not is_native else light.LOOP_SHARE
+        share = light.SPARSE_SHARE if is_native and is_sparse else own_share
         if is_sparse:
             light._spent_ns = spent_ns  # without conversions inside
-        light.count(start_ns, kept, made, share=1 if has_kernel and not is_native else share, is_product=has_kernel,
-                    native=rows if is_scattered or (is_native and not is_sparse) else None)  # fmt: skip
+        light.count(start_ns, kept, made, share=share, is_product=has_kernel, dense=rows if is_own else None)
         return made
 
     def _rmatmul_dispatch(self, other: Any, *args: Any) -> Any:

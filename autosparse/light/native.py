@@ -5,17 +5,14 @@ Loading the runtime takes 1.5 ms, a fifth of the time that the library takes.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import importlib
 import math
-import sys
-from types import SimpleNamespace
 from typing import Any, Final
 
 import numpy as np
 
-from autosparse import configured, forking, light, scalar
+from autosparse import forking, light, scalar
 from autosparse._native import connected_extension
 from autosparse.light import Rows
 
@@ -40,8 +37,8 @@ def _load() -> tuple[Any, Any]:
 
 
 _lib, _ffi = _load()
-_DEFAULTS: Final = (None, None, None, None, False)
-"""Options of accounts where no option is set: isa, storage, hybrid, compiler and vendor."""
+if _lib is not None:
+    light.n_threads = _lib.asp_max_threads()
 
 
 @functools.cache
@@ -70,8 +67,6 @@ def product(rows: Rows, arrays: Any, B: Any, *, transposed: bool) -> Any:  # Any
 
     Return None where no kernel takes the operands.
     """
-    if rows.products_ns >= light.LOOKUP_NS and not rows.is_looked_up:
-        _look_up(rows, B, transposed=transposed)
     indptr, indices, data = arrays
     dtype_code, index_code = _VALUE_CODES.get(data.dtype), _INDEX_CODES.get(indices.dtype)
     if _lib is None or dtype_code is None or index_code is None or indptr.dtype != indices.dtype or not B.size:
@@ -121,37 +116,3 @@ def sparse_product(A: Rows, B: Rows) -> list[Any] | None:
         _lib.asp_spgemm_drop(job)
         raise
     return None if _lib.asp_spgemm_finish(job, index_code, *map(at, made)) else made
-
-
-def _look_up(rows: Rows, B: Any, *, transposed: bool) -> None:
-    """Let the next product load the library if earlier processes left a plan for this one."""
-    rows.is_looked_up = True
-    if not sys.is_finalizing():
-        with contextlib.suppress(ImportError, OSError, MemoryError, RecursionError), forking.loading():
-            if has_plan(rows, B, transposed=transposed):
-                light._spent_ns = light.LOADING_NS
-
-
-def has_plan(rows: Rows, B: Any, *, transposed: bool) -> bool:
-    """Return whether earlier processes left a plan for this product that saves the time in which the library loads."""
-    content = configured.accounts_content()
-    if not content:
-        return False
-    indptr, indices, data = rows.arrays
-    operand = SimpleNamespace(
-        indptr=indptr, indices=indices, nnz=indices.size, n_major=rows.n_major, n_minor=rows.n_minor
-    )
-    n_vecs, names = B.size // max(1, B.shape[0]), importlib.import_module("autosparse.ops.names")
-    key = configured.account_key(
-        configured.structure_sample(operand), names.MATMUL, 0, transposed, max(0, n_vecs - 1).bit_length(),
-        data.dtype.name, _lib.asp_max_threads(), *_DEFAULTS,
-    )  # fmt: skip
-    if key not in content:
-        return False
-    accounts = importlib.import_module("autosparse.cache.accounts.rows")
-    _, account = accounts.folded(accounts.with_key(content, key)).get(key) or (0.0, accounts.Account())
-    plan = account.plan
-    if plan is None or plan.flags & accounts.NOTHING_FASTER:
-        return False
-    saved_share = 1.0 - plan.measured_s / plan.default_s if plan.default_s else 0.0
-    return bool(plan.is_asked or saved_share * account.spent.mean_product_s * 1e9 > light.LOADING_NS)
