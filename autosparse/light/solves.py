@@ -11,10 +11,10 @@ import numpy as np
 
 from autosparse import light
 
-MAX_ENTRIES: Final = 1 << 13
-"""Maximum number of entries of a matrix that SciPy's functions solve with: 25 us an iteration, 8 of them the product.
+MAX_ENTRIES: Final = 1 << 14
+"""Maximum number of entries of a matrix that SciPy's functions solve with: 20 to 40 us an iteration.
 
-Loading the library takes as long as 400 iterations. A larger value delays what long first solves save.
+Loading the library takes as long as 300 iterations. A larger value delays what long first solves save.
 """
 _SYSTEMS: Final = frozenset({"bicgstab", "cg", "cgs", "minres"})
 _FITS: Final = frozenset({"lsmr", "lsqr"})
