@@ -27,7 +27,7 @@ NAMES: Final = _SYSTEMS | _FITS | _EIGENVALUES | _OTHERS
 """
 _KEYWORDS: Final = frozenset({
     "atol", "btol", "conlim", "damp", "iter_lim", "k", "lower", "maxiter", "ncv", "return_eigenvectors",
-    "return_singular_vectors", "rtol", "tol", "unit_diagonal", "v0", "which", "x0",
+    "return_singular_vectors", "rtol", "unit_diagonal", "v0", "which", "x0",
 })  # fmt: skip
 _FEWEST_LEFT: Final = 3  # eigenvalues that must not be asked for: SciPy warns, and uses a dense matrix
 
@@ -59,14 +59,16 @@ def _suits(name: str, args: tuple[Any, ...], how: dict[str, Any]) -> bool:
     if rows is None or not light.may_be_light() or not how.keys() <= _KEYWORDS:
         return False
     A = args[0]
-    if rows.arrays[1].size > MAX_ENTRIES or rows.sound() is None or len(args) > 2:
+    is_square, is_final = A._shape[0] == A._shape[1], A._twin._twin is type(A)
+    if not is_final or rows.arrays[1].size > MAX_ENTRIES or rows.sound() is None or A.dtype.char not in "fdFD":
         return False
-    if A._twin._twin is not type(A) or A.dtype.char not in "fdFD" or not (name in _FITS or A._shape[0] == A._shape[1]):
-        return name == "svds" and _is_few(A, args, how)
+    if not is_square and name not in _FITS and name != "svds":
+        return False
     if name in _EIGENVALUES:
-        return _is_few(A, args, how)
+        return len(args) <= 2 and _is_few(A, args, how)
     b = args[1] if len(args) == 2 else None
-    return type(b) is np.ndarray and b.shape == A._shape[:1] and b.dtype.char in "fdFD"
+    is_plain = type(b) is np.ndarray and b.shape == A._shape[:1] and b.dtype.char in "fdFD"
+    return is_plain and (name != "spsolve_triangular" or A.format == "csr")  # SciPy 1.13 warns of others
 
 
 def _is_few(A: Any, args: tuple[Any, ...], how: dict[str, Any]) -> bool:
