@@ -277,8 +277,7 @@ class Light(ConvertedBack, Slots):
             kept.append((theirs, theirs.checked))
         is_due = light.is_runtime_due(n_terms) if has_kernel else is_sparse and light.is_sparse_due(n_terms)
         runtime = light.runtime() if is_due else None
-        spent_ns, start_ns = light._spent_ns, perf_counter_ns()
-        made = None
+        spent_ns, start_ns, made = light._spent_ns, perf_counter_ns(), None
         if runtime is not None and is_sparse:
             made = adoption.sparse_product(self, rows, runtime, other)
         elif runtime is not None:

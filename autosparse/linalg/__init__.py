@@ -55,7 +55,7 @@ def _own(name: str) -> Any:
 
 def _first(name: str) -> Any:
     """Return the function `name` that solves with small matrices before the library is loaded; None where it is."""
-    solves, light = (importlib.import_module(f"autosparse.light{part}") for part in (".solves", ""))
+    light, solves = importlib.import_module("autosparse.light"), importlib.import_module("autosparse.light.solves")
     theirs = getattr(_scipy, name) if name in solves.NAMES else None
     if theirs is None or theirs.__module__.startswith("autosparse") or not light.may_be_light():
         return None
