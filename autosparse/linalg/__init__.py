@@ -55,9 +55,11 @@ def _own(name: str) -> Any:
 
 def _first(name: str) -> Any:
     """Return the function `name` that solves with small matrices before the library is loaded; None where it is."""
-    light, solves = importlib.import_module("autosparse.light"), importlib.import_module("autosparse.light.solves")
+    if not importlib.import_module("autosparse.light").may_be_light():
+        return None
+    solves = importlib.import_module("autosparse.light.solves")
     theirs = getattr(_scipy, name) if name in solves.NAMES else None
-    if theirs is None or theirs.__module__.startswith("autosparse") or not light.may_be_light():
+    if theirs is None or theirs.__module__.startswith("autosparse"):
         return None
     return solves.first(name, theirs, functools.cache(lambda: _own(name)))
 
