@@ -364,7 +364,8 @@ def places_of_extremes(A: Any, *args: Any) -> Any:
         return A._plain_class._argminmax(A, *args)
     plain: Any = object.__new__(A._plain_class)
     set_state(plain, A._shape)
-    plain.indptr, plain.indices, plain.data, plain.has_canonical_format = *rows.arrays, True
+    plain.indptr, plain.indices, plain.data = rows.arrays
+    plain.has_canonical_format = True
     return plain._argminmax(*args)
 
 

@@ -17,6 +17,7 @@ from autosparse.light.adoption import ModuleName, adopt, attributes, dense_produ
 INDPTR, INDICES, DATA = 0, 1, 2  # places in `Rows.arrays`
 FIELDS: Final = ("indptr", "indices", "data")
 _NUMBERS: Final = (int, float, complex, np.number)
+_NOT_SOUND: Final[Any] = None, None
 
 
 def _container(fmt: str) -> Any:  # Any: a property, which mypy would refuse in the place of SciPy's
@@ -257,11 +258,11 @@ class Light(ConvertedBack, Slots):
 
     def _matmul_dispatch(self, other: Any, *args: Any) -> Any:
         if type(other) is np.matrix:
-            return self._ascontainer(self._matmul_dispatch(np.asarray(other)))
+            return self._plain_class._ascontainer(self._matmul_dispatch(np.asarray(other)))
         rows: Any = self._light  # Any: None once the matrix is complete
         other = light.as_array(other)
         n_terms: Any = None if rows is None else light.n_terms(self, rows, other)  # Any: a number, or None
-        checked, values = (n_terms is not None and rows.sound()) or (None, None)
+        checked, values = _NOT_SOUND if n_terms is None else rows.sound() or _NOT_SOUND
         is_array = checked is not None and type(other) is np.ndarray
         values, other = adoption.in_common_type(values, other) if is_array else (values, other)
         is_own = is_array and other.dtype == values.dtype
