@@ -241,7 +241,7 @@ class Rows:
         Arrays are checked again where they may have changed. Another thread may replace them at any time, so loops
         read the arrays that are returned.
         """
-        is_held, checked = self.is_exported and self._is_held(), self.checked
+        is_held, checked = self.is_exported and self.is_held(), self.checked
         indptr, indices, data = self.arrays
         if checked is None or is_held or not (checked[0] is indptr and checked[1] is indices):
             is_safe = is_sound(indptr, indices, data, self.n_major, self.n_minor)
@@ -249,7 +249,7 @@ class Rows:
             self.checked = None if is_held else checked  # its holder may write and let go before the next call
         return (checked, data) if checked is not None and data.size == indices.size else None
 
-    def _is_held(self) -> bool:
+    def is_held(self) -> bool:
         """Return whether other code may hold row starts or indices, and write to them at any time."""
         arrays, n_own = self.arrays, _UNHELD + (self.checked is not None)
         is_view = arrays[0].base is not None or arrays[1].base is not None

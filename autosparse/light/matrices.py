@@ -12,7 +12,7 @@ import scipy.sparse as sps
 
 from autosparse import light
 from autosparse.light import Rows, adoption
-from autosparse.light.adoption import ModuleName, adopt, attributes, dense_product, register
+from autosparse.light.adoption import ModuleName, adopt, attributes, register
 
 INDPTR, INDICES, DATA = 0, 1, 2  # places in `Rows.arrays`
 FIELDS: Final = ("indptr", "indices", "data")
@@ -233,10 +233,6 @@ class Light(ConvertedBack, Slots):
             return completed(self, "sum")(axis=axis, dtype=dtype, out=out)
         return self._plain_class.sum(self, axis=axis, dtype=dtype, out=out)
 
-    def _argminmax(self, *args: Any) -> Any:
-        """Return places of extreme entries. SciPy's loop over the rows fetches the arrays for each of them."""
-        return adoption.places_of_extremes(self, *args)
-
     def __iter__(self) -> Any:
         is_flat = isinstance(self, sps.sparray)  # rows of one dimension, which light matrices cannot be
         return completed(self, "__iter__")() if is_flat else self._plain_class.__iter__(self)
@@ -252,9 +248,11 @@ class Light(ConvertedBack, Slots):
         return twin
 
     def __matmul__(self, other: Any) -> Any:
-        if type(other) is np.ndarray and other.ndim:  # SciPy's method asks first whether it is a number
-            return self._matmul_dispatch(other)
-        return self._plain_class.__matmul__(self, other)
+        if type(other) is not np.ndarray or not other.ndim:  # SciPy's method asks first whether it is a number
+            return self._plain_class.__matmul__(self, other)
+        rows = self._light
+        made = None if rows is None else adoption.product_by_loop(self, rows, other)
+        return self._matmul_dispatch(other) if made is None else made
 
     def _matmul_dispatch(self, other: Any, *args: Any) -> Any:
         if type(other) is np.matrix:
@@ -280,7 +278,7 @@ class Light(ConvertedBack, Slots):
         runtime = light.runtime() if is_due else None
         spent_ns, start_ns, made = light._spent_ns, perf_counter_ns(), None
         if runtime is not None and is_sparse:
-            made = adoption.sparse_product(self, rows, runtime, other)
+            made = runtime.sparse_product(self, rows, other)
         elif runtime is not None:
             made = runtime.product(rows, arrays, other, transposed=self._transposed)
         if not (is_native := made is not None):
@@ -289,7 +287,7 @@ class Light(ConvertedBack, Slots):
                 if _is_loaded():
                     return completed(self, "_matmul_dispatch")(other, *args)
             by_scipy = self._plain_class._matmul_dispatch
-            made = dense_product(self, arrays, other) if arrays else by_scipy(self, other, *args)
+            made = adoption.dense_product(self, arrays, other) if arrays else by_scipy(self, other, *args)
         own_share = 1 if has_kernel and not is_native else light.LOOP_SHARE
         share = light.SPARSE_SHARE if is_native and is_sparse else own_share
         if is_sparse:
@@ -318,7 +316,7 @@ class Light(ConvertedBack, Slots):
     _binopt, _with_data, _selected = map(_sound, ("_binopt", "_with_data", "__getitem__"))
     __radd__, __rsub__ = _reflected("__radd__", operator.add), _reflected("__rsub__", operator.sub)
     __rmul__, __rmatmul__ = _reflected("__rmul__", operator.mul), _reflected("__rmatmul__", operator.matmul)
-    __copy__, __deepcopy__, resize = map(_by_copies, ("__copy__", "__deepcopy__", "resize"))
+    __copy__, __deepcopy__, resize, _argminmax = map(_by_copies, ("__copy__", "__deepcopy__", "resize", "_argminmax"))
 
     def __getstate__(self) -> Any:
         """Return the state that SciPy pickles."""

@@ -11,10 +11,12 @@ import math
 from typing import Any, Final
 
 import numpy as np
+import scipy.sparse as sps
 
 from autosparse import forking, light, scalar
 from autosparse._native import connected_extension
 from autosparse.light import Rows
+from autosparse.light.adoption import adopt, own_part
 
 _VALUE_CODES: Final = {np.dtype(name): code for name, code in scalar.VALUE_CODES.items()}
 _INDEX_CODES: Final = {np.dtype(name): code for name, code in scalar.INDEX_CODES.items()}
@@ -84,7 +86,7 @@ def product(rows: Rows, arrays: Any, B: Any, *, transposed: bool) -> Any:  # Any
     return None if status else C
 
 
-def sparse_product(A: Rows, B: Rows) -> list[Any] | None:
+def _sparse_rows(A: Rows, B: Rows) -> list[Any] | None:
     """Return new (indptr, indices, data) of A @ B, with SciPy's bits; None where no kernel takes sound A and B.
 
     Also None for a product without entries, whose arrays SciPy makes.
@@ -116,3 +118,19 @@ def sparse_product(A: Rows, B: Rows) -> list[Any] | None:
         _lib.asp_spgemm_drop(job)
         raise
     return None if _lib.asp_spgemm_finish(job, index_code, *map(at, made)) else made
+
+
+def sparse_product(A: Any, rows: Rows, B: Any) -> Any:
+    """Return A @ B for a light matrix A with sound `rows` and a sparse matrix B; None where SciPy should multiply."""
+    kind = type(A)
+    is_kept = isinstance(A, sps.sparray) or rows.arrays[1].dtype == light.INT32  # matrix classes may narrow indices
+    if A._twin._twin is not kind or not is_kept or rows.arrays[2].dtype != B.dtype:
+        return None
+    if type(other := B if B.format == A.format else B.asformat(A.format)) is not kind:
+        adopted: Any = object.__new__(kind)
+        other = adopted if adopt(adopted, light.arrays_of(adopted, other), copy=False) else None
+    theirs = None if other is None else light.rows_of(other)
+    if theirs is None:
+        return None
+    left, right = (theirs, rows) if A._transposed else (rows, theirs)
+    return own_part(A, (A._shape[0], B.shape[1]), _sparse_rows(left, right))
