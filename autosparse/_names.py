@@ -18,13 +18,13 @@ from autosparse.config import Options as Options
 from autosparse.config import get_options as get_options
 from autosparse.config import options as options
 from autosparse.config import set_options as set_options
-from autosparse.contraction.surface import einsum as einsum
 from autosparse.contraction.surface import einsum_path as einsum_path
 from autosparse.errors import AutosparseError as AutosparseError
 from autosparse.interop.installing import install as install
 from autosparse.interop.installing import uninstall as uninstall
 from autosparse.light.construct import csc as csc
 from autosparse.light.construct import csr as csr
+from autosparse.light.expressions import einsum as einsum
 from autosparse.notices import CacheWarning as CacheWarning
 from autosparse.notices import FallbackWarning as FallbackWarning
 from autosparse.notices import SnapshotWarning as SnapshotWarning

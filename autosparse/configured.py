@@ -43,6 +43,14 @@ def accounts_content() -> bytes:
         return b""
 
 
+def likely_threads() -> int:
+    """Return the number of threads that products are likely to use: OpenMP's setting, or the CPUs of this process."""
+    named = os.environ.get("OMP_NUM_THREADS", "")
+    if named.isdecimal() and int(named):
+        return int(named)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def structure_sample(operand: Any) -> bytes:  # Any: an operand, of a higher layer, or the rows of a light matrix
     """Return the shape and samples of the structure as bytes, which distinguish most patterns in microseconds."""
     nnz = operand.nnz

@@ -13,6 +13,7 @@ from autosparse import light
 from autosparse.arrays.family import AutoSparseMatrix, csc_array, csc_matrix, csr_array, csr_matrix
 from autosparse.config import get_options
 from autosparse.errors import AutosparseError, DtypeError, InputError, InputTypeError, LayoutError, ShapeError
+from autosparse.light.adoption import arrays_of
 from autosparse.light.construct import csc, csr, use
 from autosparse.operands import ownership
 from autosparse.operands.native_rows import check_structure
@@ -107,7 +108,7 @@ def _construct(
 def _of_arrays(fmt: str, obj: Any, shape: Any, dtype: Any, copy: bool | None) -> Any:
     """Return the matrix over (data, indices, indptr) that SciPy would accept unchanged; None for other arguments."""
     made: Any = object.__new__(_CLASSES[fmt, True])
-    if not made._adopt(*light.arrays_of(made, obj, shape, dtype), copy):
+    if not made._adopt(*arrays_of(made, obj, shape, dtype), copy):
         return None
     _check_indices(made)
     return made

@@ -1,4 +1,4 @@
-"""Public functions `einsum` and `einsum_path`, the counterparts of NumPy's for operands of which some are sparse."""
+"""`evaluate`, which computes `einsum`, and the public `einsum_path`: NumPy's for operands of which some are sparse."""
 
 from __future__ import annotations
 
@@ -22,59 +22,11 @@ if TYPE_CHECKING:
     from autosparse.contraction.lower.plan import EinsumPlan
 
 
-def einsum(
-    *arguments: Any, format: str | None = None, out: AnyArray | None = None, dtype: DTypeLike | None = None,
-    casting: str = "safe", optimize: object = None, semiring: str = PLUS_TIMES,
+def evaluate(
+    arguments: tuple[Any, ...], *, format: str | None, out: AnyArray | None, dtype: DTypeLike | None, casting: str,
+    semiring: str,
 ) -> Any:  # fmt: skip
-    """Evaluate the Einstein summation convention on operands of which some are sparse, as ``np.einsum`` does on arrays.
-
-    Parameters
-    ----------
-    arguments
-        Subscripts, then the operands, or operands and index lists in turn, as for ``np.einsum``. Operands are sparse
-        matrices and arrays of SciPy and autosparse, sparse tensors, dense arrays and scalars. Repeated indices, sums,
-        ``...``, broadcasting and type promotion follow NumPy. Subscripts may also be a sum of terms, as in
-        ``"ij,jk - ik -> ik"``: each term is an einsum, repeated along the output's indices that it lacks.
-    format
-        Kind of the result: "csr", "csc", "coo", "dense", "tensor", "dcsr" (two dimensions) or "csf". The last two are
-        tensors whose entries are distinct and sorted by mode, without memory for empty rows. None: the result is sparse
-        if it has two or more dimensions and sparse operands have all of its indices. It is then a `csr_array`, or a
-        `tensor` above two dimensions and for dtypes that SciPy's matrices lack.
-    out
-        ndarray that receives the result and is returned.
-    dtype, casting
-        Type of the computation (None: the promotion of all operands), and the rule for converting operands to it.
-    optimize
-        Accepted for compatibility with NumPy, without effect: the sparsity patterns determine the order of products.
-    semiring
-        Operations in place of addition and multiplication: "plus_times", "min_plus", "max_plus", "max_times" (values
-        that are not negative) or "or_and" (booleans). An entry that is not stored is the semiring's zero: infinity for
-        "min_plus", minus infinity for "max_plus", 0 or False for the others. Integers are converted to float64 where
-        the zero is infinite.
-
-    Returns
-    -------
-    Sparse or dense array. A sparse result stores an entry wherever a term of the sum exists, even if values cancel.
-    With torch tensors (dense, COO, CSR) among the operands, the result is a dense tensor. Gradients then flow to dense
-    operands and to the values of sparse operands, with the default semiring only. Dask arrays are computed first
-    (`asp.dask.einsum` is lazy).
-
-    Raises
-    ------
-    EinsumError (ValueError) if subscripts and operands do not fit together, or if `format` is unknown, does not fit the
-    number of dimensions, or is sparse although `out` is given.
-
-    >>> A = sps.csr_array([[1.0, 2.0], [0.0, 3.0]])
-    >>> asp.einsum("ij,jk->ik", A, A).toarray()
-    array([[1., 8.],
-           [0., 9.]])
-    >>> float(asp.einsum("ij,ij->", A, A))
-    14.0
-    >>> asp.einsum("ij,jk + ik -> ik", A, A, A, semiring="min_plus").toarray()  # paths of at most two edges
-    array([[1., 2.],
-           [0., 3.]])
-
-    """
+    """Return the result of `light.expressions.einsum`, whose arguments these are."""
     text, operands = interleaved(arguments)
     if any(map(is_of_torch, operands)):
         whole = None if format == "dense" else format

@@ -46,8 +46,8 @@ SPARSE_SHARE: Final = 8
 """The same for products of two sparse matrices by the runtime, which the library computes as fast."""
 SELECTIONS: Final = 6
 """Number of selections by SciPy's methods (15 to 70 us each) before `selection` is imported, which takes 0.3 ms."""
-LOOKUP_NS: Final = 2_000_000
-"""Time in ns of products of one matrix by the runtime's kernels after which a remembered plan loads the library."""
+LOOKUP_NS: Final = 500_000
+"""Time in ns of products of one matrix with dense operands after which a remembered plan loads the library."""
 MIN_TERMS: Final = 1 << 12
 """Minimum number of multiplications for which a kernel called through cffi (3 us) is faster than SciPy's loop."""
 MAX_TERMS: Final = 1 << 20
@@ -56,16 +56,16 @@ MAX_LOOP_TERMS: Final = 1 << 23
 """Maximum number of multiplications of a product with a dense operand that SciPy computes: 10 ms."""
 MAX_ENTRIES: Final = 1 << 20
 """Maximum number of entries of a light matrix. SciPy's loops convert larger ones too slowly, on one thread."""
-_OPTIONS: Final = "autosparse.config"  # the only module that interprets settings
 _LIBRARY: Final = ("autosparse.arrays.construct", "autosparse.arrays.family")
 """Modules whose import makes the classes complete."""
 NEIGHBOURS: Final = ("anndata", "dask.array", "threadpoolctl")
 """Libraries with which the complete classes are registered (`interop.neighbours`)."""
-_LOADS: Final = frozenset({_OPTIONS, *NEIGHBOURS})
+_LOADS: Final = frozenset({"autosparse.config", *NEIGHBOURS})  # the only module that interprets settings, and these
 _modules: Final = sys.modules
 
 is_complete = False
 _spent_ns = _products_ns = 0
+n_threads = 0  # of products: an estimate from the first look-up on, exact once the C runtime is loaded
 _native: Any = None  # the module `native`, once the C runtime is loaded
 part_of: Callable[..., Any] | None = None  # `selection.part_of`, once it is imported
 _n_selections = 0
@@ -152,19 +152,20 @@ def postpone() -> None:
 
 
 def count(
-    start_ns: int, kept: Any = (), made: Any = None, *, share: int, is_product: bool = False, native: Rows | None = None
+    start_ns: int, kept: Any = (), made: Any = None, *, share: int, is_product: bool = False, dense: Rows | None = None
 ) -> None:
     """Add what the library would save of the time since `start_ns`, after a method: one part of `share`.
 
     `kept`: rows and their `checked` before the method. `is_product`: a kernel of the C runtime could have computed it;
-    `native`: the rows if one did.
+    `dense`: the rows of a product with a dense operand.
     """
     global _spent_ns, _products_ns
     took_ns = perf_counter_ns() - start_ns
     _spent_ns += took_ns // share
     _products_ns += took_ns * is_product
-    if native is not None:
-        native.products_ns += took_ns
+    if dense is not None:
+        dense.products_ns += took_ns
+        dense.n_products += 1
     restore(kept, made)
 
 
@@ -223,14 +224,15 @@ class Rows:
     """Arrays of a light matrix, which its transpose shares."""
 
     __slots__ = (
-        "arrays", "checked", "copied_bytes", "is_exported", "is_looked_up", "is_shared", "n_major", "n_minor",
-        "products_ns",
+        "arrays", "checked", "copied_bytes", "is_exported", "is_planned", "is_shared", "looked_up", "n_major",
+        "n_minor", "n_products", "products_ns",
     )  # fmt: skip
 
     def __init__(self, n_major: int, n_minor: int, arrays: list[Any], copied_bytes: int | None) -> None:
         self.n_major, self.n_minor, self.arrays, self.copied_bytes = n_major, n_minor, arrays, copied_bytes
-        self.is_exported = self.is_looked_up = self.is_shared = False
-        self.products_ns = 0  # by the runtime's kernels
+        self.is_exported = self.is_planned = self.is_shared = False
+        self.products_ns = self.n_products = 0  # with dense operands
+        self.looked_up = -1  # number of threads for which a remembered plan was looked up
         self.checked: tuple[Any, Any] | None = None  # the last row starts and indices that were found sound
 
     def sound(self) -> tuple[tuple[Any, Any], Any] | None:
@@ -239,7 +241,7 @@ class Rows:
         Arrays are checked again where they may have changed. Another thread may replace them at any time, so loops
         read the arrays that are returned.
         """
-        is_held, checked = self.is_exported and self._is_held(), self.checked
+        is_held, checked = self.is_exported and self.is_held(), self.checked
         indptr, indices, data = self.arrays
         if checked is None or is_held or not (checked[0] is indptr and checked[1] is indices):
             is_safe = is_sound(indptr, indices, data, self.n_major, self.n_minor)
@@ -247,7 +249,7 @@ class Rows:
             self.checked = None if is_held else checked  # its holder may write and let go before the next call
         return (checked, data) if checked is not None and data.size == indices.size else None
 
-    def _is_held(self) -> bool:
+    def is_held(self) -> bool:
         """Return whether other code may hold row starts or indices, and write to them at any time."""
         arrays, n_own = self.arrays, _UNHELD + (self.checked is not None)
         is_view = arrays[0].base is not None or arrays[1].base is not None
@@ -315,15 +317,12 @@ NOTHING: Final = None, None, None, None
 Arrays = tuple[Any, Any, Any, Any]  # shape, indptr, indices and data; Any: unchecked arguments of the user
 
 
-def arrays_of(made: Any, arg1: Any, shape: Any, dtype: Any) -> Arrays:
+def arrays_of(made: Any, arg1: Any, shape: Any = None) -> Arrays:
     """Return (shape, indptr, indices, data) from a constructor's arguments; four None if SciPy must interpret them.
 
-    Accepted are an `arg1` that is a matrix of the format of `made`, a tuple (data, indices, indptr) with a shape and a
-    known dtype, and a shape.
+    Accepted are an `arg1` that is a matrix of the format of `made`, and a tuple (data, indices, indptr) with a shape.
     """
     kind = type(arg1)
-    if kind is tuple and shape is None and is_shape(arg1):
-        return _of_shape(made, arg1, dtype)
     if kind is tuple:
         if len(arg1) != 3 or not is_shape(shape):
             return NOTHING
@@ -333,23 +332,26 @@ def arrays_of(made: Any, arg1: Any, shape: Any, dtype: Any) -> Arrays:
         for part in arg1:
             if type(part) is np.ndarray and part.base is not None and not part.flags.aligned:
                 return NOTHING  # SciPy copies it
-    elif shape is None and (kind is type(made) or _PLAIN.get(kind) == made.format):
+    elif shape is None and (kind is type(made) or _format_of(kind) == made.format):
         indptr, indices, data, shape = arg1.indptr, arg1.indices, arg1.data, arg1._shape
     else:
         return NOTHING
-    is_own = dtype is None or dtype is data.dtype or (isinstance(dtype, np.dtype) and dtype == data.dtype)
-    return (shape, indptr, indices, data) if is_own else NOTHING
+    return shape, indptr, indices, data
 
 
-def _of_shape(made: Any, shape: tuple[int, int], dtype: Any) -> Arrays:
-    """Return new arrays without entries for a matrix of that shape."""
-    if dtype is None or (isinstance(dtype, type) and issubclass(dtype, np.generic)):
-        dtype = np.dtype(dtype)
-    if not isinstance(dtype, np.dtype) or dtype.char not in VALUE_TYPES or not dtype.isnative:
-        return NOTHING
-    if max(shape) > INT32_MAX:
-        return NOTHING
-    return shape, np.zeros(made._swap(shape)[0] + 1, INT32), np.zeros(0, INT32), np.zeros(0, dtype)
+def _format_of(kind: Any) -> str | None:
+    """Return the format of one of SciPy's or autosparse's four classes; None for other classes."""
+    twin = getattr(kind, "_twin", None)
+    return _PLAIN.get(kind._plain_class if twin is not None and twin._twin is kind else kind)
+
+
+def as_array(other: Any) -> Any:
+    """Return a list of numbers as an array, to which SciPy's products convert it; other operands unchanged."""
+    if type(other) is list:
+        with contextlib.suppress(ValueError, TypeError, RuntimeError):  # rows of different lengths, or of tensors
+            array = np.asarray(other)
+            return array if array.dtype.char in VALUE_TYPES else other
+    return other
 
 
 def is_shape(shape: Any) -> bool:

@@ -12,11 +12,12 @@ import scipy.sparse as sps
 
 from autosparse import light
 from autosparse.light import Rows, adoption
-from autosparse.light.adoption import ModuleName, adopt, attributes, dense_product, register, set_state
+from autosparse.light.adoption import ModuleName, adopt, attributes, register
 
 INDPTR, INDICES, DATA = 0, 1, 2  # places in `Rows.arrays`
-_FIELDS: Final = ("indptr", "indices", "data")
+FIELDS: Final = ("indptr", "indices", "data")
 _NUMBERS: Final = (int, float, complex, np.number)
+_NOT_SOUND: Final[Any] = None, None
 
 
 def _container(fmt: str) -> Any:  # Any: a property, which mypy would refuse in the place of SciPy's
@@ -69,14 +70,14 @@ class Slots:
 
 def _array(field: int) -> Any:  # Any: a property, which mypy would refuse in the place of SciPy's
     """Return the property for the array number `field` of a light matrix."""
-    name = _FIELDS[field]
+    name = FIELDS[field]
 
     def fetch(self: Any) -> Any:
         rows = self._light
         if rows is not None and field != DATA:
             rows.checked, rows.is_exported = None, True
             rows = self._light  # None if `finish` may have read `is_exported` before
-        return _completed(self, name) if rows is None else rows.arrays[field]
+        return completed(self, name) if rows is None else rows.arrays[field]
 
     def put(self: Any, value: Any) -> None:
         with light.FINISHING:
@@ -118,23 +119,25 @@ def _of_family(made: Any, name: str) -> Any:
     return getattr(made._twin._twin, name)
 
 
-def _completed(made: Any, name: str) -> Any:
+def completed(made: Any, name: str) -> Any:
     """Return the complete attribute `name`, past overrides in subclasses, which may have called it by `super`."""
     return _of_family(made, name).__get__(made, type(made))
 
 
-def _by_complete(name: str) -> Any:
-    """Return a method that completes the matrix and calls its method `name`."""
+def _by_copies(name: str) -> Any:
+    """Return a method that calls the function `name` of the module `copies`, which most programs do not need."""
 
-    def method(self: Any, *args: Any, **how: Any) -> Any:
-        return _completed(self, name)(*args, **how)
+    def method(self: Any, *args: Any) -> Any:
+        if self._light is None or not light.may_be_light():
+            return completed(self, name)(*args)
+        return getattr(importlib.import_module("autosparse.light.copies"), name.strip("_"))(self, *args)
 
     return method
 
 
 def _complete_only(name: str) -> Any:
     """Return the property for an attribute of complete matrices that SciPy's classes do not have."""
-    return property(lambda self: _completed(self, name))
+    return property(lambda self: completed(self, name))
 
 
 def _by_scipy(name: str) -> Any:
@@ -143,7 +146,7 @@ def _by_scipy(name: str) -> Any:
     def method(self: Any, *args: Any, **how: Any) -> Any:
         rows = self._light
         if (rows is None or not rows.sound() or not light.may_be_light()) and _is_loaded():
-            return _completed(self, name)(*args, **how)
+            return completed(self, name)(*args, **how)
         kept, start_ns = [] if rows is None else [(rows, rows.checked)], perf_counter_ns()
         made = getattr(self._plain_class, name)(self, *args, **how)
         light.count(start_ns, kept, made, share=light.LOOP_SHARE)
@@ -171,8 +174,8 @@ def _reflected(name: str, operation: Any) -> Any:
         if type(other) is not self._plain_class:
             return getattr(self._plain_class, name)(self, other)
         left = object.__new__(self._twin._twin)
-        if not (light.may_be_light() and adopt(left, light.arrays_of(left, other, None, None), copy=False)):
-            return _completed(self, name)(other)
+        if not (light.may_be_light() and adopt(left, light.arrays_of(left, other), copy=False)):
+            return completed(self, name)(other)
         return operation(left, self)
 
     return method
@@ -198,13 +201,13 @@ class Light(ConvertedBack, Slots):
             arg1 = arg1.asformat(self.format)
         is_plain = is_plain and adoption.is_small(arg1)
         if not (is_plain and adopt(self, adoption.arrays_of(self, arg1, shape, dtype), copy=bool(copy))):
-            _completed(self, "__init__")(arg1, shape=shape, dtype=dtype, copy=copy, **kwargs)
+            completed(self, "__init__")(arg1, shape=shape, dtype=dtype, copy=copy, **kwargs)
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """Data type of the values."""
         rows = self._light
-        return _completed(self, "dtype") if rows is None else rows.arrays[DATA].dtype  # type: ignore[no-any-return]
+        return completed(self, "dtype") if rows is None else rows.arrays[DATA].dtype  # type: ignore[no-any-return]
 
     @dtype.setter
     def dtype(self, newtype: Any) -> None:
@@ -213,7 +216,7 @@ class Light(ConvertedBack, Slots):
     def _getnnz(self, axis: int | None = None) -> Any:
         rows = self._light
         if rows is None:
-            return _completed(self, "_getnnz")(axis)
+            return completed(self, "_getnnz")(axis)
         return int(rows.arrays[INDPTR][-1]) if axis is None else self._plain_class._getnnz(self, axis=axis)
 
     nnz = property(lambda self: self._getnnz(), doc="Stored entries, zeros among them.")
@@ -227,21 +230,12 @@ class Light(ConvertedBack, Slots):
     def sum(self, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
         """Return the sum over all entries or along an axis, as SciPy's `sum` does."""
         if not light.may_be_light() or (axis is None and not self.has_canonical_format):  # SciPy adds up duplicates
-            return _completed(self, "sum")(axis=axis, dtype=dtype, out=out)
+            return completed(self, "sum")(axis=axis, dtype=dtype, out=out)
         return self._plain_class.sum(self, axis=axis, dtype=dtype, out=out)
 
-    def _argminmax(self, *args: Any) -> Any:
-        """Return places of extreme entries. SciPy's loop over the rows fetches the arrays for each of them."""
-        rows, is_by_rows = self._light, type(args[0]) is int and args[0] in ((0, -2) if self._transposed else (1, -1))
-        if is_by_rows and rows is not None and rows.sound():
-            self._plain_class.sum_duplicates(self)  # as SciPy's method does for this axis
-            rows = self._light
-        if rows is None or not self.has_canonical_format:  # SciPy adds up duplicates in place
-            return self._plain_class._argminmax(self, *args)
-        plain = object.__new__(self._plain_class)
-        set_state(plain, self._shape)
-        plain.indptr, plain.indices, plain.data, plain.has_canonical_format = *rows.arrays, True
-        return plain._argminmax(*args)
+    def __iter__(self) -> Any:
+        is_flat = isinstance(self, sps.sparray)  # rows of one dimension, which light matrices cannot be
+        return completed(self, "__iter__")() if is_flat else self._plain_class.__iter__(self)
 
     def transpose(self, axes: tuple[int, int] | None = None, copy: bool = False) -> Any:
         """Return Aᵀ, which shares arrays with A unless `copy`."""
@@ -249,24 +243,30 @@ class Light(ConvertedBack, Slots):
         twin = object.__new__(self._twin)
         is_plain = rows is not None and not copy and axes in (None, (1, 0)) and rows.sound()
         if rows is None or not (is_plain and register(twin, rows, self._shape[::-1])):
-            return _completed(self, "transpose")(axes=axes, copy=copy)
+            return completed(self, "transpose")(axes=axes, copy=copy)
         rows.is_shared = True
         return twin
 
     def __matmul__(self, other: Any) -> Any:
-        if type(other) is np.ndarray and other.ndim:  # SciPy's method asks first whether it is a number
-            return self._matmul_dispatch(other)
-        return self._plain_class.__matmul__(self, other)
+        if type(other) is not np.ndarray or not other.ndim:  # SciPy's method asks first whether it is a number
+            return self._plain_class.__matmul__(self, other)
+        rows = self._light
+        made = None if rows is None else adoption.product_by_loop(self, rows, other)
+        return self._matmul_dispatch(other) if made is None else made
 
     def _matmul_dispatch(self, other: Any, *args: Any) -> Any:
+        if type(other) is np.matrix:
+            return self._plain_class._ascontainer(self._matmul_dispatch(np.asarray(other)))
         rows: Any = self._light  # Any: None once the matrix is complete
+        other = light.as_array(other)
         n_terms: Any = None if rows is None else light.n_terms(self, rows, other)  # Any: a number, or None
-        found: Any = (n_terms is not None and rows.sound()) or (None, None)
-        checked, values = found
-        if checked is not None and type(other) is np.ndarray and other.dtype is not values.dtype:
-            values, other = adoption.in_common_type(values, other)
-        is_own = checked is not None and type(other) is np.ndarray and other.dtype == values.dtype
-        is_scattered = is_own and self._transposed and other.ndim == 1 and adoption.is_left_to_scipy(rows, n_terms)
+        checked, values = _NOT_SOUND if n_terms is None else rows.sound() or _NOT_SOUND
+        is_array = checked is not None and type(other) is np.ndarray
+        values, other = adoption.in_common_type(values, other) if is_array else (values, other)
+        is_own = is_array and other.dtype == values.dtype
+        is_scattered = is_own and self._transposed and other.ndim == 1 and n_terms <= adoption.MAX_SCATTERED
+        if is_own and rows.products_ns >= light.LOOKUP_NS and rows.looked_up != light.n_threads:
+            adoption.look_up(rows, other, transposed=self._transposed)
         has_kernel = is_own and not is_scattered and other.dtype.char in light.KERNEL_TYPES
         is_sparse = checked is not None and not isinstance(other, np.ndarray)
         most_terms = light.MAX_TERMS if is_sparse else light.MAX_LOOP_TERMS
@@ -276,37 +276,37 @@ class Light(ConvertedBack, Slots):
             kept.append((theirs, theirs.checked))
         is_due = light.is_runtime_due(n_terms) if has_kernel else is_sparse and light.is_sparse_due(n_terms)
         runtime = light.runtime() if is_due else None
-        spent_ns, start_ns = light._spent_ns, perf_counter_ns()
-        made = None
+        spent_ns, start_ns, made = light._spent_ns, perf_counter_ns(), None
         if runtime is not None and is_sparse:
-            made = adoption.sparse_product(self, rows, runtime, other)
+            made = runtime.sparse_product(self, rows, other)
         elif runtime is not None:
             made = runtime.product(rows, arrays, other, transposed=self._transposed)
         if not (is_native := made is not None):
             if not isinstance(other, _NUMBERS) if checked is None else n_terms > most_terms:
-                arrays, found, checked, values, kept = None, None, None, None, []  # they would count as other code's
+                arrays, checked, values, kept = None, None, None, []  # they would count as other code's
                 if _is_loaded():
-                    return _completed(self, "_matmul_dispatch")(other, *args)
+                    return completed(self, "_matmul_dispatch")(other, *args)
             by_scipy = self._plain_class._matmul_dispatch
-            made = dense_product(self, arrays, other) if arrays else by_scipy(self, other, *args)
-        share = light.SPARSE_SHARE if is_native and is_sparse else light.LOOP_SHARE
+            made = adoption.dense_product(self, arrays, other) if arrays else by_scipy(self, other, *args)
+        own_share = 1 if has_kernel and not is_native else light.LOOP_SHARE
+        share = light.SPARSE_SHARE if is_native and is_sparse else own_share
         if is_sparse:
             light._spent_ns = spent_ns  # without conversions inside
-        light.count(start_ns, kept, made, share=1 if has_kernel and not is_native else share, is_product=has_kernel,
-                    native=rows if is_scattered or (is_native and not is_sparse) else None)  # fmt: skip
+        light.count(start_ns, kept, made, share=share, is_product=has_kernel, dense=rows if is_own else None)
         return made
 
     def _rmatmul_dispatch(self, other: Any, *args: Any) -> Any:
-        is_plain = isinstance(other, _NUMBERS) or (type(other) is np.ndarray and other.shape[-1:] == self._shape[:1])
+        is_dense = type(other) is np.ndarray or type(other) is np.matrix
+        is_plain = other.shape[-1:] == self._shape[:1] if is_dense else isinstance(other, _NUMBERS)
         if self._light is None or not is_plain:
-            return _completed(self, "_rmatmul_dispatch")(other, *args)
+            return completed(self, "_rmatmul_dispatch")(other, *args)
         return self._plain_class._rmatmul_dispatch(self, other, *args)
 
     def __getitem__(self, key: Any) -> Any:
         rows, start_ns = self._light, perf_counter_ns()
         found = None if rows is None else rows.sound()
         if (found is None or not light.may_be_light()) and _is_loaded():
-            return _completed(self, "__getitem__")(key)
+            return completed(self, "__getitem__")(key)
         if found is not None and (part := adoption.part_of(self, key, found)) is not None:
             light.count(start_ns, share=light.LOOP_SHARE)
             return part
@@ -316,23 +316,23 @@ class Light(ConvertedBack, Slots):
     _binopt, _with_data, _selected = map(_sound, ("_binopt", "_with_data", "__getitem__"))
     __radd__, __rsub__ = _reflected("__radd__", operator.add), _reflected("__rsub__", operator.sub)
     __rmul__, __rmatmul__ = _reflected("__rmul__", operator.mul), _reflected("__rmatmul__", operator.matmul)
-    __copy__, __deepcopy__, resize = map(_by_complete, ("__copy__", "__deepcopy__", "resize"))
+    __copy__, __deepcopy__, resize, _argminmax = map(_by_copies, ("__copy__", "__deepcopy__", "resize", "_argminmax"))
 
     def __getstate__(self) -> Any:
         """Return the state that SciPy pickles."""
         if getattr(self, "_light", None) is None:
-            return _completed(self, "__getstate__")()
-        return {**attributes(self), **{name: getattr(self, name) for name in _FIELDS}}
+            return completed(self, "__getstate__")()
+        return {**attributes(self), **{name: getattr(self, name) for name in FIELDS}}
 
     def __setstate__(self, state: Any) -> None:
-        is_plain = light.may_be_light() and type(state) is dict and state.keys() >= {"_shape", *_FIELDS}
-        found = (state["_shape"], *map(state.get, _FIELDS)) if is_plain else light.NOTHING
+        is_plain = light.may_be_light() and type(state) is dict and state.keys() >= {"_shape", *FIELDS}
+        found = (state["_shape"], *map(state.get, FIELDS)) if is_plain else light.NOTHING
         rows = adopt(self, found, copy=False)
         if rows is None:
-            _completed(self, "__setstate__")(state)
+            completed(self, "__setstate__")(state)
             return
         rows.is_exported = True  # the arrays may lie in buffers of the program
-        for name in state.keys() - set(_FIELDS):
+        for name in state.keys() - set(FIELDS):
             setattr(self, name, state[name])
 
     base, explain, owns_arrays = map(_complete_only, ("base", "explain", "owns_arrays"))

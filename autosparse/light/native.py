@@ -5,19 +5,18 @@ Loading the runtime takes 1.5 ms, a fifth of the time that the library takes.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import importlib
 import math
-import sys
-from types import SimpleNamespace
 from typing import Any, Final
 
 import numpy as np
+import scipy.sparse as sps
 
-from autosparse import configured, forking, light, scalar
+from autosparse import forking, light, scalar
 from autosparse._native import connected_extension
 from autosparse.light import Rows
+from autosparse.light.adoption import adopt, own_part
 
 _VALUE_CODES: Final = {np.dtype(name): code for name, code in scalar.VALUE_CODES.items()}
 _INDEX_CODES: Final = {np.dtype(name): code for name, code in scalar.INDEX_CODES.items()}
@@ -40,8 +39,8 @@ def _load() -> tuple[Any, Any]:
 
 
 _lib, _ffi = _load()
-_DEFAULTS: Final = (None, None, None, None, False)
-"""Options of accounts where no option is set: isa, storage, hybrid, compiler and vendor."""
+if _lib is not None:
+    light.n_threads = _lib.asp_max_threads()
 
 
 @functools.cache
@@ -70,8 +69,6 @@ def product(rows: Rows, arrays: Any, B: Any, *, transposed: bool) -> Any:  # Any
 
     Return None where no kernel takes the operands.
     """
-    if rows.products_ns >= light.LOOKUP_NS and not rows.is_looked_up:
-        _look_up(rows, B, transposed=transposed)
     indptr, indices, data = arrays
     dtype_code, index_code = _VALUE_CODES.get(data.dtype), _INDEX_CODES.get(indices.dtype)
     if _lib is None or dtype_code is None or index_code is None or indptr.dtype != indices.dtype or not B.size:
@@ -89,7 +86,7 @@ def product(rows: Rows, arrays: Any, B: Any, *, transposed: bool) -> Any:  # Any
     return None if status else C
 
 
-def sparse_product(A: Rows, B: Rows) -> list[Any] | None:
+def _sparse_rows(A: Rows, B: Rows) -> list[Any] | None:
     """Return new (indptr, indices, data) of A @ B, with SciPy's bits; None where no kernel takes sound A and B.
 
     Also None for a product without entries, whose arrays SciPy makes.
@@ -123,35 +120,17 @@ def sparse_product(A: Rows, B: Rows) -> list[Any] | None:
     return None if _lib.asp_spgemm_finish(job, index_code, *map(at, made)) else made
 
 
-def _look_up(rows: Rows, B: Any, *, transposed: bool) -> None:
-    """Let the next product load the library if earlier processes left a plan for this one."""
-    rows.is_looked_up = True
-    if not sys.is_finalizing():
-        with contextlib.suppress(ImportError, OSError, MemoryError, RecursionError), forking.loading():
-            if has_plan(rows, B, transposed=transposed):
-                light._spent_ns = light.LOADING_NS
-
-
-def has_plan(rows: Rows, B: Any, *, transposed: bool) -> bool:
-    """Return whether earlier processes left a plan for this product that saves the time in which the library loads."""
-    content = configured.accounts_content()
-    if not content:
-        return False
-    indptr, indices, data = rows.arrays
-    operand = SimpleNamespace(
-        indptr=indptr, indices=indices, nnz=indices.size, n_major=rows.n_major, n_minor=rows.n_minor
-    )
-    n_vecs, names = B.size // max(1, B.shape[0]), importlib.import_module("autosparse.ops.names")
-    key = configured.account_key(
-        configured.structure_sample(operand), names.MATMUL, 0, transposed, max(0, n_vecs - 1).bit_length(),
-        data.dtype.name, _lib.asp_max_threads(), *_DEFAULTS,
-    )  # fmt: skip
-    if key not in content:
-        return False
-    accounts = importlib.import_module("autosparse.cache.accounts.rows")
-    _, account = accounts.folded(accounts.with_key(content, key)).get(key) or (0.0, accounts.Account())
-    plan = account.plan
-    if plan is None or plan.flags & accounts.NOTHING_FASTER:
-        return False
-    saved_share = 1.0 - plan.measured_s / plan.default_s if plan.default_s else 0.0
-    return bool(plan.is_asked or saved_share * account.spent.mean_product_s * 1e9 > light.LOADING_NS)
+def sparse_product(A: Any, rows: Rows, B: Any) -> Any:
+    """Return A @ B for a light matrix A with sound `rows` and a sparse matrix B; None where SciPy should multiply."""
+    kind = type(A)
+    is_kept = isinstance(A, sps.sparray) or rows.arrays[1].dtype == light.INT32  # matrix classes may narrow indices
+    if A._twin._twin is not kind or not is_kept or rows.arrays[2].dtype != B.dtype:
+        return None
+    if type(other := B if B.format == A.format else B.asformat(A.format)) is not kind:
+        adopted: Any = object.__new__(kind)
+        other = adopted if adopt(adopted, light.arrays_of(adopted, other), copy=False) else None
+    theirs = None if other is None else light.rows_of(other)
+    if theirs is None:
+        return None
+    left, right = (theirs, rows) if A._transposed else (rows, theirs)
+    return own_part(A, (A._shape[0], B.shape[1]), _sparse_rows(left, right))

@@ -12,6 +12,7 @@ submodules (`interface`, `isolve`, ...) can be imported from this package too.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import sys
 from typing import Any, Final
@@ -48,12 +49,26 @@ def _adopt_submodules() -> None:
         sys.modules.setdefault(f"{__name__}.{name.removeprefix(prefix)}", sys.modules[name])
 
 
+def _own(name: str) -> Any:
+    return getattr(importlib.import_module(_HOME_OF[name]), name)
+
+
+def _first(name: str) -> Any:
+    """Return the function `name` that solves with small matrices before the library is loaded; None where it is."""
+    if not importlib.import_module("autosparse.light").may_be_light():
+        return None
+    solves = importlib.import_module("autosparse.light.solves")
+    theirs = getattr(_scipy, name) if name in solves.NAMES else None
+    if theirs is None or theirs.__module__.startswith("autosparse"):
+        return None
+    return solves.first(name, theirs, functools.cache(lambda: _own(name)))
+
+
 def __getattr__(name: str) -> Any:  # Any: whatever SciPy or the home module keeps under this name
     if name == "__all__":
         return sorted({*_HOME_OF, *_scipy.__all__})
-    home = _HOME_OF.get(name)
     try:
-        value = getattr(_scipy if home is None else importlib.import_module(home), name)
+        value = getattr(_scipy, name) if name not in _HOME_OF else (_first(name) or _own(name))
     except AttributeError:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
     globals()[name] = value

@@ -108,6 +108,8 @@ class Operand(WatchedArrays):
         """Return the operand of a light matrix that becomes complete, over the same list of arrays."""
         made, rows.checked = cls.over(rows.n_major, rows.n_minor, rows.arrays, is_valid=False), None
         made.copied_bytes, made.shared, made.unvalidated = rows.copied_bytes, rows.is_shared, False
+        if rows.is_planned:  # the first look is due, in which the plan begins to serve
+            made.small_product_ns, made.n_small_products = max(rows.products_ns, NOT_SMALL_NS), rows.n_products
         if rows.is_exported:  # code that fetched an array of the structure may still hold it
             made._exported, unheld = True, cls.over(1, 1, [np.empty(0), np.empty(0), np.empty(0)], is_valid=False)
             has_views = any(array.base is not None for array in rows.arrays)

@@ -128,6 +128,7 @@ print(json.dumps([n, light.is_complete]))
 
 PLANNED: Final = """
 light.RUNTIME_NS = light.MIN_TERMS = light.LOOKUP_NS = 0
+light.runtime()
 for _ in range(2):
     {product}
 is_light = not light.is_complete
@@ -156,15 +157,26 @@ def test_a_remembered_plan_loads_the_library_after_a_product(product, flags, is_
 
 
 @pytest.mark.parametrize("content", [b"", b"accounts"])
-def test_the_transpose_loads_the_runtime_for_accounts_of_earlier_processes_alone(content):
+@pytest.mark.parametrize("product", ["A @ x", "A.T @ y", "A @ X"])
+def test_a_plan_is_looked_up_once_without_the_runtime(product, content):
     lines = f"""
-light.MIN_TERMS = light.LOOKUP_NS = 0
-light.adoption.configured.accounts_content = lambda: {content!r}
+light.LOOKUP_NS = 0
+n_read, configured = 0, light.adoption.configured
+def content():
+    global n_read
+    n_read += 1
+    return {content!r}
+configured.accounts_content = content
 for _ in range(3):
-    A.T @ y
-print(json.dumps(["autosparse.light.native" in sys.modules, light.rows_of(A).is_looked_up]))
+    {product}
+counts = [n_read, light.rows_of(A).looked_up == configured.likely_threads(), "autosparse.light.native" in sys.modules]
+light.n_threads = 1000  # as the runtime may say
+for _ in range(3):
+    {product}
+print(json.dumps([*counts, n_read - counts[0]]))
 """
-    assert printed(lines) == [bool(content) and runtime_api.available, not content or runtime_api.available]
+    n = 2 if content else 1  # the look-up reads it again
+    assert printed(CLOCK + lines) == [n, True, False, n]
 
 
 @pytest.mark.parametrize("lines", ["light.MAX_ENTRIES = 100", "import threadpoolctl", "asp.set_options(threads=1)"])

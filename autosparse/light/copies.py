@@ -1,0 +1,48 @@
+"""Methods of light matrices that most programs do not call: copies by the module `copy`, `resize`, `argmax`."""
+
+from __future__ import annotations
+
+import copy as copying
+from typing import Any
+
+from autosparse import light
+from autosparse.light import adoption
+from autosparse.light.adoption import attributes
+from autosparse.light.matrices import FIELDS, Light, completed
+
+
+def copy(A: Any) -> Any:
+    """Return another matrix over the arrays of A."""
+    copied: Any = object.__new__(type(A))
+    Light.__setstate__(copied, A.__getstate__())
+    return copied
+
+
+def deepcopy(A: Any, memo: dict[int, Any]) -> Any:
+    """Return another matrix over copies of the arrays of A."""
+    memo[id(A)] = copied = object.__new__(type(A))
+    state = {**attributes(A), **dict(zip(FIELDS, A._light.arrays, strict=True))}
+    Light.__setstate__(copied, copying.deepcopy(state, memo))
+    if (rows := light.rows_of(copied)) is not None:
+        rows.copied_bytes = sum(array.nbytes for array in rows.arrays)
+    return copied
+
+
+def resize(A: Any, *shape: Any) -> None:
+    """Resize A, which becomes complete."""
+    completed(A, "resize")(*shape)
+
+
+def argminmax(A: Any, *args: Any) -> Any:
+    """Return places of extreme entries as SciPy's `_argminmax` does, which fetches the arrays for each row."""
+    rows, is_by_rows = A._light, type(args[0]) is int and args[0] in ((0, -2) if A._transposed else (1, -1))
+    if is_by_rows and rows is not None and rows.sound():
+        A._plain_class.sum_duplicates(A)  # as SciPy's method does for this axis
+        rows = A._light
+    if rows is None or not A.has_canonical_format:  # SciPy adds up duplicates in place
+        return A._plain_class._argminmax(A, *args)
+    plain: Any = object.__new__(A._plain_class)
+    adoption.set_state(plain, A._shape)
+    plain.indptr, plain.indices, plain.data = rows.arrays
+    plain.has_canonical_format = True
+    return plain._argminmax(*args)

@@ -1,0 +1,11 @@
+"""Catalogue of all short programs by name."""
+
+from __future__ import annotations
+
+from shortlib import building, direct, grids, objects, parts, products, solvers, sums, text, walks
+from shortlib.program import PROGRAMS
+
+__all__ = ["GROUPS", "PROGRAMS"]
+
+GROUPS = (solvers, direct, walks, text, grids, building, parts, sums, objects, products)
+"""Modules whose functions are registered in `PROGRAMS`."""

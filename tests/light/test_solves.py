@@ -1,0 +1,92 @@
+"""Tests of first solves with small light matrices: SciPy's answers, without the library, until solves take long."""
+
+from __future__ import annotations
+
+import pytest
+
+from autosparse.light import solves
+from tests.light.test_light import printed
+
+SETTING = """
+S = (m[:30] @ m[:30].T + 40 * sps.eye_array(30)).tocsr()
+T, b = sps.csr_array(sps.tril(S)), np.linspace(1.0, 2.0, 30)
+import scipy.sparse.linalg as sla
+def first(found):
+    return np.asarray(found[0] if isinstance(found, tuple) else found)
+def both(name, matrix, *args, **how):
+    ours = first(getattr(asp.linalg, name)(asp.csr(matrix), *args, **how))
+    theirs = first(getattr(sla, name)(matrix, *args, **how))
+    return bool(np.allclose(ours, theirs))
+"""
+CALLS = {
+    **{name: f"both('{name}', S, b, rtol=1e-9)" for name in ("bicgstab", "cg", "cgs", "minres")},
+    **{name: f"both('{name}', m, np.ones(40))" for name in ("lsmr", "lsqr")},
+    **{name: f"both('{name}', S, 2, v0=b)" for name in ("eigs", "eigsh")},
+    "svds": "both('svds', m, k=2, v0=x)",
+    "expm_multiply": "both('expm_multiply', S / 50, b)",
+    "spsolve_triangular": "both('spsolve_triangular', T, b, lower=True)",
+}
+
+
+def test_every_function_has_a_call():
+    assert CALLS.keys() == solves.NAMES
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_first_solve_needs_no_library(name):
+    assert printed(f"{SETTING}print(json.dumps([{CALLS[name]}, light.is_complete]))") == [True, False]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "asp.linalg.cg(asp.csr(S), b, progress=False)", "both('cg', S, b.astype(int))",
+        "asp.linalg.cg(asp.csr(S), np.stack([b, b], 1), columns=True)", "both('eigsh', S, 28)",
+        "both('cg', S, b, callback=len)", "both('cg', S, b, M=sps.eye(30))", "both('cg', asp.csr(S) * 1, b.tolist())",
+    ],
+)  # fmt: skip
+def test_other_arguments_load_the_library(call):
+    lines = (
+        f"asp.linalg.cg(asp.csr(S), b)\none = light.is_complete\n{call}\nprint(json.dumps([one, light.is_complete]))"
+    )
+    assert printed(f"{SETTING}import warnings\nwarnings.simplefilter('ignore')\n{lines}") == [False, True]
+
+
+def test_time_of_solves_and_size_of_matrices_load_the_library():
+    lines = """
+from autosparse.light import solves
+found = [light.is_complete]
+for limit, spent_ns in ((S.nnz, 0), (S.nnz - 1, 0)):
+    solves.MAX_ENTRIES = limit
+    asp.linalg.cg(asp.csr(S), b)
+    found.append(light.is_complete)
+print(json.dumps([found, light._spent_ns > 0]))
+"""
+    assert printed(SETTING + lines) == [[False, False, True], True]
+    lines = """
+A, found = asp.csr(S), []
+for _ in range(2):
+    asp.linalg.minres(A, b)
+    found.append(light.is_complete)
+    light._spent_ns = light.LOADING_NS
+print(json.dumps(found))
+"""
+    assert printed(SETTING + lines) == [False, True]
+
+
+def test_the_function_keeps_its_name_and_refuses_what_the_complete_one_refuses():
+    lines = """
+import inspect, pickle
+solve = asp.linalg.cg
+found = [solve.__name__, pickle.loads(pickle.dumps(solve)) is solve, "rtol" in inspect.signature(solve).parameters]
+for _ in range(2):
+    try:
+        solve(asp.csr(S), np.ones(29))
+    except ValueError as error:
+        found.append(str(error))
+print(json.dumps(found))
+"""
+    name, is_same, has_parameter, *errors = printed(SETTING + lines)
+    assert (name, is_same, has_parameter) == ("cg", True, True)
+    assert errors[0] == errors[1]
+    assert "incompatible" in errors[0]
