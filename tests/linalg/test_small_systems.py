@@ -149,6 +149,7 @@ UNUSUAL: dict[str, tuple[tuple[str, ...], Any, Any, dict[str, Any]]] = {
         {"M": np.diag(FACTORS), "x0": "Mb", "maxiter": 1},
     ),
     "no whole number of cycles": (("gmres",), DEFINITE, [1e-3, 0, 0], {"atol": 1.0, "maxiter": 2.0}),
+    "complex damping": (("lsqr", "lsmr"), DEFINITE, [1.0, 2, 3], {"damp": 1j}),
     "guess in a list": (("lsqr", "lsmr"), DEFINITE, [1.0, 2, 3], {"x0": [1.0, 1.0, 1.0]}),
     "guess of whole numbers": (("lsqr", "lsmr"), DEFINITE, [1.0, 2, 3], {"x0": np.array([1, 1, 1])}),
     "narrow guess, small numbers": (

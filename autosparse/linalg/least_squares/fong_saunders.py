@@ -47,7 +47,7 @@ def lsmr(  # noqa: PLR0917  (as SciPy's)
     numbers overflow.
     """
     how = {"damp": damp, "atol": atol, "btol": btol, "conlim": conlim, "maxiter": maxiter, "show": show, "x0": x0}
-    system = LeastSquaresSystem.of(A, b, x0, maxiter)
+    system = None if isinstance(damp, complex) else LeastSquaresSystem.of(A, b, x0, maxiter)
     # SciPy takes a sequence for a dtype, and adds in place to integers
     is_float = x0 is None or (isinstance(x0, np.ndarray) and x0.dtype.kind not in "biu")
     if system is not None and is_float and system.is_for_lsmr():

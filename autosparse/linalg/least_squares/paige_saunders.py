@@ -67,7 +67,7 @@ def lsqr(  # noqa: PLR0917  (as SciPy's)
     """
     how = {"damp": damp, "atol": atol, "btol": btol, "conlim": conlim, "iter_lim": iter_lim, "show": show,
            "calc_var": calc_var, "x0": x0}  # fmt: skip
-    system = LeastSquaresSystem.of(A, b, x0, iter_lim)
+    system = None if isinstance(damp, complex) else LeastSquaresSystem.of(A, b, x0, iter_lim)
     if system is not None:
         try:
             most = 2 * system.operator.shape[1] if iter_lim is None else iter_lim
