@@ -77,15 +77,14 @@ def expm_multiply(  # noqa: PLR0917 - SciPy's signature
     """
     times = (start, stop, num, endpoint)
     is_single = all(one is None for one in times)
-    if not _is_ours(A, B) or not (is_single or _are_real(start, stop)):
-        return scipys("expm_multiply")(A, B, *times, traceA=traceA)
-    with suppress(NotFiniteError), Solve("expm_multiply", A) as solve:
-        shifted = _Shifted.of(A, traceA, n_probes=1 if is_single else 5)
-        if is_single:
-            dtype = np.result_type(shifted.dtype, B.dtype, np.exp(shifted.mu))
-            return _at_one_time(shifted, B, dtype, solve)
-        how = {name: value for name, value in (("num", num), ("endpoint", endpoint)) if value is not None}
-        return _at_times(shifted, B, solve, *np.linspace(start, stop, retstep=True, **how))
+    if _is_ours(A, B) and (is_single or _are_real(start, stop)):
+        with suppress(NotFiniteError), Solve("expm_multiply", A) as solve:
+            shifted = _Shifted.of(A, traceA, n_probes=1 if is_single else 5)
+            if is_single:
+                dtype = np.result_type(shifted.dtype, B.dtype, np.exp(shifted.mu))
+                return _at_one_time(shifted, B, dtype, solve)
+            how = {name: value for name, value in (("num", num), ("endpoint", endpoint)) if value is not None}
+            return _at_times(shifted, B, solve, *np.linspace(start, stop, retstep=True, **how))
     return scipys("expm_multiply")(A, B, *times, traceA=traceA)
 
 

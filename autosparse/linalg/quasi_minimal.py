@@ -99,13 +99,7 @@ def _applied(M: LinearOperator, dtype: np.dtype[Any]) -> Product:
     """Return a function that writes M x to out."""
     found = preconditioner_of(M, dtype)
     assert found is not None  # only without M
-    if isinstance(found, np.ndarray):
-        return functools.partial(_scaled, found)
-    return found
-
-
-def _scaled(diagonal: Vector, x: Vector, out: Vector) -> None:
-    np.multiply(diagonal, x, out=out)
+    return functools.partial(np.multiply, found) if isinstance(found, np.ndarray) else found
 
 
 class _Factored:
