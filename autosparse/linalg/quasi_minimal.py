@@ -82,17 +82,10 @@ def _own_factors(A: Any) -> Factors | None:  # Any: an object with any attribute
     if not hasattr(A, "psolve"):
         return None
     left, right = (
-        LinearOperator(
-            A.shape, functools.partial(_of_side, A, "psolve", side), functools.partial(_of_side, A, "rpsolve", side)
-        )
+        LinearOperator(A.shape, lambda x, side=side: A.psolve(x, side), lambda x, side=side: A.rpsolve(x, side))
         for side in ("left", "right")
     )
     return left, right
-
-
-def _of_side(A: Any, method: str, side: str, x: Vector) -> Vector:  # Any: an object with the method
-    found: Vector = getattr(A, method)(x, side)
-    return found
 
 
 def _applied(M: LinearOperator, dtype: np.dtype[Any]) -> Product:

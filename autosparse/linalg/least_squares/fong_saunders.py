@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final
 
 import numpy as np
@@ -51,13 +52,11 @@ def lsmr(  # noqa: PLR0917  (as SciPy's)
     # SciPy takes a sequence for a dtype, and adds in place to integers
     is_float = x0 is None or (isinstance(x0, np.ndarray) and x0.dtype.kind not in "biu")
     if system is not None and is_float and system.is_for_lsmr():
-        try:
-            most = min(system.operator.shape) if maxiter is None else maxiter
-            with Solve("lsmr", A, target=1.0, limit=most, quantity=CRITERION, progress=progress) as solve:
-                run = _Lsmr(system, solve, damp).run
-                return solve.answer(run(atol, btol, conlim, maxiter, Log(show, "")), b)
-        except ArithmeticError:
-            pass
+        most = min(system.operator.shape) if maxiter is None else maxiter
+        asked = Solve("lsmr", A, target=1.0, limit=most, quantity=CRITERION, progress=progress)
+        with suppress(ArithmeticError), asked as solve:
+            run = _Lsmr(system, solve, damp).run
+            return solve.answer(run(atol, btol, conlim, maxiter, Log(show, "")), b)
     return scipys("lsmr")(A, b, **how)  # type: ignore[no-any-return]
 
 
