@@ -3,6 +3,7 @@
     python benchmarks/solvers.py --out benchmarks/results/solvers.jsonl
     python benchmarks/solvers.py --quick --only cg,gmres --systems grids
     python benchmarks/solvers.py --environment OPENBLAS_NUM_THREADS=1
+    python benchmarks/solvers.py --part small           # n = 10 to 1,000, in every form (solverlib/small.py)
 
 Each run is a fresh process with default settings and an empty plan cache: ``A = asp.csr(m)`` with `m` alive, a first
 solve, and the same solve repeated for `--seconds`. The contenders alternate. Reported are medians over rounds of each
@@ -36,7 +37,7 @@ from peerlib.summary import Distribution
 from peerlib.table import aligned, markdown, seconds
 from programlib.race import ENOUGH, MAX_DISTURBED, Samples, Spent, compile_bytecode
 from programs import environment_of, machine_line
-from solverlib import contenders, systems
+from solverlib import contenders, small, systems
 
 BENCHMARKS: Final = Path(__file__).resolve().parent
 RTOL: Final = {"float64": 1e-8, "float32": 1e-5}
@@ -79,12 +80,13 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     add("--most", type=int, default=500, help="maximum iterations of one solve")
     add("--environment", action="append", default=[], metavar="NAME=VALUE")
     add("--prepared", type=Path, help="folder that keeps the systems for later runs; preparing real ones takes minutes")
+    add("--part", choices=("whole", "small"), default="whole", help="small: every form of solves with few unknowns")
     add("--quick", action="store_true", help="one round of short solves, to check that it works")
     add("--out", type=Path, help="JSON lines, appended to; a Markdown table of the newest results is written beside it")
     parsed = parser.parse_args(given)
     parsed.only = list(filter(None, parsed.only.replace("cg, 8", "cg; 8").split(","))) or list(contenders.SOLVERS)
     parsed.only = [name.replace("cg; 8", "cg, 8") for name in parsed.only]
-    if unknown := set(parsed.only) - set(contenders.SOLVERS):
+    if unknown := set(parsed.only) - set(contenders.SOLVERS) - set(small.SOLVERS):
         parser.error(f"no such solver: {', '.join(sorted(unknown))}")
     parsed.contenders = list(filter(None, parsed.contenders.split(",")))
     if unknown := set(parsed.contenders) - set(contenders.CONTENDERS):
@@ -104,15 +106,20 @@ def cases(args: argparse.Namespace) -> Iterator[Case]:
 
 
 def call(given: Sequence[object], environment: Mapping[str, str]) -> dict[str, Any]:
-    """Run a child process and return the JSON object that it prints."""
-    command = [sys.executable, "-W", "ignore", "-m", "solverlib.child", *map(str, given)]
+    """Run `solverlib.child` and return the JSON object that it prints."""
+    found: dict[str, Any] = json.loads(child(("-m", "solverlib.child", *given), environment))
+    return found
+
+
+def child(given: Sequence[object], environment: Mapping[str, str]) -> str:
+    """Run a child process and return what it prints."""
+    command = [sys.executable, "-W", "ignore", *map(str, given)]
     variables = child_environment(PYTHONPATH=str(BENCHMARKS), **environment)
     variables.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed library has compiled modules
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=variables, cwd=BENCHMARKS)
     if done.returncode:
         raise FailedError(f"{' '.join(command[5:])} ended with {done.returncode}:\n{done.stderr[-2000:]}")
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    return done.stdout
 
 
 def race(case: Case, args: argparse.Namespace, environment: Mapping[str, str]) -> dict[str, Any] | None:
@@ -270,9 +277,28 @@ def write_table(out: Path, environment: Mapping[str, str]) -> None:
     out.with_name(f"{out.stem}{tail}.md").write_text(f"{text}\n", encoding="utf-8")
 
 
+def small_part(args: argparse.Namespace) -> int:
+    """Measure solves of small systems in every form; print the table and what misses its bound."""
+    environment, records = environment_of(args.environment), []
+    compile_bytecode()
+    chosen = small.SOLVERS if args.only == list(contenders.SOLVERS) else args.only
+    dtypes = small.DTYPES if args.dtypes == "float64" else args.dtypes.split(",")
+    counts = (3, 1) if args.quick else small.COUNTS
+    for solver, dtype in itertools.product(chosen, dtypes):
+        with tempfile.TemporaryDirectory(prefix="autosparse-solvers-") as folder:
+            found = child(
+                ("-m", "solverlib.small", solver, dtype, *counts), {"AUTOSPARSE_CACHE_DIR": folder, **environment}
+            )
+        records += [json.loads(line) for line in found.splitlines()]
+    print(aligned(small.table(records)), *small.misses(records), sep="\n")
+    return 0
+
+
 def main() -> int:
     """Measure and print."""
     args = arguments()
+    if args.part == "small":
+        return small_part(args)
     records = measure(args, ResultFile(args.out))
     if records:
         print(f"\n{aligned([HEADER, *map(row, records)])}\n\n{aligned(summary(records))}\n\n{losses(records)}")

@@ -43,9 +43,14 @@ def over(kind: type, shape: tuple[int, ...], arrays: Sequence[Any]) -> Any:
 
 
 def has_own_product(A: Any) -> bool:  # Any: a sparse matrix, or an object of any other class
-    """Return whether A is a sparse matrix whose class overrides `@`, or `dot`, which SciPy's solvers call."""
+    """Return whether A is a sparse matrix whose class overrides `@` or `dot`, or that has a `dot` of its own.
+
+    SciPy's solvers call `dot`, which may be an attribute of one object.
+    """
     kind = type(A)
-    return kind not in FAMILY and sps.issparse(A) and not all(map(_is_of_libraries, (kind.__matmul__, kind.dot)))
+    if not (kind in FAMILY or sps.issparse(A)):
+        return False
+    return "dot" in attributes(A) or not (kind in FAMILY or all(map(_is_of_libraries, (kind.__matmul__, kind.dot))))
 
 
 def _is_of_libraries(function: Any) -> bool:

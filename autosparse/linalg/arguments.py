@@ -66,7 +66,11 @@ class System:
 
 def scipys(name: str) -> Callable[..., Any]:
     """Return SciPy's function `name`, even inside `autosparse.install`. Its warnings name the line that called ours."""
-    found: Any = getattr(scipy.sparse.linalg, name)
+    return _relocated(name, getattr(scipy.sparse.linalg, name))
+
+
+@functools.cache
+def _relocated(name: str, found: Any) -> Callable[..., Any]:  # Any: a function with attributes
     found = found.__wrapped__ if found.__module__.startswith("autosparse.") else found
     module = sys.modules.get(found.__module__)
     is_known = module is not None and getattr(module, name, None) is found
@@ -84,11 +88,12 @@ def _warning_at_callers(module: Any) -> dict[str, Callable[..., Any]]:
 
 def _warn(message: Any, category: Any = None, stacklevel: int = 1, **how: Any) -> None:  # Any: as `warnings.warn`
     """Emit a warning of SciPy's functions at the frame that they mean when autosparse's are not between."""
-    frame, level = sys._getframe(1), 1
-    while stacklevel > 1 and frame.f_back is not None:
-        frame, level = frame.f_back, level + 1
-        stacklevel -= not frame.f_globals.get("__name__", "").startswith("autosparse.")
-    warnings.warn(message, category, stacklevel=level + 1, **how)
+    frame, level = sys._getframe(1), 2
+    while stacklevel > 1 and (caller := frame.f_back) is not None:
+        frame, level = caller, level + 1
+        if not frame.f_globals.get("__name__", "").startswith("autosparse."):
+            stacklevel -= 1
+    warnings.warn(message, category, level, **how)
 
 
 def is_ours(others: dict[str, Any], x0: Any) -> bool:  # Any: arguments of any kind

@@ -13,6 +13,7 @@ from scipy.sparse.linalg import LinearOperator
 
 from autosparse._native import runtime_api
 from autosparse.arrays import construct
+from autosparse.arrays.family import AutoSparseMatrix
 from autosparse.arrays.plain import has_own_product
 from autosparse.core.dtypes import NativeIndex
 from autosparse.linalg.arguments import scipys
@@ -51,37 +52,38 @@ def lobpcg(  # noqa: PLR0917 - SciPy's signature
     >>> np.allclose(values, [100, 99])
     True
     """
-    histories = retLambdaHistory, retResidualNormsHistory
-    if _is_ours(A, B, X, Y) and not verbosityLevel:
-        given, X = X.dtype, np.array(X, dtype=_common_dtype(A, B, X), order="C")
-        tol = np.sqrt(np.finfo(given).eps) * len(X) if tol is None or tol <= 0.0 else tol
-        run = _Lobpcg(X, largest=largest, tol=tol, maxiter=20 if maxiter is None else maxiter, control=restartControl)
-        run.of_A = _applied(A, X.dtype)
-        run.of_B, run.of_M = (None if one is None else _applied(one, X.dtype) for one in (B, M))
-        with Solve("lobpcg", A) as solve:
-            values, vectors = run.run(solve, Y)
-        asked = zip(histories, (run.lambdas, run.residuals), strict=True)
-        found = [
-            [np.squeeze(row) for row in (rows if given.kind == "c" else rows.real)[: run.best_at + 2].astype(given)]
-            for is_asked, rows in asked if is_asked
-        ]  # fmt: skip
-        return values, vectors, *found
-    A, B = _wrapped(A), B if B is None else _wrapped(B)
-    return scipys("lobpcg")(A, X, B, M, Y, tol, maxiter, largest, verbosityLevel, *histories, restartControl)
+    if not _is_ours(A, B, X, Y) or verbosityLevel:
+        A, B = _wrapped(A), B if B is None else _wrapped(B)
+        return scipys("lobpcg")(
+            A, X, B, M, Y, tol, maxiter, largest, verbosityLevel, retLambdaHistory, retResidualNormsHistory,
+            restartControl,
+        )  # fmt: skip
+    given, X = X.dtype, np.array(X, dtype=_common_dtype(A, B, X), order="C")
+    tol = np.sqrt(np.finfo(given).eps) * len(X) if tol is None or tol <= 0.0 else tol
+    run = _Lobpcg(X, largest=largest, tol=tol, maxiter=20 if maxiter is None else maxiter, control=restartControl)
+    run.of_A = _applied(A, X.dtype)
+    run.of_B, run.of_M = (None if one is None else _applied(one, X.dtype) for one in (B, M))
+    with Solve("lobpcg", A) as solve:
+        values, vectors = run.run(solve, Y)
+    asked = (retLambdaHistory, run.lambdas), (retResidualNormsHistory, run.residuals)
+    found = [
+        [np.squeeze(row) for row in (rows if given.kind == "c" else rows.real)[: run.best_at + 2].astype(given)]
+        for is_asked, rows in asked if is_asked
+    ]  # fmt: skip
+    return values, vectors, *found
 
 
 def _wrapped(A: Any) -> Any:
     """Return our array for SciPy's csr and csc; return anything else unchanged."""
-    if not type(A).__module__.startswith("scipy.") or not sps.issparse(A) or A.format not in ("csr", "csc"):
-        return A
-    return construct.wrapped(A) if runtime_api.available else A
+    is_scipys = not isinstance(A, AutoSparseMatrix) and type(A).__module__.startswith("scipy.") and sps.issparse(A)
+    return construct.wrapped(A) if is_scipys and A.format in ("csr", "csc") and runtime_api.available else A
 
 
 def _is_ours(A: Any, B: Any, X: Any, Y: Any) -> bool:
     """Return whether the iteration supports a call: the dtypes of its sweeps, and enough rows."""
-    if not (runtime_api.available and type(X) is np.ndarray and X.ndim == 2 and X.dtype.char in "fdFD" and X.shape[1]):
+    if type(X) is not np.ndarray or X.size < MIN_ELEMENTS or not runtime_api.available:
         return False
-    if X.size < MIN_ELEMENTS or any(map(has_own_product, (A, B))):
+    if X.ndim != 2 or X.dtype.char not in "fdFD" or any(map(has_own_product, (A, B))):
         return False
     n_constraints = 0
     if Y is not None:

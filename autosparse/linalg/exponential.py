@@ -8,6 +8,7 @@ large that subtracting mu B from A B would lose digits.
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -22,7 +23,7 @@ from autosparse.arrays.plain import has_own_product
 from autosparse.core.dtypes import Real
 from autosparse.linalg.arguments import scipys
 from autosparse.linalg.columns.recurrence import BlockProduct
-from autosparse.linalg.solves import Solve
+from autosparse.linalg.solves import NotFiniteError, Solve
 from autosparse.linalg.solves.conversions import remembered
 from autosparse.notices import warn_at
 from autosparse.scalar import DOUBLE
@@ -76,15 +77,15 @@ def expm_multiply(  # noqa: PLR0917 - SciPy's signature
     """
     times = (start, stop, num, endpoint)
     is_single = all(one is None for one in times)
-    if not _is_ours(A, B) or not (is_single or _are_real(start, stop)):
-        return scipys("expm_multiply")(A, B, *times, traceA=traceA)
-    with Solve("expm_multiply", A) as solve:
-        shifted = _Shifted.of(A, traceA, n_probes=1 if is_single else 5)
-        if is_single:
-            dtype = np.result_type(shifted.dtype, B.dtype, np.exp(shifted.mu))
-            return _at_one_time(shifted, B, dtype, solve)
-        how = {name: value for name, value in (("num", num), ("endpoint", endpoint)) if value is not None}
-        return _at_times(shifted, B, solve, *np.linspace(start, stop, retstep=True, **how))
+    if _is_ours(A, B) and (is_single or _are_real(start, stop)):
+        with suppress(NotFiniteError), Solve("expm_multiply", A) as solve:
+            shifted = _Shifted.of(A, traceA, n_probes=1 if is_single else 5)
+            if is_single:
+                dtype = np.result_type(shifted.dtype, B.dtype, np.exp(shifted.mu))
+                return _at_one_time(shifted, B, dtype, solve)
+            how = {name: value for name, value in (("num", num), ("endpoint", endpoint)) if value is not None}
+            return _at_times(shifted, B, solve, *np.linspace(start, stop, retstep=True, **how))
+    return scipys("expm_multiply")(A, B, *times, traceA=traceA)
 
 
 def _are_real(start: Any, stop: Any) -> bool:
@@ -278,10 +279,12 @@ class _Series:
         return float(self._norms[0])
 
     def advance(self, F: Block, t: float, n_terms: int, n_steps: int) -> None:
-        """Replace F by exp(t A) F."""
+        """Replace F by exp(t A) F; raise NotFiniteError if SciPy's function must run for its RuntimeWarnings."""
         eta = np.exp(t * self.mu / float(n_steps))
         first, second = self._terms
         before = infinity_norm(F)
+        if not math.isfinite(before):
+            raise NotFiniteError
         for _ in range(n_steps):
             source, target, free = F, first, second
             for j in range(n_terms):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import scipy.sparse as sps
@@ -103,9 +103,8 @@ def copied(matvec: Callable[[Vector], Vector]) -> Product:
     return product
 
 
-def _dense_product(matrix: Vector, x: Vector, out: Vector) -> None:
-    # SciPy's operators call the same function, which RuntimeWarnings name
-    (np.dot if VERSION_OF_SCIPY < (1, 18) else np.matmul)(matrix, x, out=out)
+_dense_product: Final[Callable[..., Any]] = np.dot if VERSION_OF_SCIPY < (1, 18) else np.matmul
+"""Function that SciPy's operators call for a dense matrix; RuntimeWarnings name it."""
 
 
 def _product_of_ours(A: Any, dtype: np.dtype[Any]) -> Product:  # Any: a matrix of ours, whose SciPy base has no types

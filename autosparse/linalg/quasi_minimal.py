@@ -82,30 +82,17 @@ def _own_factors(A: Any) -> Factors | None:  # Any: an object with any attribute
     if not hasattr(A, "psolve"):
         return None
     left, right = (
-        LinearOperator(
-            A.shape, functools.partial(_of_side, A, "psolve", side), functools.partial(_of_side, A, "rpsolve", side)
-        )
+        LinearOperator(A.shape, lambda x, side=side: A.psolve(x, side), lambda x, side=side: A.rpsolve(x, side))
         for side in ("left", "right")
     )
     return left, right
-
-
-def _of_side(A: Any, method: str, side: str, x: Vector) -> Vector:  # Any: an object with the method
-    found: Vector = getattr(A, method)(x, side)
-    return found
 
 
 def _applied(M: LinearOperator, dtype: np.dtype[Any]) -> Product:
     """Return a function that writes M x to out."""
     found = preconditioner_of(M, dtype)
     assert found is not None  # only without M
-    if isinstance(found, np.ndarray):
-        return functools.partial(_scaled, found)
-    return found
-
-
-def _scaled(diagonal: Vector, x: Vector, out: Vector) -> None:
-    np.multiply(diagonal, x, out=out)
+    return functools.partial(np.multiply, found) if isinstance(found, np.ndarray) else found
 
 
 class _Factored:

@@ -74,6 +74,25 @@ def test_solvers_call_the_product_of_a_subclass_as_scipys_do(name: str, method: 
         np.testing.assert_allclose(found(asp.linalg, name, A), wanted, rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.parametrize("name", SOLVERS)
+def test_solvers_call_the_dot_of_one_object_where_scipys_do(name: str) -> None:
+    """SciPy's `lobpcg` and `expm_multiply` multiply by `@` instead."""
+    n_calls, values = list[int](), list[Any]()
+    for library, kind in (
+        (scipy.sparse.linalg, sps.csr_array),
+        (asp.linalg, asp.csr_array),
+        (asp.linalg, sps.csr_array),
+    ):
+        A: Any = kind(plain("float64"))
+        product, calls = A.dot, list[int]()
+        A.dot = lambda x, product=product, calls=calls: (calls.append(1), product(x) + SHIFT * x)[1]
+        values.append(found(library, name, A))
+        n_calls.append(len(calls))
+    assert [n > 0 for n in n_calls] == [name not in ("lobpcg", "expm_multiply")] * 3
+    for one in values[1:]:
+        np.testing.assert_allclose(one, values[0], rtol=1e-3, atol=1e-3)
+
+
 def test_columns_and_preconditioners_use_the_product_of_a_subclass() -> None:
     m = plain("float64")
     A, B = shifted(asp.csr_array, "__matmul__")(m), np.random.default_rng(1).random((N, 3))

@@ -163,6 +163,18 @@ def test_nan_and_infinity_pass_through() -> None:
 
 
 @needs_recent
+@pytest.mark.parametrize("unit", [False, True])
+def test_solutions_are_of_the_class_of_b_as_scipys(unit: bool) -> None:
+    class Own(np.ndarray):
+        pass
+
+    T, b = half(system(9, "d"), lower=True), right_side(9, None, "d").view(Own)
+    found, wanted = (f(T, b, unit_diagonal=unit) for f in (asp.linalg.spsolve_triangular, SCIPYS))
+    assert type(found) is type(wanted)
+    assert_same(found, wanted)
+
+
+@needs_recent
 @pytest.mark.parametrize("code", "fdD")
 def test_layouts_of_b(code: str) -> None:
     T, b = half(system(30, code), lower=True), right_side(30, 6, code)

@@ -128,10 +128,10 @@ class Bidiagonalisation:
         # SciPy's b_norm has the precision of b, and NumPy 2 rounds quotients with it: they end a solve sooner
         self.b_scale: Any = self.b_norm if b.real.dtype == Real else b.real.dtype.type(self.b_norm)
         product, adjoint = product_of(system.A, dtype), adjoint_of(system.A, dtype)
-        if self.beta > 0:
+        if _finite(self.beta) > 0:
             self.u[...] = r.dtype.type(1 / self.beta) * r
             adjoint(self.u, self.v)
-            self.alpha = norm(self.v)
+            self.alpha = _finite(norm(self.v))
             self.real = self.v.real.dtype.type
         if self.alpha > 0:
             self.v *= 1 / self.alpha
@@ -142,9 +142,7 @@ class Bidiagonalisation:
 
     def check(self) -> bool:
         """Return whether there is anything to minimize; raise ArithmeticError if the start is not finite."""
-        if math.isfinite(self.alpha * self.beta):
-            return self.alpha * self.beta != 0
-        raise ArithmeticError
+        return _finite(self.alpha * self.beta) != 0
 
     @property
     def is_native(self) -> bool:
@@ -188,6 +186,13 @@ class Bidiagonalisation:
             self.alpha = root(self._update_v(self.u, q, self._u_scale, -self.beta)[0], dtype)
             if self.alpha > 0:
                 self.v_scale = 1 / self.alpha
+
+
+def _finite(number: float) -> float:
+    """Return the number; raise ArithmeticError if it is not finite."""
+    if math.isfinite(number):
+        return number
+    raise ArithmeticError
 
 
 class NativeIterations:

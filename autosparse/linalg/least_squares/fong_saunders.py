@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final
 
 import numpy as np
@@ -47,17 +48,15 @@ def lsmr(  # noqa: PLR0917  (as SciPy's)
     numbers overflow.
     """
     how = {"damp": damp, "atol": atol, "btol": btol, "conlim": conlim, "maxiter": maxiter, "show": show, "x0": x0}
-    system = LeastSquaresSystem.of(A, b, x0, maxiter)
+    system = None if isinstance(damp, complex) else LeastSquaresSystem.of(A, b, x0, maxiter)
     # SciPy takes a sequence for a dtype, and adds in place to integers
     is_float = x0 is None or (isinstance(x0, np.ndarray) and x0.dtype.kind not in "biu")
     if system is not None and is_float and system.is_for_lsmr():
-        try:
-            most = min(system.operator.shape) if maxiter is None else maxiter
-            with Solve("lsmr", A, target=1.0, limit=most, quantity=CRITERION, progress=progress) as solve:
-                run = _Lsmr(system, solve, damp).run
-                return solve.answer(run(atol, btol, conlim, maxiter, Log(show, "")), b)
-        except ArithmeticError:
-            pass
+        most = min(system.operator.shape) if maxiter is None else maxiter
+        asked = Solve("lsmr", A, target=1.0, limit=most, quantity=CRITERION, progress=progress)
+        with suppress(ArithmeticError), asked as solve:
+            run = _Lsmr(system, solve, damp).run
+            return solve.answer(run(atol, btol, conlim, maxiter, Log(show, "")), b)
     return scipys("lsmr")(A, b, **how)  # type: ignore[no-any-return]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final
 
 import numpy as np
@@ -67,15 +68,13 @@ def lsqr(  # noqa: PLR0917  (as SciPy's)
     """
     how = {"damp": damp, "atol": atol, "btol": btol, "conlim": conlim, "iter_lim": iter_lim, "show": show,
            "calc_var": calc_var, "x0": x0}  # fmt: skip
-    system = LeastSquaresSystem.of(A, b, x0, iter_lim)
+    system = None if isinstance(damp, complex) else LeastSquaresSystem.of(A, b, x0, iter_lim)
     if system is not None:
-        try:
-            most = 2 * system.operator.shape[1] if iter_lim is None else iter_lim
-            with Solve("lsqr", A, target=1.0, limit=most, quantity=CRITERION, progress=progress) as solve:
-                run = _Lsqr(system, solve, damp, calc_var).run
-                return solve.answer(run(atol, btol, conlim, iter_lim, Log(show, " ")), b)
-        except ArithmeticError:  # Python's floats raise where NumPy's overflow to infinity
-            pass
+        most = 2 * system.operator.shape[1] if iter_lim is None else iter_lim
+        asked = Solve("lsqr", A, target=1.0, limit=most, quantity=CRITERION, progress=progress)
+        with suppress(ArithmeticError), asked as solve:  # Python's floats raise where NumPy's overflow to infinity
+            run = _Lsqr(system, solve, damp, calc_var).run
+            return solve.answer(run(atol, btol, conlim, iter_lim, Log(show, " ")), b)
     return scipys("lsqr")(A, b, **how)  # type: ignore[no-any-return]
 
 

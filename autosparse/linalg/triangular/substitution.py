@@ -142,6 +142,8 @@ def _result_dtype(A: Any, b: Any, is_unit: bool) -> np.dtype[Any] | None:  # Any
         return None
     dtype = A.dtype if A.dtype.kind not in "biu" or is_unit else np.dtype(Real)
     b = np.asanyarray(b)
+    if type(b) is not np.ndarray:  # x is of its class
+        return None
     try:
         dtype = np.promote_types(np.promote_types(dtype, NarrowReal), b.dtype)
     except TypeError:
