@@ -95,7 +95,7 @@ class Copies:
         indptr, indices, values = map(self._cell.peek, (INDPTR, INDICES, DATA))
         is_plain = type(indptr) is type(indices) is type(values) is np.ndarray and values.dtype.char in PLAIN_TYPES
         is_final = self._twin._twin is type(self) and not self._transposed  # type: ignore[attr-defined]
-        if is_plain and is_final and takes_as_is(type(self), self._shape, indptr, indices):
+        if is_plain and is_final and values.ndim == 1 and takes_as_is(type(self), self._shape, indptr, indices):
             return self._rows()
         return super().__iter__()  # type: ignore[misc,no-any-return]
 
