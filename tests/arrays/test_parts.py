@@ -153,3 +153,12 @@ def test_parts_of_arrays_whose_shape_was_set_are_scipys(kind: str, name: str) ->
     for key in [slice(1, 3), 2, [0, 2], [1], (slice(None), 1), (1, 2), (slice(1, 3), slice(0, 2))]:
         assert outcome(lambda M, key=key: M[key], A) == outcome(lambda M, key=key: M[key], m), key
     assert outcome(lambda M: tuple(M), A) == outcome(lambda M: tuple(M), m)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_dense_results_of_values_in_the_other_byte_order_have_scipys_dtypes(kind: str) -> None:
+    m, A = plain(kind, (6, 9)), getattr(asp, kind)(plain(kind, (6, 9)))
+    for M in (m, A):
+        M.data = M.data.astype(M.dtype.newbyteorder())
+    for run in (lambda M: M.diagonal(1), lambda M: M.sum(), lambda M: M.sum(axis=0), lambda M: M.sum(axis=1)):
+        assert facts(run(A)) == facts(run(m))
