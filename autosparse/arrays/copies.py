@@ -87,8 +87,7 @@ class Copies:
 
     def nonzero(self) -> Any:
         """Return the rows and columns of entries that are not zero, as SciPy's method does, without spare room."""
-        whole = self._without_room()
-        return super().nonzero() if whole is self else whole.nonzero()  # type: ignore[misc]
+        return super(Copies, self._without_room()).nonzero()  # type: ignore[misc]
 
     def __iter__(self) -> Iterator[Any]:
         """Return an iterator over the rows, as SciPy's does: arrays of one dimension, or matrices of one row."""

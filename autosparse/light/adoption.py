@@ -53,6 +53,15 @@ class ModuleName(str):
         return str, (str(self),)
 
 
+def publish(kind: Any) -> None:
+    """Make `autosparse` the public module of a class, for users and pickles.
+
+    Pickle finds the class there without Python code, of which it would replace what a signal handler raises.
+    """
+    kind.__module__ = ModuleName("autosparse")
+    setattr(sys.modules["autosparse"], kind.__name__, kind)
+
+
 def _new_items() -> tuple[tuple[str, Any], ...]:
     """Return the attributes that SciPy's constructors set besides shape and arrays (maxprint where it has it)."""
     made: Any = object.__new__(sps.csr_array)
