@@ -87,15 +87,14 @@ class Copies:
 
     def nonzero(self) -> Any:
         """Return the rows and columns of entries that are not zero, as SciPy's method does, without spare room."""
-        whole = self._without_room()
-        return super().nonzero() if whole is self else whole.nonzero()  # type: ignore[misc]
+        return super(Copies, self._without_room()).nonzero()  # type: ignore[misc]
 
     def __iter__(self) -> Iterator[Any]:
         """Return an iterator over the rows, as SciPy's does: arrays of one dimension, or matrices of one row."""
         indptr, indices, values = map(self._cell.peek, (INDPTR, INDICES, DATA))
         is_plain = type(indptr) is type(indices) is type(values) is np.ndarray and values.dtype.char in PLAIN_TYPES
         is_final = self._twin._twin is type(self) and not self._transposed  # type: ignore[attr-defined]
-        if is_plain and is_final and takes_as_is(type(self), self._shape, indptr, indices):
+        if is_plain and is_final and values.ndim == 1 and takes_as_is(type(self), self._shape, indptr, indices):
             return self._rows()
         return super().__iter__()  # type: ignore[misc,no-any-return]
 

@@ -279,10 +279,6 @@ class _MatrixSemantics(AutoSparseMatrix):
                 return AutoSparseMatrix.__matmul__(self, other)  # not a subclass's, which may call `*`
         return super().__mul__(other)  # type: ignore[misc]
 
-    def set_shape(self, shape: Any) -> None:
-        """Set the shape in place, as SciPy does: take over the state of a reshaped copy."""
-        super().set_shape(shape)  # type: ignore[misc]
-
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of the matrix."""
@@ -290,7 +286,7 @@ class _MatrixSemantics(AutoSparseMatrix):
 
     @shape.setter
     def shape(self, shape: Any) -> None:
-        self.set_shape(shape)
+        self.set_shape(shape)  # type: ignore[attr-defined]  # SciPy's
 
 
 if TYPE_CHECKING:

@@ -48,6 +48,11 @@ def _converted(B: AnyArray, dtype: np.dtype[Any]) -> AnyArray | None:
         return B.astype(dtype, order="C")
 
 
+def _is_native(values: Any) -> bool:  # Any: what the user assigned
+    """Return whether these are values that kernels read, in the machine's byte order."""
+    return type(values) is ndarray and values.dtype.char in NATIVE and values.dtype.isnative
+
+
 @functools.cache
 def _pairs() -> Any:
     """Return the module of products of two dtypes, which most programs do not need."""
@@ -245,8 +250,7 @@ class DenseResults:
         """Return the k-th diagonal of the matrix, as SciPy's `diagonal` does."""
         cell = self._cell
         values = cell._arrays[DATA]
-        is_plain = type(values) is ndarray and values.dtype.char in NATIVE and type(k) is int
-        if not is_plain or len(self._shape) != 2:
+        if not (_is_native(values) and type(k) is int and len(self._shape) == 2):
             return super().diagonal(k)  # type: ignore[misc]
         n_major, n_minor, k = cell.n_major, cell.n_minor, -k if self._transposed else k
         if len(cell._arrays[INDPTR]) <= n_major:
@@ -259,13 +263,12 @@ class DenseResults:
     def sum(self, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
         """Return the sum over all entries or along an axis, as SciPy's `sum` does."""
         values = self._cell._arrays[DATA]
-        is_plain = out is None and type(values) is ndarray and (dtype is None or dtype is values.dtype)
+        is_plain = out is None and _is_native(values) and (dtype is None or dtype is values.dtype)
         # Summing duplicates separately changes only sums of booleans and of integers that overflow.
-        if is_plain and values.dtype.char in NATIVE and 0 < values.size == self._cell.nnz:
+        if is_plain and 0 < values.size == self._cell.nnz:
             if axis is None:
                 return values.sum()
-            if type(axis) is tuple and len(axis) == 1:
-                axis = axis[0]
+            axis = axis[0] if type(axis) is tuple and len(axis) == 1 else axis
             if type(axis) is int and -2 <= axis < 2 and len(self._shape) == 2:
                 del values  # a further reference would count as an exported array
                 return self._sums_along(axis)

@@ -365,7 +365,7 @@ def is_shape(shape: Any) -> bool:
 def takes_as_is(kind: type, shape: tuple[int, ...], indptr: NDArray[Any], indices: NDArray[Any]) -> bool:
     """Return whether the constructor of the SciPy class that `kind` extends keeps the dtype of these index arrays."""
     index, other = indices.dtype, indptr.dtype
-    if len(shape) != 2 or (index is not other and index != other):  # identity is faster, and fails after unpickling
+    if len(shape) != 2 or indices.ndim != 1 or (index is not other and index != other):  # `is` fails after unpickling
         return False
     if index is INT32 or index == INT32:
         return shape[0] <= INT32_MAX and shape[1] <= INT32_MAX

@@ -18,17 +18,7 @@ from typing import Any, Final
 import numpy as np
 import scipy.sparse as sps
 from numpy.typing import NDArray
-from scipy.sparse._sparsetools import (
-    coo_tocsr,
-    csc_matvec,
-    csc_matvecs,
-    csr_has_canonical_format,
-    csr_has_sorted_indices,
-    csr_matvec,
-    csr_matvecs,
-    csr_sort_indices,
-    csr_sum_duplicates,
-)
+from scipy.sparse import _sparsetools as loops
 
 from autosparse import configured, forking, light
 from autosparse.light import NOTHING, Arrays, Rows, is_shape
@@ -48,6 +38,15 @@ class ModuleName(str):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return str, (str(self),)
+
+
+def publish(kind: Any) -> None:
+    """Make `autosparse` the public module of a class, for users and pickles.
+
+    Pickle finds the class there without Python code, of which it would replace what a signal handler raises.
+    """
+    kind.__module__ = ModuleName("autosparse")
+    setattr(sys.modules["autosparse"], kind.__name__, kind)
 
 
 def _new_items() -> tuple[tuple[str, Any], ...]:
@@ -173,11 +172,11 @@ def _compressed(
     """
     (major, minor), (n_major, n_minor) = coords, shape
     indptr, indices, data = np.empty(n_major + 1, major.dtype), np.empty_like(minor), np.empty_like(values)
-    coo_tocsr(n_major, n_minor, values.size, major, minor, values, indptr, indices, data)
-    if not csr_has_canonical_format(n_major, indptr, indices):
-        if not csr_has_sorted_indices(n_major, indptr, indices):
-            csr_sort_indices(n_major, indptr, indices, data)
-        csr_sum_duplicates(n_major, n_minor, indptr, indices, data)
+    loops.coo_tocsr(n_major, n_minor, values.size, major, minor, values, indptr, indices, data)
+    if not loops.csr_has_canonical_format(n_major, indptr, indices):
+        if not loops.csr_has_sorted_indices(n_major, indptr, indices):
+            loops.csr_sort_indices(n_major, indptr, indices, data)
+        loops.csr_sum_duplicates(n_major, n_minor, indptr, indices, data)
     return indptr, indices, data
 
 
@@ -348,10 +347,10 @@ def dense_product(made: Any, arrays: Any, B: Any) -> Any:
     n_rows, n_cols = made._shape
     if B.ndim == 1:
         C = np.zeros(n_rows, B.dtype)
-        (csc_matvec if made._transposed else csr_matvec)(n_rows, n_cols, *arrays, B.ravel(), C)
+        (loops.csc_matvec if made._transposed else loops.csr_matvec)(n_rows, n_cols, *arrays, B.ravel(), C)
         return C
     C = np.zeros((n_rows, B.shape[1]), B.dtype)
-    loop = csc_matvecs if made._transposed else csr_matvecs
+    loop = loops.csc_matvecs if made._transposed else loops.csr_matvecs
     loop(n_rows, n_cols, B.shape[1], *arrays, B.ravel(), C.ravel())
     return C
 

@@ -12,7 +12,7 @@ import scipy.sparse as sps
 
 from autosparse import light
 from autosparse.light import matrices
-from autosparse.light.adoption import ModuleName
+from autosparse.light.adoption import publish
 from autosparse.light.matrices import ConvertedBack, coo_array, coo_matrix
 
 
@@ -57,7 +57,7 @@ COMPRESSED: Final[tuple[Any, ...]] = (matrices.csr_array, matrices.csc_array, ma
 
 for _class in OTHERS:
     _class.__doc__ = _class._plain_class.__doc__
-    _class.__module__ = ModuleName("autosparse")  # the public location, for users and pickles
+    publish(_class)
 
 OF_SCIPYS: Final[dict[type, Any]] = {ours._plain_class: ours for ours in (*OTHERS, *COMPRESSED)}
 """SciPy's class -> autosparse class of the same name."""

@@ -12,7 +12,7 @@ import scipy.sparse as sps
 
 from autosparse import light
 from autosparse.light import Rows, adoption
-from autosparse.light.adoption import ModuleName, adopt, attributes, register
+from autosparse.light.adoption import adopt, attributes, publish, register
 
 INDPTR, INDICES, DATA = 0, 1, 2  # places in `Rows.arrays`
 FIELDS: Final = ("indptr", "indices", "data")
@@ -393,6 +393,6 @@ csr_array._twin, csc_array._twin = csc_array, csr_array
 csr_matrix._twin, csc_matrix._twin = csc_matrix, csr_matrix
 
 for _class in (coo_array, coo_matrix, csr_array, csc_array, csr_matrix, csc_matrix):
-    _class.__module__ = ModuleName("autosparse")  # the public location, for users and pickles
+    publish(_class)
 for _class in (csr_array, csc_array, csr_matrix, csc_matrix):
     setattr(_class, (_name := "tocsc" if _class._transposed else "tocsr"), getattr(_class._plain_class, _name))

@@ -101,7 +101,7 @@ def _is_plain(made: Any, shape: tuple[int, int], arrays: Arrays) -> bool:
     """
     indptr, indices, data = arrays
     is_plain = type(indptr) is type(indices) is type(data) is np.ndarray and data.dtype.char in PLAIN_TYPES
-    is_whole = is_plain and made._twin._twin is type(made)
+    is_whole = is_plain and data.ndim == 1 and made._twin._twin is type(made)
     return is_whole and takes_as_is(type(made), shape, indptr, indices)
 
 

@@ -257,7 +257,7 @@ def entries_of(A: Any, name: str) -> Any:
 def _inverted_blocks(entries: Any, size: int) -> Any:
     """Return the inverted diagonal blocks as one autosparse csr array."""
     n = entries.shape[0]
-    coo = sps.coo_array(entries)
+    coo = construct.wrapped(entries).tocoo()  # without spare room, whose coordinates SciPy leaves uninitialised
     rows, columns = coo.coords
     inside = np.flatnonzero(rows // size == columns // size)
     rows, columns = rows[inside], columns[inside]

@@ -39,7 +39,7 @@ def _unserved_tensor(operand: Unfolding) -> Plan:
     if not 2 <= order <= MAX_ORDER:
         why = f"autosparse kernels take tensors of 2 to {MAX_ORDER} modes, and this one has {order}"
         return planner.default_plan(f"NumPy computes this product: {why}", served_by="NumPy")
-    what = "they are not contiguous, aligned and in the machine's byte order"
+    what = "the tensor's are not contiguous, aligned and in the machine's byte order"
     if dtype.name not in REAL:
         what = f"kernels are generated for {_listed(REAL)}, and the tensor holds {dtype}"
     return planner.default_plan(f"the default kernel computes on values converted for each product: {what}")
@@ -54,8 +54,8 @@ def _why_unfit(operand: Operand, served: tuple[str, ...]) -> str:
         kinds = " and ".join(dict.fromkeys((indptr.dtype.name, indices.dtype.name)))
         return f"autosparse kernels take {INDEX_TEXT} indices throughout, and the matrix has {kinds}"
     if operand._flat:
-        return "they take matrices, and the array has one dimension"
-    return "its arrays are not contiguous, aligned and in the machine's byte order"
+        return "autosparse kernels take matrices, and the array has one dimension"
+    return "the matrix's arrays are not contiguous, aligned and in the machine's byte order"
 
 
 def _listed(names: tuple[str, ...]) -> str:

@@ -141,3 +141,24 @@ def test_rows_while_scipys_constructors_are_redirected() -> None:
         asp.uninstall()
     assert type(found) is asp.coo_array
     np.testing.assert_array_equal(found.toarray(), m.toarray()[2])
+
+
+@pytest.mark.parametrize("name", ["data", "indices"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_parts_of_arrays_whose_shape_was_set_are_scipys(kind: str, name: str) -> None:
+    """Row starts count elements, and a slice of an array with two axes selects rows of elements."""
+    m, A = (getattr(made, kind)(np.arange(24.0).reshape(4, 6)[:, :5]) for made in (sps, asp))
+    for M in (m, A):
+        getattr(M, name).shape = (2, -1) if M.nnz % 2 == 0 else (-1, 1)
+    for key in [slice(1, 3), 2, [0, 2], [1], (slice(None), 1), (1, 2), (slice(1, 3), slice(0, 2))]:
+        assert outcome(lambda M, key=key: M[key], A) == outcome(lambda M, key=key: M[key], m), key
+    assert outcome(lambda M: tuple(M), A) == outcome(lambda M: tuple(M), m)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_dense_results_of_values_in_the_other_byte_order_have_scipys_dtypes(kind: str) -> None:
+    m, A = plain(kind, (6, 9)), getattr(asp, kind)(plain(kind, (6, 9)))
+    for M in (m, A):
+        M.data = M.data.astype(M.dtype.newbyteorder())
+    for run in (lambda M: M.diagonal(1), lambda M: M.sum(), lambda M: M.sum(axis=0), lambda M: M.sum(axis=1)):
+        assert facts(run(A)) == facts(run(m))

@@ -198,6 +198,12 @@ def test_scipys_solvers_and_classes_need_no_library(lines):
     assert run(f"{lines}\nprint(light.is_complete, 'autosparse.config' in sys.modules)") == "False False"
 
 
+def test_pickle_finds_the_classes_without_python_code():
+    """Pickle replaces by PicklingError what code of the package raises, also what a signal handler raises there."""
+    lines = "import pickle\ndef refuse(name): raise KeyboardInterrupt\nasp.__getattr__ = refuse\n"
+    assert run(f"{lines}print(len(pickle.loads(pickle.dumps([A, A.T, A.tocoo(), A.tolil(), A.todok()]))))") == "5"
+
+
 def test_settings_load_the_library_at_once():
     lines = "print(json.dumps([light.is_complete, bool((A @ x == asp.csr(m) @ x).all())]))"
     assert printed(lines, AUTOSPARSE_DETERMINISTIC="1") == [True, True]

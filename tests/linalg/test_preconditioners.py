@@ -99,6 +99,14 @@ def test_the_last_block_is_smaller_and_integers_are_floats() -> None:
     S = sps.csr_array(np.array([[4, 1, 9], [1, 3, 9], [9, 9, 2]]))
     np.testing.assert_allclose(asp.linalg.block_jacobi(S, 2) @ np.eye(3), block_jacobi(S, 2), atol=1e-15)
     np.testing.assert_allclose(asp.linalg.block_jacobi(S, 50) @ np.eye(3), np.linalg.inv(S.toarray()), atol=1e-15)
+
+
+def test_spare_room_behind_the_last_entry_is_no_entry() -> None:
+    """SciPy's conversion to coordinates leaves the rows of such elements uninitialised."""
+    S = sps.csr_array(np.array([[2.0, 1.0, 9.0], [1.0, 1.0, 9.0], [9.0, 9.0, 4.0]]))
+    expected = asp.linalg.block_jacobi(S, 2) @ np.eye(3)
+    S.data, S.indices = np.concatenate([S.data, S.data]), np.concatenate([S.indices, S.indices])
+    np.testing.assert_array_equal(asp.linalg.block_jacobi(S, 2) @ np.eye(3), expected)
     assert asp.linalg.jacobi(S).dtype == asp.linalg.chebyshev(S, 1, (1, 2)).dtype == np.float64
 
 

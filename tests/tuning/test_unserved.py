@@ -41,6 +41,7 @@ CASES = {
     "int64": (lambda: asp.csr(of("int64")), "matmul", ["default kernel of dtype pairs", "int64"]),
     "big-endian": (lambda: with_values(lambda data: data.astype(">f8")), "matmul", ["SciPy computes", "byte order"]),
     "strided": (lambda: with_values(strided), "matmul", ["SciPy computes", "contiguous"]),
+    "one dimension": (lambda: asp.csr_array(np.ones(4)), "matmul", ["SciPy computes", "kernels take matrices"]),
     "complex sddmm": (lambda: asp.csr(of("complex64")), "sddmm", ["default kernel", "complex64"]),
     "integer sddmm": (lambda: asp.csr(of("int32")), "sddmm", ["NumPy computes", "int32"]),
 }
