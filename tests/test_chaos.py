@@ -4,25 +4,41 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.sparse as sps
+from autosparse._native import python_objects
 
 from autosparse.isa import ISAS, isas_of
 from tests import chaos
+from tests.native import hooks
 from tests.processes import run_with_torch
 
 
-def test_intervals_are_multiplied_by_factors_within_the_bounds_and_repeat_with_their_seed():
+@pytest.mark.parametrize("scale", chaos.SCALES)
+def test_intervals_are_multiplied_by_factors_within_the_bounds_and_repeat_with_their_seed(scale):
     real_ns = range(0, 10**6, 1000)
-    shown = [[clock.ns() for _ in real_ns] for clock in (clock_of(3, real_ns), clock_of(3, real_ns))]
+    shown = [[clock.ns() for _ in real_ns] for clock in (clock_of(3, real_ns, scale), clock_of(3, real_ns, scale))]
     steps = [after - before for before, after in zip(shown[0], shown[0][1:], strict=False)]
     assert shown[0] == shown[1]
-    assert min(steps) >= 1000 * chaos.MIN_FACTOR - 1
-    assert max(steps) <= 1000 * chaos.MAX_FACTOR + 1
+    assert min(steps) >= 1000 * scale * chaos.MIN_FACTOR - 1
+    assert max(steps) <= 1000 * scale * chaos.MAX_FACTOR + 1
     assert max(steps) > 2 * min(steps)
 
 
-def clock_of(seed: int, real_ns: range) -> chaos.ChaoticClock:
+def clock_of(seed: int, real_ns: range, scale: float) -> chaos.ChaoticClock:
     ticks = iter((0, *real_ns))
-    return chaos.ChaoticClock(seed, lambda: next(ticks))
+    return chaos.ChaoticClock(seed, lambda: next(ticks), scale=scale)
+
+
+@hooks.needs_hooks
+def test_the_clock_of_the_extension_module_is_scaled():
+    """Check a factor of 0, by which a product takes no time."""
+    A, x = sps.csr_array(np.eye(3)), np.ones(3)
+    arrays = [A.indptr, A.indices, A.data]
+    chaos.scale_native_clock(0.0)
+    try:
+        assert python_objects.small_product(arrays, 3, 3, False, x, np.zeros(3), False, 0, 100) == 0
+    finally:
+        chaos.scale_native_clock(1.0)
 
 
 def test_the_machines_differ_in_what_decisions_depend_on():

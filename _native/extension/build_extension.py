@@ -82,7 +82,7 @@ def _command() -> list[str]:
     checked = [f"-fsanitize={sanitizers}", "-fno-sanitize-recover=all", "-g1"] if sanitizers else []
     shared = ["-bundle", "-undefined", "dynamic_lookup"] if sys.platform == "darwin" else ["-shared"]
     folders = [f"-I{folder}" for folder in (*include_dirs(), sysconfig.get_path("include"))]
-    flags = ["-O1" if sanitizers else "-O2", *compile_flags(), *checked, "-fPIC", *folders, *shared]
+    flags = ["-O1" if sanitizers else "-O2", "-DASP_HOOKS", *compile_flags(), *checked, "-fPIC", *folders, *shared]
     return [*compiler, *flags, *map(str, sources())]
 
 

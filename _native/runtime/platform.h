@@ -1,9 +1,11 @@
-/* What differs between operating systems: threads and aligned memory. Included by common.h. */
+/* What differs between operating systems, threads and aligned memory, and a clock. Included by common.h. */
 #ifndef ASP_PLATFORM_H
 #define ASP_PLATFORM_H
 
 #include <stddef.h>
+#include <stdint.h>
 #include <stdlib.h>
+#include <time.h>
 
 /* 1 where there are POSIX threads; elsewhere the caller computes every product (threads/alone.c). wakeup.h has a
  * condition variable where there is no futex, placing.c no affinity, and limits.c and waiting.c do without /proc. */
@@ -26,5 +28,13 @@ static inline void *asp_take_aligned(size_t alignment, size_t bytes)
 }
 static inline void asp_free_aligned(void *memory) { free(memory); }
 #endif
+
+/* Return the monotonic time in nanoseconds. */
+static inline int64_t asp_now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
 
 #endif

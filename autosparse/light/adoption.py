@@ -83,10 +83,15 @@ def constructed(kind: Any, arg1: Any, shape: tuple[int, ...]) -> Any:
     return made
 
 
+def is_large(n_entries: int) -> bool:
+    """Return whether only a complete matrix holds so many entries; never after the library could not be loaded."""
+    return n_entries > light.MAX_ENTRIES and not light._is_failed
+
+
 def is_small(arg1: Any) -> bool:
     """Return whether a dense array, or entries by coordinates, have at most as many entries as a light matrix."""
     entries = arg1[0] if type(arg1) is tuple and len(arg1) == 2 else arg1
-    return type(entries) is not np.ndarray or entries.size <= light.MAX_ENTRIES
+    return type(entries) is not np.ndarray or not is_large(entries.size)
 
 
 def arrays_of(made: Any, arg1: Any, shape: Any, dtype: Any) -> Arrays:
@@ -244,7 +249,7 @@ def adopt(made: Any, found: light.Arrays, *, copy: bool | None) -> Rows | None:
     """
     shape, *parts = found
     ready = None if shape is None else prepared(type(made), shape, (parts[0], parts[1], parts[2]), copy)
-    if ready is None or ready[2][-1].size > light.MAX_ENTRIES or not ready[2][-1].dtype.isnative:
+    if ready is None or is_large(ready[2][-1].size) or not ready[2][-1].dtype.isnative:
         return None
     n_major, n_minor, arrays = ready
     n_bytes = None
@@ -296,7 +301,7 @@ def own_part(A: Any, shape: tuple[int, int], arrays: Any) -> Any:
     indptr, indices, data = (array if array.base is None else array.copy() for array in arrays)
     made: Any = object.__new__(type(A))
     rows = Rows(indptr.size - 1, shape[not A._transposed], [indptr, indices, data], 0)
-    if data.size > light.MAX_ENTRIES or not register(made, rows, shape):
+    if is_large(data.size) or not register(made, rows, shape):
         return type(A)((data, indices, indptr), shape=shape)
     source = light.rows_of(A)
     rows.checked = None if source is None or source.checked is None else (indptr, indices)

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sps
 
 from autosparse import forking, light
-from autosparse.light.adoption import adopt, arrays_of, is_small, register
+from autosparse.light.adoption import adopt, arrays_of, is_large, is_small, register
 
 if TYPE_CHECKING:
     import os
@@ -142,7 +142,7 @@ def _first(fmt: str, obj: Any, shape: Any, dtype: Any, *, copy: Any, frozen: boo
 
 def _converted(fmt: str, obj: Any) -> Any:
     """Return a light matrix of a sparse matrix in another format, whose conversion makes new arrays; else None."""
-    is_small = sps.issparse(obj) and obj.ndim == 2 and obj.format != fmt and obj.nnz <= light.MAX_ENTRIES
+    is_small = sps.issparse(obj) and obj.ndim == 2 and obj.format != fmt and not is_large(obj.nnz)
     if not (is_small and type(obj).__module__.startswith(("scipy.sparse.", "autosparse"))):
         return None
     found = obj.asformat(fmt)

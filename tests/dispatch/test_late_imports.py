@@ -54,6 +54,21 @@ def test_products_go_on_without_descriptors() -> None:
     assert "fine" in run(f"{FIRST}kept = no_descriptors()\n{THEN}")
 
 
+def test_large_results_of_light_matrices_need_no_descriptors() -> None:
+    """Check a result with more entries than a light matrix has where the library can be loaded."""
+    large = """
+m = sps.random_array((40_000, 40_000), density=2e-4, random_state=np.random.default_rng(0), format="csr")
+A = asp.csr(m)
+A @ np.ones(40_000)
+kept = no_descriptors()
+C = A @ A
+assert C.nnz > 1 << 20
+np.testing.assert_allclose(C @ np.ones(40_000), m @ (m @ np.ones(40_000)))
+print("fine")
+"""
+    assert "fine" in run(f"{FIRST}{large}")
+
+
 @pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() != 0, reason="needs root: chroot")
 def test_products_go_on_in_another_root() -> None:
     assert "fine" in run(f"{FIRST}os.chroot(tempfile.mkdtemp()); os.chdir('/')\n{THEN}")

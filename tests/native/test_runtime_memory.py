@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gc
 import os
+import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -252,3 +254,27 @@ def test_without_handlers_numpy_serves(monkeypatch):
     assert array.flags.owndata
     assert handler_name(array) == "default_allocator"
     assert kept_pages()["n_kept"] == 0
+
+
+LIMITED = """
+import resource
+import numpy as np
+from autosparse._native import memory
+from autosparse import config
+
+config.reload_options()
+with config.options(output_pool_bytes=1 << 28):
+    float32 = np.dtype(np.float32)
+    held = [memory.empty_output((1 << 20,), float32) for _ in range(16)]
+    del held
+    used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + (4 << 20),) * 2)
+    print(memory.empty_output((1 << 23,), float32).nbytes)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="this system has no /proc")
+def test_kept_pages_are_given_up_for_a_result_that_has_no_room_beside_them() -> None:
+    """Check a result of 32 MiB after results of 4 MiB, which are too small for it, in an address space with 4 MiB."""
+    done = subprocess.run([sys.executable, "-c", LIMITED], capture_output=True, text=True, check=False)
+    assert done.stdout == f"{32 << 20}\n", done.stderr

@@ -12,6 +12,7 @@ import pytest
 import scipy.sparse as sps
 from autosparse._native.kernels import identity
 from autosparse.cache.envelope import Envelope
+from autosparse.cache.store import Store
 
 import autosparse as asp
 from autosparse import cache
@@ -155,3 +156,15 @@ def test_toolchain_identity_is_cached_and_complete() -> None:
     assert len({identity.code_digest("c"), identity.code_digest("numba")}) == 2
     assert all(getattr(made, field.name) for field in dataclasses.fields(made))
     assert identity.toolchain_of("no-such-compiler-here").implementation == "none"
+
+
+def test_a_better_plan_of_another_process_is_kept(tmp_path: Path) -> None:
+    """Check a plan that is stored while this process searches, after it has looked for one."""
+    here = context(matrix())
+    key = plan_lookup.key_of(here)
+    assert plan_lookup.recall(here) is None
+    Store(tmp_path).save("plan", key.stable_hash(), cache.plan_to_record(KNOWN, key))
+    plan_lookup.remember(here, dataclasses.replace(KNOWN, effort="measure"))
+    found = plan_lookup.recall(here)
+    assert found is not None
+    assert found.effort == KNOWN.effort

@@ -81,19 +81,32 @@ static size_t mapped_bytes(size_t capacity)
 }
 #endif
 
+static void shrink(block_pool *pool, int64_t bytes, int limits);
+
+/* Return memory for a header and *capacity bytes, or for a header and `bytes` bytes after all kept blocks were freed, whose
+ * pages other sizes can use; NULL without memory. */
+static void *heap(size_t *capacity, size_t bytes)
+{
+    void *base = asp_take_aligned(HEADER, *capacity + HEADER);
+    if (base) return base;
+    shrink(&results, 0, 0);
+    shrink(&scratch, 0, 0);
+    *capacity = bytes;
+    return asp_take_aligned(HEADER, bytes + HEADER);
+}
+
 /* Allocate a block of at least `bytes` bytes for a pool; NULL without memory. Blocks share huge pages while the pool keeps
  * freed ones: pages that a block returns to the system are lost to the next block. */
 static void *fresh(const block_pool *pool, size_t bytes)
 {
-    const size_t capacity = rounded(bytes);
-    void *base = NULL;
-    size_t mapped = 0;
+    size_t capacity = rounded(bytes), mapped = 0;
+    char *base = NULL;
     area *shared = NULL;
     if (capacity < bytes || capacity > SIZE_MAX - 2 * HUGE_PAGE) return NULL;
 #ifdef __linux__
     if (capacity >= HUGE_FROM_BYTES) {
-        mapped = mapped_bytes(capacity);
-        if (!(base = map(mapped))) return NULL;
+        const size_t whole = mapped_bytes(capacity);
+        if ((base = map(whole))) mapped = whole;
     } else if (capacity >= SHARED_FROM_BYTES) {
         hold();
         if (pool->limit_bytes) base = cut(capacity + HEADER, &shared);
@@ -102,16 +115,9 @@ static void *fresh(const block_pool *pool, size_t bytes)
 #else
     (void)pool;
 #endif
-#if ASP_HAVE_THREADS
-    if (!base && posix_memalign(&base, HEADER, capacity + HEADER)) return NULL;
-    char *start = base;
-#else
-    base = malloc(capacity + 2 * HEADER);
-    if (!base) return NULL;
-    char *start = (char *)(((uintptr_t)base + HEADER - 1) / HEADER * HEADER);
-#endif
-    *(header *)start = (header){capacity, base, mapped, shared};
-    return start + HEADER;
+    if (!base && !(base = heap(&capacity, bytes))) return NULL;
+    *(header *)base = (header){capacity, base, mapped, shared};
+    return base + HEADER;
 }
 
 /* Return a block to the system. */
@@ -127,7 +133,7 @@ static void discard(header *block)
         return;
     }
 #endif
-    free(block->base);
+    asp_free_aligned(block->base);
 }
 
 /* Return the place of the newest kept block of this capacity or, among results, of the smallest one that holds at most

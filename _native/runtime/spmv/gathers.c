@@ -12,7 +12,6 @@ ASP_FORCIBLE(forced_gathers, asp_force_gathers)
 
 #if ASP_X86
 #include ASP_INTRINSICS
-#include <time.h>
 
 #define ASP_ISA_LEVEL 1
 #include "isa_begin.h"
@@ -42,22 +41,15 @@ static ASP_NOINLINE float sum_looked_up(const int32_t *at, const float *x)
 
 #include "isa_end.h"
 
-static int64_t now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
 /* Return the minimum time of several rounds, because interruptions only add time. */
 static int64_t least_ns(float (*sum)(const int32_t *, const float *), const int32_t *at, const float *x)
 {
     int64_t least = INT64_MAX;
     volatile float sink;
     for (int round = 0; round < PROBE_ROUNDS; round++) {
-        const int64_t start = now_ns();
+        const int64_t start = asp_now_ns();
         sink = sum(at, x);
-        least = asp_min(least, now_ns() - start);
+        least = asp_min(least, asp_now_ns() - start);
     }
     (void)sink;
     return least;

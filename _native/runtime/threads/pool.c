@@ -129,7 +129,7 @@ typedef struct {
 /* Spin until a job opens; return this helper's number in it, or 0 after the limit or if others need the core. */
 static int linger(uint32_t *served, lingering *it)
 {
-    const int64_t begin_ns = clock_ns(), limit_ns = asp_linger_ns(&pool.waiting, begin_ns);
+    const int64_t begin_ns = asp_now_ns(), limit_ns = asp_linger_ns(&pool.waiting, begin_ns);
     if (limit_ns <= 0) return 0;
     if (limit_ns <= LINGER_NS && it->rest > 0) {
         it->rest--;
@@ -146,7 +146,7 @@ static int linger(uint32_t *served, lingering *it)
             }
             relax();
         }
-        now_ns = clock_ns();
+        now_ns = asp_now_ns();
         if (!is_looked && now_ns - begin_ns > LINGER_NS) {
             is_looked = 1;
             if (asp_cores_are_wanted(&pool.waiting, now_ns)) break;
@@ -171,7 +171,7 @@ static void serve(int self)
 {
     int64_t nobody = 0;
     if (!atomic_load_explicit(&pool.arrived_ns, memory_order_relaxed))
-        atomic_compare_exchange_strong(&pool.arrived_ns, &nobody, clock_ns());
+        atomic_compare_exchange_strong(&pool.arrived_ns, &nobody, asp_now_ns());
     take_ranges(self);
     atomic_fetch_sub_explicit(&pool.gate, 1, memory_order_release);
 }
@@ -271,12 +271,12 @@ static int teammates_for(int n_threads, double serial_ns, int64_t now_ns)
 static int64_t wait_for_helpers(void)
 {
     if (!GATE_INSIDE(atomic_load_explicit(&pool.gate, memory_order_acquire))) return 0;
-    int64_t begin_ns = clock_ns();
+    int64_t begin_ns = asp_now_ns();
     for (int turn = 1; GATE_INSIDE(atomic_load_explicit(&pool.gate, memory_order_acquire)); turn++) {
         if (turn > 400) sched_yield(); /* the helper may need this core */
         else relax();
     }
-    return clock_ns() - begin_ns;
+    return asp_now_ns() - begin_ns;
 }
 
 /* Start or shorten the restriction of small jobs to one thread, after a job that did or did not stall. */
@@ -307,13 +307,13 @@ static int64_t share(int n_helpers, double serial_ns)
     if ((uint32_t)generation == 0) generation = 1;
     open_shares(n_helpers + 1);
     atomic_store_explicit(&pool.arrived_ns, 0, memory_order_relaxed);
-    pool.opened_ns = clock_ns();
+    pool.opened_ns = asp_now_ns();
     atomic_store(&pool.gate, generation << 32 | GATE_OPEN | (uint64_t)n_helpers << 16);
     const int n_woken = atomic_load(&pool.wakeup.n_sleeping);
     if (n_woken > 0) wake_sleepers(&pool.wakeup, n_woken < n_helpers ? n_woken : n_helpers);
     take_ranges(0);
     atomic_fetch_and(&pool.gate, ~GATE_OPEN);
-    const int64_t done_ns = clock_ns();
+    const int64_t done_ns = asp_now_ns();
     const int64_t waited_ns = wait_for_helpers();
     const int64_t end_ns = done_ns + waited_ns;
     if (n_woken > 0) note_arrival(done_ns);
@@ -325,10 +325,10 @@ static int64_t share(int n_helpers, double serial_ns)
 /* Run the job on the threads of the host's team; return when it ended. */
 static int64_t share_in_team(int n_threads, double serial_ns)
 {
-    const int64_t begin_ns = clock_ns();
+    const int64_t begin_ns = asp_now_ns();
     open_shares(n_threads);
     asp_run_in_team(take_ranges, n_threads);
-    const int64_t end_ns = clock_ns();
+    const int64_t end_ns = asp_now_ns();
     pool.n_shared++;
     note_stall(end_ns - begin_ns > STALL_NS + 3 * serial_ns, end_ns);
     return end_ns;
@@ -340,7 +340,7 @@ int asp_parallel(asp_task task, void *context, int64_t n_items, int64_t min_item
     int n_helpers = 0;
     if (n_items <= 0) return 0;
     const int is_worth = n_threads > 1 && n_items > min_items && (serial_ns >= SPIN_WORTH_NS || IS_RECKLESS);
-    const int64_t now_ns = is_worth ? clock_ns() : 0;
+    const int64_t now_ns = is_worth ? asp_now_ns() : 0;
     static _Thread_local char self;
     const int is_beside = is_worth && asp_has_concurrent_callers(&pool.callers, &self, now_ns) && !IS_RECKLESS;
     if (is_worth && n_threads > 1 + is_beside &&
@@ -378,12 +378,12 @@ void asp_pool_wait(int how) { atomic_store_explicit(&pool.waiting.how, how, memo
 
 int asp_pool_is_contended(void)
 {
-    return clock_ns() < atomic_load_explicit(&pool.waiting.contended_until_ns, memory_order_relaxed);
+    return asp_now_ns() < atomic_load_explicit(&pool.waiting.contended_until_ns, memory_order_relaxed);
 }
 
 int64_t asp_pool_caution_left_ns(void)
 {
-    const int64_t left_ns = IS_RECKLESS ? 0 : CAUTIOUS_UNTIL_NS - clock_ns();
+    const int64_t left_ns = IS_RECKLESS ? 0 : CAUTIOUS_UNTIL_NS - asp_now_ns();
     return left_ns > 0 ? left_ns : 0;
 }
 

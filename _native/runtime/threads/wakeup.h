@@ -1,9 +1,8 @@
-/* A wake-up event that threads block on (a futex on Linux), and a monotonic clock. Included by pool.c alone. */
+/* A wake-up event that threads block on (a futex on Linux). Included by pool.c alone. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <time.h>
 #ifdef __linux__
 #include <linux/futex.h>
 #include <sys/syscall.h>
@@ -16,14 +15,6 @@ typedef struct {
     _Alignas(128) _Atomic uint32_t count;
     _Atomic int n_sleeping;
 } wakeup;
-
-static int64_t clock_ns(void)
-/* Return the monotonic time in nanoseconds. */
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
 
 static inline void relax(void)
 /* Tell the processor that this is a spin loop. */

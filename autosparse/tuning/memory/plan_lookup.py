@@ -42,9 +42,12 @@ def expected_gain(context: TuningContext) -> float:
     return amortization.shrunk_gain(prior, n_seen=seen.n_seen, mean_seen=seen.value) if seen else prior
 
 
-def recall(context: TuningContext) -> Plan | None:
-    """Return the plan that an earlier call or process found for this problem on this machine; None if none is valid."""
-    record = context.store.load("plan", key_of(context).stable_hash())
+def recall(context: TuningContext, *, fresh: bool = False) -> Plan | None:
+    """Return the plan that an earlier call or process found for this problem on this machine; None if none is valid.
+
+    `fresh`: see `Store.load`.
+    """
+    record = context.store.load("plan", key_of(context).stable_hash(), fresh=fresh)
     if record is None:
         return None
     try:
@@ -148,7 +151,7 @@ def remember(context: TuningContext, plan: Plan) -> None:
     event("plan", plan.why, schedule=plan.choice.text, seconds=plan.tune_s)
     if plan.effort == Effort.OFF.value or context.is_stale:
         return  # the result is not representative, so no later search should rely on it
-    old = recall(context)
+    old = recall(context, fresh=True)
     if old is None or Effort(old.effort).rank <= Effort(plan.effort).rank:
         key = key_of(context)
         context.store.save_later("plan", key.stable_hash(), lambda: cache.plan_to_record(plan, key))
