@@ -156,6 +156,8 @@ ASP_TILE void NAME(tile)(const int nv, const int kind, const int has_identical_r
     const int width = kind == SHIFTED ? (nv - 1) * VL : nv * VL;
     NAME(joined) out = {.waiting = v_zero(), .late = (int)((uintptr_t)C % sizeof(V) / sizeof(R)), .follows = ldc == width && !places};
     out.joint = v_joint(out.late);
+    const int has_whole = kind == MASKED && VL * RBYTES == 32; /* masked stores of AVX-512 are fast */
+    const int64_t whole_end = has_whole ? asp_whole_end(args, end, (nv - 1) * VL + lanes, VL - lanes) : 0;
     const int asks = kind == WHOLE && (nv > 1 || has_identical_rows);
     if (asks) ASP_PIN_MEMORY(out); /* used only with non-temporal stores */
     /* A cache line written partly by non-temporal and partly by ordinary stores takes three times as long. So where
@@ -242,7 +244,7 @@ ASP_TILE void NAME(tile)(const int nv, const int kind, const int has_identical_r
         ASP_UNROLL for (int v = 0; v < nv; v++)
         {
             if (kind == SHIFTED && v == 0) v_storem(c, masks.front, sum[0]);
-            else if ((kind == SHIFTED || kind == MASKED) && v == nv - 1) v_storem(c + v * VL, masks.back, sum[v]);
+            else if ((kind == SHIFTED || kind == MASKED) && v == nv - 1 && i >= whole_end) v_storem(c + v * VL, masks.back, sum[v]);
             else v_store(c + v * VL, sum[v]);
         }
 #endif
