@@ -156,7 +156,7 @@ ASP_TILE void NAME(tile)(const int nv, const int kind, const int has_identical_r
     const int width = kind == SHIFTED ? (nv - 1) * VL : nv * VL;
     NAME(joined) out = {.waiting = v_zero(), .late = (int)((uintptr_t)C % sizeof(V) / sizeof(R)), .follows = ldc == width && !places};
     out.joint = v_joint(out.late);
-    const int has_whole = kind == MASKED && VL * RBYTES == 32; /* masked stores of AVX-512 are fast */
+    const int has_whole = kind == MASKED && VL * RBYTES == 32; /* masked stores of 64 bytes are fast */
     const int64_t whole_end = has_whole ? asp_whole_end(args, end, (nv - 1) * VL + lanes, VL - lanes) : 0;
 #ifdef V_SHIFTS
     /* The last vector is partial, and rows follow each other: they share lines, which are stored non-temporally, too. */
