@@ -24,7 +24,7 @@ from tests.native.runtime_cases import (
 pytestmark = needs_runtime
 
 LINE = 64
-COLUMNS = (2, 8, 16, 31, 32, 64, 130, 256, 272)
+COLUMNS = (2, 8, 16, 17, 31, 32, 64, 100, 130, 256, 272)
 
 
 PLACES = ((0, 0, 0), (16, 16, 0), (32, 16, FLAG_ACCUMULATE), (48, 32, 0))

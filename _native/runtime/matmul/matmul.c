@@ -204,15 +204,21 @@ int asp_prefetches_to_l2(int64_t nnz, int64_t n_rows, int64_t most_entries)
  * result is the next product's B. With smaller operands that next product may take twice as long if rows of C have few
  * entries.
  */
-static void choose_ways(asp_args *args, int64_t element_bytes)
+static void choose_ways(asp_args *args, int dtype)
 {
+    const int64_t element_bytes = asp_element_bytes(dtype);
     const int64_t row_bytes = args->n_vecs * element_bytes, result_bytes = args->n_rows * row_bytes;
     const int64_t tile_bytes = asp_min(row_bytes, TILE_VECTORS * asp_vector_bytes());
     const int64_t B_bytes = args->n_cols * row_bytes;
     const int contention = asp_llc_contention(args->n_rows, args->n_cols, row_bytes);
-    const int is_large = contention == 2 || (contention == 1 && args->nnz >= 12 * args->n_rows) ||
+    const int has_many = args->nnz >= 12 * args->n_rows && B_bytes > asp_private_cache_bytes();
+    const int is_large = contention == 2 || (contention == 1 && has_many) ||
                          (result_bytes >= STREAM_BYTES && args->nnz < 16 * args->n_rows);
-    args->stream = is_large && !args->accumulate && (args->ldc * element_bytes) % 64 == 0 &&
+    const int has_whole_lines = args->ldc * element_bytes % 64 == 0;
+    /* Rows that follow each other share lines, which tiles of all columns join. */
+    const int shares_lines = dtype <= ASP_F64 && asp_vector_bytes() == 64 && args->ldc == args->n_vecs && !args->places &&
+                             row_bytes > 64 && row_bytes <= 64 * TILE_VECTORS;
+    args->stream = is_large && !args->accumulate && (has_whole_lines || shares_lines) &&
                    (uintptr_t)args->C % (uintptr_t)element_bytes == 0;
     const int is_streaming = contention == 2 && (B_bytes > asp_private_cache_bytes() || ASP_FORCED(forced_llc_contention) > 0) &&
                        asp_prefetches_to_l2(args->nnz, args->n_rows, INT32_MAX);
@@ -275,7 +281,7 @@ static int multiply_panels(product *job, int n_threads)
             args->B = panel;
             args->ldb = panels.ld / element_bytes;
         }
-        choose_ways(args, element_bytes);
+        choose_ways(args, job->dtype);
         status = multiply(job, n_threads);
     }
     if (panel) asp_give_panel();

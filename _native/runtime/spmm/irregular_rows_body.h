@@ -19,6 +19,7 @@ ASP_INLINE void NAME(irregular_rows)(const int is_masked, const asp_args *args, 
     const int accumulate = args->accumulate;
     const int32_t *const places = args->places;
     const VM lanes = v_mask(is_masked ? args->n_vecs : 0);
+    const int64_t whole_end = is_masked ? asp_whole_end(args, end, args->n_vecs, VL - args->n_vecs) : end;
     for (int64_t i = begin; i < end; i++) {
         int64_t k = indptr[i];
         const int64_t stop = indptr[i + 1], last = stop - 1;
@@ -45,7 +46,7 @@ ASP_INLINE void NAME(irregular_rows)(const int is_masked, const asp_args *args, 
         V total = sum[0];
         ASP_UNROLL for (int s = 1; s < SETS; s++) total = total + sum[s];
         if (accumulate) total = v_fma(v_set1(1), is_masked ? v_loadm(c, lanes) : v_load(c), total);
-        if (is_masked) v_storem(c, lanes, total);
+        if (i >= whole_end) v_storem(c, lanes, total);
         else v_store(c, total);
     }
 }

@@ -84,7 +84,11 @@ void NAME(spmm)(const asp_args *args, int64_t begin, int64_t end)
 #endif
     for (int64_t j = 0; j < width;) {
         const int64_t left = (width - j + VL - 1) / VL, passes = (left + TILE_MAX - 1) / TILE_MAX;
-        const int nv = (int)((left + passes - 1) / passes);
+        int nv = (int)((left + passes - 1) / passes);
+#if IDENTICAL_TILES && IBYTES == 4
+        /* Two tiles of at least five vectors have the sums of one (SETS), and search for identical rows. */
+        if (args->has_identical_rows && nv > MAX_IDENTICAL_MASKED + 1 && nv * VL > width - j) nv = (nv + 1) / 2;
+#endif
         const int64_t covered = asp_min((int64_t)nv * VL, width - j);
         const int lanes = (int)(covered - (int64_t)(nv - 1) * VL);
         tile one = tiles[nv - 1][lanes < VL ? MASKED : WHOLE];

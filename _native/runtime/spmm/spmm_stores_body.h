@@ -48,6 +48,27 @@ ASP_INLINE void NAME(stream_apart)(const int nv, const NAME(joined) *out, R *c, 
 #endif
 
 #if WORDS == 1 && defined(V_SHIFTS)
+/* Set where a row that begins at c lies within its line. */
+ASP_INLINE void NAME(place)(NAME(joined) *out, const R *c)
+{
+    out->late = (int)((uintptr_t)c % sizeof(V) / sizeof(R));
+    out->joint = v_joint(out->late);
+}
+
+/* Store the nv > 1 vectors of a row at c, of which the last has `lanes` reals, keeping the last line pending. The next row
+ * follows and begins elsewhere within a line. */
+ASP_INLINE void NAME(stream_partial)(const int nv, NAME(joined) *out, R *c, const V *sum, int lanes)
+{
+    NAME(place)(out, c);
+    R *const line = c - out->late;
+    if (out->is_waiting || !out->late) v_stream(line, v_join(out->waiting, out->joint, sum[0]));
+    else v_storem(c, v_mask(VL - out->late), sum[0]);
+    ASP_UNROLL for (int v = 1; v < nv - 1; v++) v_stream(line + v * VL, v_join(sum[v - 1], out->joint, sum[v]));
+    if (out->late + lanes >= VL) v_stream(line + (nv - 1) * VL, v_join(sum[nv - 2], out->joint, sum[nv - 1]));
+    out->waiting = v_join(sum[nv - 2], v_joint(VL - lanes), sum[nv - 1]);
+    out->is_waiting = 1;
+}
+
 /* Non-temporal stores of rows of C whose vectors are aligned as those of B. Where rows follow each other, the end of
  * one and the beginning of the next share a line. */
 ASP_INLINE void NAME(end_shifted)(NAME(joined) *out, R *c, NAME(masks) masks)

@@ -156,13 +156,20 @@ ASP_TILE void NAME(tile)(const int nv, const int kind, const int has_identical_r
     const int width = kind == SHIFTED ? (nv - 1) * VL : nv * VL;
     NAME(joined) out = {.waiting = v_zero(), .late = (int)((uintptr_t)C % sizeof(V) / sizeof(R)), .follows = ldc == width && !places};
     out.joint = v_joint(out.late);
+    const int has_whole = kind == MASKED && VL * RBYTES == 32; /* masked stores of 64 bytes are fast */
+    const int64_t whole_end = has_whole ? asp_whole_end(args, end, (nv - 1) * VL + lanes, VL - lanes) : 0;
+#ifdef V_SHIFTS
+    /* The last vector is partial, and rows follow each other: they share lines, which are stored non-temporally, too. */
+    const int shares_lines = kind == MASKED && nv > 1 && args->stream && !places && ldc == (nv - 1) * VL + lanes;
+#endif
+    const int streams = args->stream && ldc % VL == 0; /* all rows begin at the same place within a line */
     const int asks = kind == WHOLE && (nv > 1 || has_identical_rows);
-    if (asks) ASP_PIN_MEMORY(out); /* used only with non-temporal stores */
+    if (asks || (kind == MASKED && VL * RBYTES == 64)) ASP_PIN_MEMORY(out); /* used only with non-temporal stores */
     /* A cache line written partly by non-temporal and partly by ordinary stores takes three times as long. So where
      * vectors are half lines, only rows that follow each other are joined. */
     const int can_part = VL * RBYTES == 64 && nv >= APART_LINES;
-    const int joins = kind == JOINED || (asks && args->stream && out.late && (out.follows || can_part) && v_can_join(out.late));
-    const int stream = joins || (kind == WHOLE && args->stream && (uintptr_t)C % sizeof(V) == 0);
+    const int joins = kind == JOINED || (asks && streams && out.late && (out.follows || can_part) && v_can_join(out.late));
+    const int stream = joins || (kind == WHOLE && streams && (uintptr_t)C % sizeof(V) == 0);
 #endif
 #if IDENTICAL_TILES
     V identical[IDENTICAL_ROWS][TILE_MAX + 1]; /* rows of C that are summed already, */
@@ -179,6 +186,7 @@ ASP_TILE void NAME(tile)(const int nv, const int kind, const int has_identical_r
             if (joins) NAME(end_joined)(&out, c);
 #ifdef V_SHIFTS
             if (kind == SHIFTED) NAME(end_shifted)(&out, c, masks);
+            if (shares_lines) NAME(place)(&out, c), NAME(end_joined)(&out, c);
 #endif
 #endif
             continue;
@@ -231,6 +239,10 @@ ASP_TILE void NAME(tile)(const int nv, const int kind, const int has_identical_r
             NAME(stream_shifted)(nv, &out, c, masks, sum);
             continue;
         }
+        if (shares_lines) {
+            NAME(stream_partial)(nv, &out, c, sum, lanes);
+            continue;
+        }
 #endif
         if (asks ? __builtin_expect(stream, 0) : stream) {
             if (joins && can_part && !out.follows) NAME(stream_apart)(nv, &out, c, sum);
@@ -242,7 +254,7 @@ ASP_TILE void NAME(tile)(const int nv, const int kind, const int has_identical_r
         ASP_UNROLL for (int v = 0; v < nv; v++)
         {
             if (kind == SHIFTED && v == 0) v_storem(c, masks.front, sum[0]);
-            else if ((kind == SHIFTED || kind == MASKED) && v == nv - 1) v_storem(c + v * VL, masks.back, sum[v]);
+            else if ((kind == SHIFTED || kind == MASKED) && v == nv - 1 && i >= whole_end) v_storem(c + v * VL, masks.back, sum[v]);
             else v_store(c + v * VL, sum[v]);
         }
 #endif
@@ -251,6 +263,7 @@ ASP_TILE void NAME(tile)(const int nv, const int kind, const int has_identical_r
     if (joins) NAME(end_joined)(&out, C + end * ldc);
 #ifdef V_SHIFTS
     if (kind == SHIFTED) NAME(end_shifted)(&out, C + end * ldc, masks);
+    if (shares_lines) NAME(place)(&out, C + end * ldc), NAME(end_joined)(&out, C + end * ldc);
 #endif
 #endif
 }
