@@ -95,7 +95,7 @@ def _product(a: torch.Tensor, b: torch.Tensor, out: torch.Tensor | None = None) 
     if not is_plain(a, b, 2) or b.dim() != 2:
         return None
     turned = _served(b.t(), a.t())  # X A = (Aᵀ Xᵀ)ᵀ
-    return None if turned is None else turned.t().contiguous()
+    return None if turned is None else turned.t().clone(memory_format=torch.contiguous_format)
 
 
 def _theirs(operator: str, base: torch.Tensor, *given: torch.Tensor, out: torch.Tensor, **scales: Scalar) -> Any:
