@@ -47,6 +47,8 @@ def entries_of(A: torch.Tensor) -> CudaOperand | None:
     values = A.values()
     if values.dim() != 1 or crow.dim() != 1 or crow.dtype is not col.dtype or serving(values) is None:
         return None
+    if values.dtype is not A.dtype:  # `Module.double()` changes the dtype of a compressed parameter only
+        return None
     n_cols = A.shape[0] if transposed else A.shape[1]
     return CudaOperand(structure_of(crow.contiguous(), col.contiguous(), n_cols), values, transposed)
 

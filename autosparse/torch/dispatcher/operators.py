@@ -76,6 +76,8 @@ def entries_of(A: torch.Tensor) -> CompressedTensor | None:
     values = A.values()
     if values.dim() != 1 or crow.dim() != 1 or crow.dtype is not col.dtype or not A.is_cpu:
         return None
+    if values.dtype is not A.dtype:  # `Module.double()` changes the dtype of a compressed parameter only
+        return None
     if not (crow.is_contiguous() and col.is_contiguous()):
         crow, col = crow.contiguous(), col.contiguous()
     shape = A.shape[::-1] if by_columns else A.shape
