@@ -7,6 +7,7 @@ import threading
 
 import pytest
 
+from tests.processes import run_with_torch
 from tests.torch.samples import INDICES, assert_close, compressed, dense, numbers, torch
 
 import autosparse.torch as asp  # isort: skip  (torch first: the line above skips where it is missing)
@@ -237,6 +238,24 @@ def test_only_products_outside_other_kernels_are_computed(builtin):
     base = numbers(3, dtype=torch.complex64)
     assert_close(torch.addmm(base, A, B, beta=2j), D @ B + 2j * base)
     assert extension.library.n_computed() == before
+
+
+def test_kernels_in_python_are_registered_when_they_are_called():
+    code = """
+import torch, autosparse.torch as asp
+from autosparse.torch.dispatcher import extension, fallback
+A, X = torch.eye(8).to_sparse_csr(), torch.ones(8, 2)
+with asp.override():
+    A @ X, torch.addmm(X, A, X), A.to_sparse_coo() @ X
+    assert not extension._loaded and not fallback.aten_fallbacks
+    for _ in range(2):
+        X.t() @ A
+    assert list(extension._loaded) == [("mm", "SparseCsrCPU")] and not fallback.aten_fallbacks
+    assert (A.to_sparse_bsr((2, 2)) @ X).equal(X)
+print(sorted({key for _, key in extension._loaded}), "mm" in fallback.aten_fallbacks)
+"""
+    done = run_with_torch(code)
+    assert done.stdout.strip() == "['SparseCsrCPU'] True", done.stderr
 
 
 def test_threads_multiply_at_once():
