@@ -11,7 +11,7 @@ from autosparse.errors import StructureError  # isort: skip
 from autosparse.torch import thresholds  # isort: skip
 
 pytestmark = pytest.mark.filterwarnings("ignore:Sparse")
-N, DEGREE, WIDTH = 500, 40, 32  # enough multiplications for the executor
+N, DEGREE, WIDTH = 500, 40, 256  # enough multiplications for the executor
 
 
 class Graph:

@@ -120,7 +120,8 @@ def _registered(tables: dict[str, Table], sparse_gradients: bool) -> Any:
         for operator, kernel in table.items()
     ]
     if extension.library is not None:
-        return _register_in_cpp(served)
+        _register_in_cpp(served)
+        return None
     for operator, key, _ in served:  # all of them first: PyTorch's kernels call each other through the dispatcher
         _keep_aten_fallback(PREFIXES[key] + operator, operator, key)
     library = torch.library.Library("aten", "IMPL")

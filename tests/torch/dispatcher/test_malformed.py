@@ -117,14 +117,17 @@ def test_other_indices_copied_into_a_tensor_are_checked(builtin):
 
 def test_the_first_products_of_a_structure_need_no_preparation(builtin, monkeypatch):
     builtin(yes=True)
-    n, k = 2 * thresholds.ENTRIES_CHECKED, 1 + thresholds.DIRECT_PRODUCT // (2 * thresholds.ENTRIES_CHECKED)
+    n = 2 * thresholds.ENTRIES_CHECKED
+    k = thresholds.UNPREPARED_MULTIPLICATIONS // (32 * n)
     A, X, x = chain(n), numbers(n, k), numbers(n)
-    unprepared, planned = thresholds.REMEMBERED_PRODUCTS + thresholds.UNPREPARED_PRODUCTS + 1, []
+    want = torch.roll(X, 1, 0)
+    least = max(thresholds.UNPREPARED_PRODUCTS, thresholds.UNPREPARED_MULTIPLICATIONS // (n * k))
+    unprepared, planned = thresholds.REMEMBERED_PRODUCTS + least + 1, []
     multiply = known.KnownIndices.multiply
     monkeypatch.setattr(known.KnownIndices, "multiply", lambda *given: planned.append(given) or multiply(*given))
     with asp.override():
         for n_products in range(1, unprepared + 4):
-            assert_close(A @ X, torch.roll(X, 1, 0))
+            assert torch.equal(A @ X, want)
             assert len(planned) == max(0, n_products - unprepared)
         assert_close(torch.addmm(X, A, X), X + torch.roll(X, 1, 0))
         assert_close(A @ x, torch.roll(x, 1))
