@@ -44,10 +44,9 @@ def _has_lost_threads() -> bool:
 
     No threads are lost in a process that was started by exec, nor in the fork of a parent with a single thread.
     """
-    own = _process("self")
-    if own is None:
+    if not Path("/proc/self/stat").exists():
         return multiprocessing.parent_process() is not None
-    is_fork, _ = own
+    is_fork, _ = _process("self")
     if not is_fork:
         return False
     parent = os.getppid()
@@ -55,18 +54,17 @@ def _has_lost_threads() -> bool:
         is_same = Path(f"/proc/{parent}/exe").readlink() == Path("/proc/self/exe").readlink()
     except OSError:
         return True
-    is_parent_fork, n_threads = _process(str(parent)) or (True, 0)
+    is_parent_fork, n_threads = _process(str(parent))
     return not is_same or is_parent_fork or n_threads != 1
 
 
-def _process(name: str) -> tuple[bool, int] | None:
-    """Return whether process `name` ("self" or an id) is a fork without exec, and its thread count; None: unknown."""
+def _process(name: str) -> tuple[bool, int]:
+    """Return whether process `name` ("self" or an id) is a fork without exec, and its thread count (0: unknown)."""
     try:
-        with open(f"/proc/{name}/stat", "rb", buffering=0) as stream:
-            fields = stream.read(4096).rpartition(b")")[2].split()
+        fields = Path(f"/proc/{name}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
         return bool(int(fields[6]) & _FORKED_WITHOUT_EXEC), int(fields[17])
     except (OSError, ValueError, IndexError):
-        return None
+        return True, 0
 
 
 def _addresses() -> tuple[int, int]:
