@@ -14,6 +14,7 @@
 
 #include <map>
 
+#include "places.h"
 #include "sampled.h"
 #include "scope.h"
 #include "typed.h"
@@ -54,8 +55,8 @@ struct InPyTorch {
 /* Kernel of one operator and dispatch key. */
 class Kernel final : public c10::OperatorKernel {
   public:
-    Kernel(std::optional<c10::SafeKernelFunction> stock, c10::SafeKernelFunction python, const Signature *signature)
-        : stock_(std::move(stock)), python_(std::move(python)), signature_(signature)
+    Kernel(Place &place, const Signature *signature)
+        : stock_(place.stock), python_(place.python), signature_(signature)
     {
     }
 
@@ -156,17 +157,14 @@ class Kernel final : public c10::OperatorKernel {
     }
 
     std::optional<c10::SafeKernelFunction> stock_;
-    c10::SafeKernelFunction python_;
+    LateKernel &python_;
     const Signature *signature_; /* null: no product is computed here */
 };
 
 /* Kernel of aten::mm with autograd: Python where the gradient of a CSR matrix is to be sparse. */
 class GradientKernel final : public c10::OperatorKernel {
   public:
-    GradientKernel(c10::SafeKernelFunction stock, c10::SafeKernelFunction python)
-        : stock_(std::move(stock)), python_(std::move(python))
-    {
-    }
+    explicit GradientKernel(Place &place) : stock_(place.stock.value()), python_(place.python) {}
 
     static bool is_asked() { return has_sparse_gradients(); }
 
@@ -181,22 +179,9 @@ class GradientKernel final : public c10::OperatorKernel {
     }
 
   private:
-    c10::SafeKernelFunction stock_, python_;
+    c10::SafeKernelFunction stock_;
+    LateKernel &python_;
 };
-
-/* A kernel of PyTorch (or of another library) and the registration of ours over it. */
-struct Place {
-    std::optional<c10::SafeKernelFunction> stock;
-    std::optional<c10::RegistrationHandleRAII> registration;
-};
-auto &places = *new std::map<std::pair<std::string, std::string>, Place>; /* not freed: used until the process ends */
-
-c10::OperatorHandle operator_of(const std::string &name)
-{
-    const size_t dot = name.find('.');
-    const std::string overload = dot == std::string::npos ? "" : name.substr(dot + 1);
-    return c10::Dispatcher::singleton().findSchemaOrThrow(("aten::" + name.substr(0, dot)).c_str(), overload.c_str());
-}
 
 struct Silent final : c10::WarningHandler {
     void process(const c10::Warning &) override {}
@@ -239,8 +224,9 @@ EXPORT void asp_torch_set_up(const uintptr_t *functions, const int64_t *sizes)
                reinterpret_cast<decltype(Runtime::sampled)>(functions[2]),
                reinterpret_cast<decltype(Runtime::check)>(functions[3]),
                reinterpret_cast<decltype(Runtime::hash)>(functions[4]),
-               reinterpret_cast<decltype(Runtime::coordinates)>(functions[5])};
-    limits = {sizes[0], sizes[1], sizes[2], sizes[3], sizes[4], sizes[5], sizes[6], sizes[7]};
+               reinterpret_cast<decltype(Runtime::coordinates)>(functions[5]),
+               reinterpret_cast<decltype(Runtime::dense_rows)>(functions[6])};
+    limits = {sizes[0], sizes[1], sizes[2], sizes[3], sizes[4], sizes[5], sizes[6], sizes[7], sizes[8]};
     static const int once = pthread_atfork(hold, release, release_in_child);
     (void)once;
 }
@@ -249,38 +235,43 @@ EXPORT void asp_torch_set_up(const uintptr_t *functions, const int64_t *sizes)
 EXPORT int asp_torch_keep(const char *name, const char *key)
 {
     return caught([&] {
-        Place &place = places[{name, key}];
+        Place &place = places.try_emplace({name, key}, name, key).first->second;
         const auto dispatch_key = c10::parseDispatchKey(key);
-        const auto op = operator_of(name);
+        const auto op = operator_of("aten", name);
+        place.python.forget();
         place.stock.reset();
         if (op.hasComputedKernelForDispatchKey(dispatch_key))
             place.stock.emplace(op.getComputedKernelForDispatchKey(dispatch_key));
     });
 }
 
-/* Register a kernel that chooses between the kernel that was kept and Python's kernel, which is registered now. */
+/* Register a kernel that chooses between the kernel that was kept and Python's kernel. */
 EXPORT int asp_torch_register(const char *name, const char *key)
 {
     return caught([&] {
         Place &place = places.at({name, key});
         const auto dispatch_key = c10::parseDispatchKey(key);
-        const auto op = operator_of(name);
-        auto python = op.getComputedKernelForDispatchKey(dispatch_key);
+        const auto op = operator_of("aten", name);
         c10::KernelFunction kernel;
         if (std::string(key).rfind("Autograd", 0) == 0) {
-            kernel = typed(op, place.stock, std::make_unique<GradientKernel>(place.stock.value(), std::move(python)));
+            kernel = typed(op, place.stock, std::make_unique<GradientKernel>(place));
         } else {
             const bool on_cpu = std::string(key).find("CPU") != std::string::npos;
             const auto signature = SIGNATURES.find(name);
             kernel = typed(op, place.stock, std::make_unique<Kernel>(
-                place.stock, std::move(python),
-                on_cpu && signature != SIGNATURES.end() ? &signature->second : nullptr));
+                place, on_cpu && signature != SIGNATURES.end() ? &signature->second : nullptr));
         }
         Silent silent; /* PyTorch warns of each replaced kernel */
         const c10::WarningUtils::WarningHandlerGuard guard(&silent);
         place.registration.emplace(c10::Dispatcher::singleton().registerImpl(
             op.operator_name(), dispatch_key, std::move(kernel), std::nullopt, nullptr, "autosparse"));
     });
+}
+
+/* Define the operators `own_name` and `stock_name` of a place, if they are not defined yet. */
+EXPORT int asp_torch_define(const char *name, const char *key)
+{
+    return caught([&] { define(places.at({name, key})); });
 }
 
 /* Remove our kernel of an operator and dispatch key. */

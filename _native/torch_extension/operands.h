@@ -25,8 +25,9 @@ struct Entries {
     int64_t n, k, nnz, index_step = 1, pair_step = 0;
     bool by_columns = false, is_wide = true; /* stored by columns; 64-bit indices */
     at::ScalarType dtype;
+    const at::Tensor *matrix = nullptr;
     const at::Tensor *arrays[2] = {nullptr, nullptr}; /* starts and indices */
-    uint32_t version = 0;                             /* in-place writes through the sparse tensor */
+    uint64_t version = 0; /* in-place writes through the sparse tensor, and through the tensors it was made of */
 
     int64_t n_major() const { return by_columns ? k : n; }
     int64_t n_minor() const { return by_columns ? n : k; }
@@ -64,15 +65,24 @@ inline bool read_dense(const at::Tensor &tensor, int64_t max_dims, Dense *dense)
     return true;
 }
 
-/* Read the values of a sparse matrix; return false if they do not fit its indices. */
-inline bool read_values(const at::Tensor &values, Entries *A)
+/* Read the values of a sparse matrix; return false if they do not fit its indices, or do not have its dtype: PyTorch's
+ * `Module.double()` changes the dtype of a compressed parameter and leaves its values. */
+inline bool read_values(const at::Tensor &matrix, const at::Tensor &values, Entries *A)
 {
     Dense read;
-    if (!read_dense(values, 1, &read) || !read.has_no_gaps() || read.sizes[0] != A->nnz || !is_number(read.dtype))
+    if (!read_dense(values, 1, &read) || !read.has_no_gaps() || read.sizes[0] != A->nnz || !is_number(read.dtype) ||
+        read.dtype != matrix.scalar_type())
         return false;
     A->values = read.data();
     A->dtype = read.dtype;
     return true;
+}
+
+/* Return PyTorch's number of writes to a tensor, which it does not count in inference mode. */
+inline uint64_t n_writes(const at::Tensor &tensor)
+{
+    const auto &counter = tensor.unsafeGetTensorImpl()->version_counter();
+    return counter.enabled() ? counter.current_version() : 0;
 }
 
 inline bool read_compressed(const at::Tensor &matrix, Entries *A)
@@ -85,11 +95,12 @@ inline bool read_compressed(const at::Tensor &matrix, Entries *A)
         !indices.has_no_gaps() || starts.dtype != indices.dtype || starts.sizes[0] != A->n_major() + 1 ||
         (indices.dtype != at::kInt && indices.dtype != at::kLong))
         return false;
+    A->version += n_writes(*A->arrays[0]) + n_writes(*A->arrays[1]);
     A->starts = starts.data();
     A->indices = indices.data();
     A->is_wide = indices.dtype == at::kLong;
     A->nnz = indices.sizes[0];
-    return read_values(impl->values(), A);
+    return read_values(matrix, impl->values(), A);
 }
 
 inline bool read_coordinates(const at::Tensor &matrix, Entries *A)
@@ -103,7 +114,7 @@ inline bool read_coordinates(const at::Tensor &matrix, Entries *A)
     A->pair_step = indices.strides[0];
     A->index_step = indices.strides[1];
     A->nnz = indices.sizes[1];
-    return read_values(values, A); /* the matrix holds both tensors */
+    return read_values(matrix, values, A); /* the matrix holds both tensors */
 }
 
 /* Read a sparse matrix; return false for other layouts, batches, blocks and hybrid tensors. */
@@ -113,8 +124,8 @@ inline bool read_matrix(const at::Tensor &matrix, Entries *A)
         return false;
     A->n = matrix.sizes()[0];
     A->k = matrix.sizes()[1];
-    const auto &counter = matrix.unsafeGetTensorImpl()->version_counter();
-    A->version = counter.enabled() ? counter.current_version() : 0; /* none in inference mode */
+    A->matrix = &matrix;
+    A->version = n_writes(matrix);
     const c10::Layout layout = matrix.layout();
     A->by_columns = layout == c10::kSparseCsc;
     if (layout == c10::kSparseCsr || A->by_columns) return read_compressed(matrix, A);

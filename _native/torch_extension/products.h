@@ -70,7 +70,6 @@ inline bool read_operands(const at::Tensor &B, const at::Tensor *base, const at:
     const int64_t m = task->m = task->B.sizes[1], most = limits.small;
     if (A.n < 1 || A.k < 1 || m < 1) return false;
     task->is_small = A.nnz < most && m < most && A.n < most && A.nnz * m < most && A.n * m < most;
-    if (!task->is_small && !has_rows(task->B)) return false;
     if (base) {
         task->has_base = true;
         if (!read_dense(*base, 2, &task->base) || task->base.dtype != A.dtype || !broadcast(task)) return false;
@@ -107,19 +106,45 @@ inline bool multiply(const Task &task, const char *B, int64_t ldb, char *C)
                             flags);
 }
 
+/* Return memory for a dense tensor; large ones use the pool of `autosparse.torch.results`. */
+inline at::Tensor room(const at::IntArrayRef sizes, at::ScalarType dtype)
+{
+    int64_t n_bytes = dtype == at::kDouble ? 8 : 4;
+    for (const int64_t size : sizes) n_bytes *= size;
+    if (n_bytes < limits.pooled_bytes) return at::Tensor(at::detail::empty_cpu(sizes, dtype));
+    static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("autosparse::room", "");
+    torch::jit::Stack stack{c10::List<int64_t>(sizes.vec()), static_cast<int64_t>(dtype)};
+    op.callBoxed(&stack);
+    return stack[0].toTensor();
+}
+
+/* Copy B to rows without gaps; return an undefined tensor if that is impossible here. */
+inline at::Tensor rows_of(const Task &task)
+{
+    const Dense &B = task.B;
+    const int64_t k = B.sizes[0], m = task.m, size = static_cast<int64_t>(task.width());
+    if (reinterpret_cast<uintptr_t>(B.data()) % task.width() || k > (INT64_MAX >> 8) / m) return {};
+    at::Tensor copy = room({k, m}, B.dtype);
+    char *to = static_cast<char *>(copy.mutable_data_ptr());
+    if (k < limits.small && k * m < limits.small)
+        move(to, m, B.data(), B.strides[0], B.strides[1], k, m, task.width());
+    else if (runtime.dense_rows(static_cast<int>(size), k, m, B.data(), B.strides[0], B.strides[1], to, m,
+                                static_cast<int>(task.how % 1024)))
+        return {};
+    return copy;
+}
+
 /* Compute the result in C, n x m without gaps; return false if that is impossible here. */
 inline bool compute(const Task &task, char *C)
 {
-    const Dense &B = task.B;
-    const int64_t k = B.sizes[0], m = task.m;
-    const char *rows = B.data();
-    int64_t ldb = B.strides[0];
-    std::vector<char> copy;
-    if (!has_rows(B)) {
-        if (k >= limits.small || k * m >= limits.small) return false;
-        copy.resize(static_cast<size_t>(k * m) * task.width());
-        move(copy.data(), m, rows, B.strides[0], B.strides[1], k, m, task.width());
-        rows = copy.data();
+    const int64_t m = task.m;
+    const char *rows = task.B.data();
+    int64_t ldb = task.B.strides[0];
+    at::Tensor copy;
+    if (!has_rows(task.B)) {
+        copy = rows_of(task);
+        if (!copy.defined()) return false;
+        rows = static_cast<const char *>(copy.const_data_ptr());
         ldb = m;
     }
     if (!multiply(task, rows, ldb, C)) return false;
@@ -162,19 +187,6 @@ inline bool compute_into_out(const Task &task)
     return true;
 }
 
-/* Return memory for the result; large results use the pool of `autosparse.torch.results`. */
-inline at::Tensor room_for(const Task &task)
-{
-    const int64_t shape[2] = {task.A.n, task.m};
-    const at::IntArrayRef sizes(shape, static_cast<size_t>(task.B.n_dims));
-    if (task.A.n * task.m * static_cast<int64_t>(task.width()) < limits.pooled_bytes)
-        return at::Tensor(at::detail::empty_cpu(sizes, task.A.dtype));
-    static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("autosparse::room", "");
-    torch::jit::Stack stack{c10::List<int64_t>(sizes.vec()), static_cast<int64_t>(task.A.dtype)};
-    op.callBoxed(&stack);
-    return stack[0].toTensor();
-}
-
 enum class Answer { computed, declined, planned }; /* planned: `id` names a structure that belongs to the executor */
 
 /* Decide whether the product is computed here, and compute it in `out` or in `*result`. */
@@ -190,14 +202,16 @@ inline Answer serve(Task &task, at::Tensor *result, int64_t *id)
     if (!verdict.is_sound) return Answer::declined;
     if (!task.is_small) {
         task.how = ask_how();
-        if (task.how < 1024 && A.nnz * m >= limits.direct && verdict.id && verdict.n_products > limits.unprepared) {
+        if (task.how < 1024 && A.nnz * m >= limits.direct && verdict.id && verdict.n_products > limits.unprepared &&
+            verdict.n_products > limits.repaid / (A.nnz * m)) {
             if (!task.is_mere_product()) return Answer::declined;
             *id = verdict.id;
             return Answer::planned;
         }
     }
     if (task.has_out) return compute_into_out(task) ? Answer::computed : Answer::declined;
-    *result = room_for(task);
+    const int64_t shape[2] = {A.n, m};
+    *result = room({shape, static_cast<size_t>(task.B.n_dims)}, A.dtype);
     return compute(task, static_cast<char *>(result->mutable_data_ptr())) ? Answer::computed : Answer::declined;
 }
 

@@ -13,7 +13,7 @@
 namespace asp_torch {
 
 /* Functions of the C runtime, given by address (`addressed_api.h`, `coordinates_api.h`,
- * `structure_api.h`, `look_api.h`). */
+ * `structure_api.h`, `look_api.h`, `dense_api.h`). */
 struct Runtime {
     int (*product)(int, int, int, int64_t, int64_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, int64_t, uintptr_t,
                    int64_t, int, int);
@@ -24,24 +24,41 @@ struct Runtime {
     uint64_t (*hash)(const void *, int64_t, int);
     int (*coordinates)(int, int64_t, int64_t, int64_t, uintptr_t, int64_t, int64_t, uintptr_t, uintptr_t, int64_t,
                        uintptr_t, int64_t, int, int);
+    int (*dense_rows)(int, int64_t, int64_t, const void *, int64_t, int64_t, void *, int64_t, int);
 };
 inline Runtime runtime{};
 
 /* Size limits, described in `autosparse/torch/thresholds.py`. */
 struct Limits {
-    int64_t small, pytorch, direct, unprepared, checked, remembered, pooled_bytes, coordinates;
+    int64_t small, pytorch, direct, unprepared, checked, remembered, pooled_bytes, coordinates, repaid;
 };
 inline Limits limits{};
 
 using Weak = c10::weak_intrusive_ptr<c10::StorageImpl>;
+
+/* Access to the private member of `c10::VariableVersion`, see `KernelMember`. A tensor and its detached aliases share
+ * the object that counts their writes, which identifies them while a reference to it is held. */
+const void *counter_of(const c10::VariableVersion &version);
+template <auto member> struct OpenedCounter {
+    friend inline const void *counter_of(const c10::VariableVersion &version) { return (version.*member).get(); }
+};
+template struct OpenedCounter<&c10::VariableVersion::version_counter_>;
+
+/* A sparse tensor for which a structure was looked at, and the number of writes to it by then. */
+struct Seen {
+    c10::VariableVersion counter;
+    uint64_t version = 0;
+
+    bool is_of(const Seen &other) const { return counter_of(counter) == counter_of(other.counter); }
+};
 
 /* Index arrays whose indices lie inside the matrix. Weak references keep the addresses of their storages from being
  * reused by other storages, without keeping the memory. */
 struct Sound {
     const void *storages[2] = {nullptr, nullptr}, *data[2] = {nullptr, nullptr};
     std::optional<Weak> watched[2];
+    Seen seen[2]; /* a tensor that stays, as a matrix, and the last other one, as the transpose of a backward pass */
     uint64_t hashes[2] = {0, 0}; /* of the arrays' content, if `id` is not 0 */
-    uint32_t version = 0;
     int64_t n_major = 0, n_minor = 0, nnz = -1;
     int64_t n_seen = 0, n_products = 0; /* products before and since the structure is remembered */
     int64_t id = 0;                     /* 0: not remembered, the addresses may belong to other arrays by now */
@@ -70,7 +87,7 @@ inline Sound identity(const Entries &A)
     for (int at = 0; at < 2; ++at) one.storages[at] = A.arrays[at]->storage().unsafeGetStorageImpl();
     one.data[0] = A.starts;
     one.data[1] = A.indices;
-    one.version = A.version;
+    one.seen[0] = {A.matrix->unsafeGetTensorImpl()->version_counter(), A.version};
     one.n_major = A.n_major();
     one.n_minor = A.n_minor();
     one.nnz = A.nnz;
@@ -108,8 +125,9 @@ inline bool check(const Entries &A)
     return end == A.nnz && !runtime.check(A.is_wide, last, A.n_minor(), A.starts, A.indices, A.nnz, 1);
 }
 
-/* Find A in the table. If the tensor was written since, only its values may have been: its indices are hashed. */
-inline bool find(const Entries &A, const Sound &now, Verdict *verdict, bool *is_same)
+/* Find A in the table. If the tensor was written since, only its values may have been: its indices are hashed. So are
+ * those of another tensor, before which the arrays may have been written. */
+inline bool find(const Entries &A, Sound &now, Verdict *verdict, bool *is_same)
 {
     Sound &slot = slot_of(now);
     int64_t id;
@@ -118,7 +136,8 @@ inline bool find(const Entries &A, const Sound &now, Verdict *verdict, bool *is_
         const std::lock_guard<std::mutex> guard(table_lock);
         *is_same = slot.has_arrays_of(now);
         if (!*is_same || !slot.id) return false;
-        if (slot.version == now.version) {
+        for (const Seen &one : slot.seen) {
+            if (!one.is_of(now.seen[0]) || one.version != now.seen[0].version) continue;
             *verdict = {true, slot.id, ++slot.n_products};
             return true;
         }
@@ -134,7 +153,8 @@ inline bool find(const Entries &A, const Sound &now, Verdict *verdict, bool *is_
     }
     const std::lock_guard<std::mutex> guard(table_lock);
     if (slot.id != id) return false;
-    slot.version = now.version;
+    Seen *seen = slot.seen;
+    std::swap(seen[!seen->is_of(now.seen[0]) && !seen->counter.unique()], now.seen[0]); /* unique: the tensor is gone */
     *verdict = {true, id, ++slot.n_products};
     return true;
 }

@@ -47,6 +47,8 @@ def entries_of(A: torch.Tensor) -> CudaOperand | None:
     values = A.values()
     if values.dim() != 1 or crow.dim() != 1 or crow.dtype is not col.dtype or serving(values) is None:
         return None
+    if values.dtype is not A.dtype:  # `Module.double()` changes the dtype of a compressed parameter only
+        return None
     n_cols = A.shape[0] if transposed else A.shape[1]
     return CudaOperand(structure_of(crow.contiguous(), col.contiguous(), n_cols), values, transposed)
 
@@ -95,7 +97,7 @@ def _product(a: torch.Tensor, b: torch.Tensor, out: torch.Tensor | None = None) 
     if not is_plain(a, b, 2) or b.dim() != 2:
         return None
     turned = _served(b.t(), a.t())  # X A = (Aᵀ Xᵀ)ᵀ
-    return None if turned is None else turned.t().contiguous()
+    return None if turned is None else turned.t().clone(memory_format=torch.contiguous_format)
 
 
 def _theirs(operator: str, base: torch.Tensor, *given: torch.Tensor, out: torch.Tensor, **scales: Scalar) -> Any:

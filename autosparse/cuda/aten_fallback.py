@@ -30,4 +30,4 @@ def aten_fallback(operator: str) -> Any | None:  # Any: torch.library's kernel, 
     import sys
 
     fallback = sys.modules.get("autosparse.torch.dispatcher.fallback")  # not imported without the override
-    return getattr(fallback, "aten_fallbacks", {}).get(PREFIX + operator)
+    return None if fallback is None else fallback.aten_fallbacks.find(PREFIX + operator)

@@ -10,6 +10,7 @@ freed storage may be reused for another matrix. Values are never kept: every pro
 from __future__ import annotations
 
 import time
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, Final
@@ -80,8 +81,8 @@ class Structure(Placed):
     """
 
     __slots__ = (
-        "_content", "_lock", "_print", "_turned", "_versions", "_watched", "checked_at", "operands", "inverse_lengths",
-        "is_sound", "n_changes", "untransposed_s",
+        "_content", "_lock", "_print", "_turned", "_versions", "_watched", "checked_at", "inverse_lengths", "is_sound",
+        "n_changes", "operands", "owner", "untransposed_s",
     )  # fmt: skip
 
     def __init__(self, crow: torch.Tensor, col: torch.Tensor, n_rows: int, n_cols: int) -> None:
@@ -99,6 +100,7 @@ class Structure(Placed):
         self._turned: Transposed | None = None
         self._print: tuple[int, int] | None = None
         self._content: tuple[int, int] | None = None
+        self.owner: weakref.ref[torch.Tensor] | None = None  # sparse tensor for which the arrays were checked last
         self.checked_at = 0  # version counter of the sparse tensor at the last check
         self._lock = forking.lock()
 
@@ -356,15 +358,17 @@ def checked(arrays: tuple[torch.Tensor, torch.Tensor], n_rows: int, n_cols: int,
     """Return the structure of the sparse tensor `of`, whose index arrays are `arrays`, with checked indices.
 
     Raises StructureError. Below autograd the index arrays have no version counter. The sparse tensor has one, which
-    writes to values raise too.
+    writes to values raise too. It does not count writes before the tensor was made: other tensors' arrays are hashed.
     """
-    structure, n_writes = structure_of(*arrays, n_rows, n_cols), version(of)
-    if structure.is_sound and structure.checked_at != n_writes and structure.has_other_content():
+    structure, owner, n_writes = structure_of(*arrays, n_rows, n_cols), weakref.ref(of), version(of)
+    is_known = structure.owner is owner and structure.checked_at == n_writes  # an object has one weak reference
+    if structure.is_sound and not is_known and structure.has_other_content():
         structure = renewed(structure, arrays)
     if not structure.is_sound:
         structure.check()
         structure.has_other_content()
-    structure.checked_at = n_writes
+    if structure.owner is owner or structure.owner is None or structure.owner() is None:
+        structure.owner, structure.checked_at = owner, n_writes
     return structure
 
 

@@ -49,6 +49,12 @@ UNPREPARED_PRODUCTS: Final = 2
 Counts products of `DIRECT_PRODUCT` multiplications or more. A matrix that is made anew for each product never repays
 the preparation.
 """
+UNPREPARED_MULTIPLICATIONS: Final = 1 << 26
+"""Multiplications of one structure that the default kernel computes before the executor prepares anything.
+
+They take 10 to 20 ms on one thread. The executor's first product takes 1 to 2 ms more than the kernel, each later one
+15 µs, or 50 µs where operators of PyTorch in between evict it from the caches.
+"""
 ENTRIES_CHECKED: Final = 1 << 11
 """Entries below which the C++ module checks the indices at each product, in less than a microsecond."""
 REMEMBERED_PRODUCTS: Final = 4

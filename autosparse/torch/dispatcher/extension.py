@@ -8,12 +8,15 @@ in Python then do the same.
 from __future__ import annotations
 
 import ctypes
+import warnings
 from collections import OrderedDict
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
 import torch
 
+from autosparse import forking
 from autosparse._native import runtime_api
 from autosparse._native.torch_extension import build_extension
 from autosparse.scalar import WIDE_INDEX
@@ -25,7 +28,7 @@ from autosparse.torch.structure import forgotten_too
 _SIZE: Final = WIDE_INDEX.ctypes
 _RUNTIME_FUNCTIONS: Final = (
     "asp_csr_mm_at", "asp_scaled_sum_at", "asp_sddmm_at", "asp_csr_check", "asp_look_low",
-    "asp_coo_mm_at",
+    "asp_coo_mm_at", "asp_dense_rows",
 )  # fmt: skip
 """Functions of the C runtime that the module calls, in the order of `Runtime` in structures.h."""
 _SIGNATURES: Final[dict[str, tuple[Any, ...]]] = {
@@ -42,6 +45,7 @@ _SIGNATURES: Final[dict[str, tuple[Any, ...]]] = {
     "keep": (ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p),
     "register": (ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p),
     "deregister": (ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p),
+    "define": (ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p),
     "fault": (ctypes.c_char_p,),
     "version": (ctypes.c_char_p,),
     "set_up": (None, ctypes.c_void_p, ctypes.c_void_p),
@@ -56,7 +60,7 @@ class Library:
     def __init__(self, path: Path) -> None:
         with_gil, without_gil = ctypes.PyDLL(str(path)), ctypes.CDLL(str(path))
         for name, (result, *arguments) in _SIGNATURES.items():
-            home = without_gil if name in ("keep", "register", "deregister") else with_gil
+            home = without_gil if name in ("keep", "register", "deregister", "define") else with_gil
             function = getattr(home, f"asp_torch_{name}")
             function.restype, function.argtypes = result, arguments
             setattr(self, name, function)
@@ -84,7 +88,7 @@ def _found() -> Library | None:
     sizes = (
         thresholds.BUILTIN_PRODUCT, thresholds.PYTORCH_PRODUCT, thresholds.DIRECT_PRODUCT,
         thresholds.UNPREPARED_PRODUCTS, thresholds.ENTRIES_CHECKED, thresholds.REMEMBERED_PRODUCTS,
-        thresholds.POOLED_BYTES, thresholds.KEPT_COORDINATES,
+        thresholds.POOLED_BYTES, thresholds.KEPT_COORDINATES, thresholds.UNPREPARED_MULTIPLICATIONS,
     )  # fmt: skip
     _define_operators()
     library.set_up((ctypes.c_size_t * len(addresses))(*addresses), (_SIZE * len(sizes))(*sizes))
@@ -104,6 +108,42 @@ def _room(shape: list[int], dtype: torch.dtype) -> torch.Tensor:
     return native.empty(tuple(shape), dtype)
 
 
+kernels: Final[dict[tuple[str, str], Callable[..., Any]]] = {}
+"""Kernels in Python by operator and dispatch key, set by `registration`."""
+_loaded: Final[dict[tuple[str, str], Callable[..., Any]]] = {}
+_lock = forking.rlock()
+
+
+@run_as_is
+def _load(operator: str, key: str) -> None:
+    """Register the kernel in Python of an operator and a dispatch key, under the module's name for it."""
+    kernel = kernels[operator, key]
+    with _lock, warnings.catch_warnings():
+        if _loaded.get((operator, key)) is kernel:
+            return
+        warnings.simplefilter("ignore", UserWarning)  # PyTorch warns where a kernel is replaced
+        call("define", operator, key)
+        _operators[0].impl(f"{key}_{operator}", run_as_is(kernel), key, with_keyset=True)
+        _loaded[operator, key] = kernel
+
+
+def call(function: str, operator: str, key: str) -> None:
+    """Call a function of the module on an operator and a dispatch key. Raises RuntimeError."""
+    assert library is not None
+    if getattr(library, function)(operator.encode(), key.encode()):
+        raise RuntimeError(library.fault().decode())
+
+
+def stock_kernel(operator: str, key: str) -> Any:  # Any: torch.library's kernel, which has no type
+    """Return PyTorch's kernel of an operator and a dispatch key, which ours replaces, in the form for Python.
+
+    Raises RuntimeError where PyTorch has none. `torch.library.get_kernel` leaks 1 kB at each call.
+    """
+    with _lock:
+        call("define", operator, key)
+        return torch.library.get_kernel(f"autosparse::stock_{key}_{operator}", key)
+
+
 _operators: Final[list[Any]] = []  # torch.library.Library, kept because its deletion removes the operators
 
 
@@ -112,10 +152,12 @@ def _define_operators() -> None:
     if _operators:
         return
     library = torch.library.Library("autosparse", "FRAGMENT")
-    library.define("how() -> int")
-    library.define("room(int[] shape, ScalarType dtype) -> Tensor")
-    library.impl("how", _how, "CompositeExplicitAutograd")
-    library.impl("room", _room, "CompositeExplicitAutograd")
+    for schema, function in (
+        ("how() -> int", _how), ("room(int[] shape, ScalarType dtype) -> Tensor", _room),
+        ("load(str operator, str key) -> ()", _load),
+    ):  # fmt: skip
+        library.define(schema)
+        library.impl(schema.partition("(")[0], function, "CompositeExplicitAutograd")
     _operators.append(library)
 
 

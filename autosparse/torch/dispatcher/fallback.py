@@ -13,11 +13,31 @@ import torch
 
 from autosparse.errors import StructureError
 from autosparse.torch import native, thresholds
+from autosparse.torch.dispatcher import extension
 from autosparse.torch.structure import CPU, INDEX_CODES, VALUE_CODES, Structure, checked, index_arrays
 
-aten_fallbacks: Final[
-    dict[str, Any]
-] = {}  # operator → PyTorch's kernel (torch.library.get_kernel), set by `registration`
+
+class Kernels(dict[str, Any]):  # Any: torch.library's kernels, which have no type
+    """PyTorch's own kernels by name; with the C++ module each one is looked up when it is first used."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.places: dict[str, tuple[str, str]] = {}  # name → operator and dispatch key, where the module knows them
+
+    def __missing__(self, name: str) -> Any:
+        kernel = self[name] = extension.stock_kernel(*self.places[name])
+        return kernel
+
+    def find(self, name: str) -> Any | None:
+        """Return a kernel, or None where PyTorch has none or the override has not replaced it."""
+        try:
+            return self[name]
+        except (KeyError, RuntimeError):
+            return None
+
+
+aten_fallbacks: Final = Kernels()
+"""PyTorch's kernels by operator (with a prefix for some dispatch keys), set by `registration`."""
 
 _CSR, _STRIDED = torch.sparse_csr, torch.strided
 _HAS_MKL: Final[bool] = torch._C.has_mkl

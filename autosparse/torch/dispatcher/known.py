@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import torch
 
-from autosparse.torch import products, results
-from autosparse.torch.structure import Structure, checked, index_arrays
+from autosparse.torch import native, products, results
+from autosparse.torch.structure import Structure, checked, index_arrays, renewed
 
 
 class KnownIndices:
@@ -28,5 +28,9 @@ class KnownIndices:
         structure = self._structure
         if structure is None:
             n_rows, n_cols = A.shape[::-1] if by_columns else A.shape
-            structure = self._structure = checked(index_arrays(A), n_rows, n_cols, of=A)
-        return products.of_structure(structure, A.values(), B, owner=(A,), transposed=by_columns)
+            structure = checked(index_arrays(A), n_rows, n_cols, of=A)
+            if structure.has_other_content():  # the module has found it by counters that Python does not see
+                structure = renewed(structure, index_arrays(A))
+                structure.check()
+            self._structure = structure
+        return products.of_structure(structure, A.values(), native.rows_of(B), owner=(A,), transposed=by_columns)

@@ -76,6 +76,8 @@ def entries_of(A: torch.Tensor) -> CompressedTensor | None:
     values = A.values()
     if values.dim() != 1 or crow.dim() != 1 or crow.dtype is not col.dtype or not A.is_cpu:
         return None
+    if values.dtype is not A.dtype:  # `Module.double()` changes the dtype of a compressed parameter only
+        return None
     if not (crow.is_contiguous() and col.is_contiguous()):
         crow, col = crow.contiguous(), col.contiguous()
     shape = A.shape[::-1] if by_columns else A.shape
@@ -133,7 +135,9 @@ def multiply(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor | None:
     if A is None:
         return None
     result = times(A, a.t(), flipped=True).t()  # X A = (Aᵀ Xᵀ)ᵀ
-    return result if b.layout is torch.sparse_coo else result.contiguous()  # strides as PyTorch's
+    if b.layout is torch.sparse_coo:
+        return result
+    return result.clone(memory_format=torch.contiguous_format)  # the strides of a new tensor, also of extents 0 and 1
 
 
 def _scaled_sum(product: torch.Tensor, base: torch.Tensor, beta: Scalar, alpha: Scalar) -> torch.Tensor:
@@ -163,13 +167,13 @@ def _takes(out: torch.Tensor, result: torch.Tensor) -> bool:
     )  # fmt: skip
 
 
-def _home(a: torch.Tensor, b: torch.Tensor) -> str:
-    """Return the prefix of the names of PyTorch's kernels in `aten_fallbacks` for these layouts: "coo::" or ""."""
-    layouts = (a.layout, b.layout)
-    return "coo::" if torch.sparse_coo in layouts and not COMPRESSED_LAYOUTS.intersection(layouts) else ""
+def _home(keys: Keys) -> str:
+    """Return the prefix of the names of PyTorch's kernels in `aten_fallbacks` for a call's dispatch keys."""
+    return "" if keys.has(_COMPRESSED_KEY) else "coo::"
 
 
-COMPRESSED_LAYOUTS: Final = {torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc}
+_COMPRESSED_KEY: Final = torch._C.DispatchKey.SparseCsrCPU
+"""Dispatch key of calls with a compressed tensor. It precedes that of COO tensors."""
 
 
 def mm(keys: Keys, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
@@ -180,7 +184,7 @@ def mm(keys: Keys, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     if result is None:
         result = multiply(a, b)
     if result is None:
-        result = aten_fallbacks[_home(a, b) + "mm"].call_boxed(keys, resolved(a), resolved(b))
+        result = aten_fallbacks[_home(keys) + "mm"].call_boxed(keys, resolved(a), resolved(b))
     return result
 
 
@@ -189,16 +193,20 @@ def mm_out(keys: Keys, a: torch.Tensor, b: torch.Tensor, *, out: torch.Tensor) -
     if has_bits(out):
         return write_through(out, lambda new: mm_out(keys, a, b, out=new))
     result = None
-    if out.layout is torch.strided and (result := direct.multiply(a, b)) is None:
-        result = multiply(a, b)
+    if out.layout is torch.strided and b.layout is not torch.sparse_coo:  # PyTorch refuses COO matrices on the right
+        result = direct.multiply(a, b)
+        if result is None:
+            result = multiply(a, b)
     if result is None or not _takes(out, result):
-        aten_fallbacks[_home(a, b) + "mm.out"].call_boxed(keys, resolved(a), resolved(b), out=out)
+        aten_fallbacks[_home(keys) + "mm.out"].call_boxed(keys, resolved(a), resolved(b), out=out)
         return out
     return out.copy_(result)
 
 
 def _addmm(base: torch.Tensor, a: torch.Tensor, b: torch.Tensor, beta: Scalar, alpha: Scalar) -> torch.Tensor | None:
-    if a.dim() != 2 or b.dim() != 2 or (a.layout is torch.sparse_coo and not cmath.isfinite(alpha)):
+    if a.dim() != 2 or b.dim() != 2 or b.layout is torch.sparse_coo:
+        return None  # PyTorch refuses sums with a COO matrix on the right, and so do we
+    if a.layout is torch.sparse_coo and not cmath.isfinite(alpha):
         return None  # PyTorch multiplies each entry of a COO matrix by alpha: 0 · inf appears only in rows with entries
     product = direct.multiply(a, b)  # cheap checks; the product is lost only where base does not fit
     if product is not None and direct.scale_and_add(product, base, beta, alpha):
@@ -218,7 +226,7 @@ def addmm(
     result = _addmm(base, a, b, beta, alpha)
     if result is None:
         operands = resolved(base), resolved(a), resolved(b)
-        result = aten_fallbacks[_home(a, b) + "addmm"].call_boxed(keys, *operands, beta=beta, alpha=alpha)
+        result = aten_fallbacks[_home(keys) + "addmm"].call_boxed(keys, *operands, beta=beta, alpha=alpha)
     return result
 
 
@@ -238,7 +246,7 @@ def addmm_out(
     result = _addmm(base, a, b, beta, alpha) if out.layout is torch.strided else None
     if result is None or not _takes(out, result):
         operands = resolved(base), resolved(a), resolved(b)
-        aten_fallbacks[_home(a, b) + "addmm.out"].call_boxed(keys, *operands, **fallback.scales(beta, alpha), out=out)
+        aten_fallbacks[_home(keys) + "addmm.out"].call_boxed(keys, *operands, **fallback.scales(beta, alpha), out=out)
         return out
     return out.copy_(result)
 

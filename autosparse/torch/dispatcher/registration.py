@@ -1,6 +1,6 @@
 """Registration of the library's kernels with PyTorch's dispatcher: once per process, at the first request.
 
-The C++ module, where it is built, registers a kernel over each of ours that decides without Python which one runs.
+The C++ module, where it is built, registers kernels that decide without Python whether those in Python run.
 
 A registered kernel stays registered. The dispatcher reads its table without a lock, so that a change while other
 threads multiply may crash the process. At each call the kernel reads from `scope` whether to compute itself or to call
@@ -67,7 +67,7 @@ PREFIXES: Final = {
 """Prefixes of the names of PyTorch's own kernels in `fallback.aten_fallbacks`, by dispatch key."""
 
 _lock = forking.rlock()
-_libraries: dict[bool, Any] = {}  # key: whether for sparse gradients; value: torch.library.Library
+_libraries: dict[bool, Any] = {}  # key: whether for sparse gradients; value: torch.library.Library, None with C++
 _replaced: list[tuple[str, str]] = []  # operators and dispatch keys with a kernel of the C++ module
 _foreign: set[str] = set()  # names in `aten_fallbacks` of kernels that another library has registered
 
@@ -98,39 +98,50 @@ def deregister() -> None:
     """Restore PyTorch's own kernels in the dispatcher; no other thread may multiply meanwhile."""
     with _lock:
         for name, key in _replaced:
-            _call(extension.library, "deregister", name, key)
+            extension.call("deregister", name, key)
         _replaced.clear()
         while _libraries:
             _, library = _libraries.popitem()
-            library._destroy()
+            if library is not None:
+                library._destroy()
         team.separate()
 
 
 def _registered(tables: dict[str, Table], sparse_gradients: bool) -> Any:
-    """Create a library with the tables' kernels, as far as this PyTorch build and the C runtime support them."""
+    """Register the tables' kernels, as far as this PyTorch build and the C runtime support them.
+
+    Returns the library that holds them, or None if the C++ module does.
+    """
     has = {"CPU": runtime_api.available, "CUDA": torch.backends.cuda.is_built()}
-    served = {key: table for key, table in tables.items() if any(key.endswith(end) for end in has if has[end])}
-    for key, table in served.items():  # all of them first: PyTorch's kernels call each other through the dispatcher
-        for operator in table:
-            _keep_aten_fallback(PREFIXES[key] + operator, operator, key)
-    library, in_cpp = torch.library.Library("aten", "IMPL"), extension.library is not None
-    for key, table in served.items():
-        for operator, kernel in table.items():
-            with warnings.catch_warnings():  # PyTorch warns of each replaced kernel
-                warnings.simplefilter("ignore", UserWarning)
-                ours = run_as_is(kernel) if in_cpp else _switched(PREFIXES[key] + operator, kernel, sparse_gradients)
-                library.impl(operator, ours, key, with_keyset=True)
-            if in_cpp:
-                _call(extension.library, "register", operator, key)
-                _replaced.append((operator, key))
+    served = [
+        (operator, key, kernel)
+        for key, table in tables.items()
+        if any(key.endswith(end) for end in has if has[end])
+        for operator, kernel in table.items()
+    ]
+    if extension.library is not None:
+        _register_in_cpp(served)
+        return None
+    for operator, key, _ in served:  # all of them first: PyTorch's kernels call each other through the dispatcher
+        _keep_aten_fallback(PREFIXES[key] + operator, operator, key)
+    library = torch.library.Library("aten", "IMPL")
+    for operator, key, kernel in served:
+        with warnings.catch_warnings():  # PyTorch warns of each replaced kernel
+            warnings.simplefilter("ignore", UserWarning)
+            ours = _switched(PREFIXES[key] + operator, kernel, sparse_gradients)
+            library.impl(operator, ours, key, with_keyset=True)
     return library
 
 
-def _call(library: extension.Library | None, function: str, operator: str, key: str) -> None:
-    """Call a function of the C++ module on an operator and a dispatch key. Raises RuntimeError."""
-    assert library is not None
-    if getattr(library, function)(operator.encode(), key.encode()):
-        raise RuntimeError(library.fault().decode())
+def _register_in_cpp(served: list[tuple[str, str, Callable[..., Any]]]) -> None:
+    """Register kernels of the C++ module, which requests the kernels in Python when they are first called."""
+    for operator, key, kernel in served:  # all of them first, see `_registered`
+        extension.kernels[operator, key] = kernel
+        extension.call("keep", operator, key)
+        fallback.aten_fallbacks.places[PREFIXES[key] + operator] = operator, key
+    for operator, key, _ in served:
+        extension.call("register", operator, key)
+        _replaced.append((operator, key))
 
 
 def _switched(name: str, ours: Callable[..., Any], sparse_gradients: bool) -> Callable[..., Any]:
@@ -166,5 +177,3 @@ def _keep_aten_fallback(name: str, operator: str, key: str) -> None:
         fallback.aten_fallbacks[name] = torch.library.get_kernel(f"aten::{operator}", key)
     except RuntimeError:
         fallback.aten_fallbacks.pop(name, None)
-    if extension.library is not None:
-        _call(extension.library, "keep", operator, key)

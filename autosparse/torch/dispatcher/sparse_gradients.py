@@ -27,7 +27,7 @@ def mm(keys: Keys, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 
 def _ours(a: torch.Tensor, b: torch.Tensor) -> bool:
-    plain = b.layout is torch.strided and b.dim() == 2 and b.dtype is a.dtype and b.is_cpu
+    plain = b.layout is torch.strided and b.dim() == 2 and b.dtype is a.dtype is a.values().dtype and b.is_cpu
     return plain and a.dim() == 2 and a.dense_dim() == 0 and a.dtype in SERVED and a.shape[1] == b.shape[0]
 
 

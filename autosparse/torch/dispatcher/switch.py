@@ -30,7 +30,7 @@ class override:  # noqa: N801  used like torch.no_grad
     `sparse_gradients`: the gradient of a CSR tensor in ``A @ B`` is a CSR tensor with A's entries, where PyTorch makes
     a dense n × m one. Without the C++ module, every dense product of the process then costs 2 to 4 µs more.
 
-    The first block of a process registers the kernels, which takes 1 to 5 ms; enter it, or call `install`, before
+    The first block of a process registers the kernels, which takes 1 to 2 ms; enter it, or call `install`, before
     other threads multiply. They stay registered until `uninstall`. A sparse product outside every block then costs
     less than 0.5 µs more with the C++ module for PyTorch, and 5 to 11 µs more without it.
 

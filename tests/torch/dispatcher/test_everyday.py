@@ -126,3 +126,55 @@ def test_strides_of_results_are_pytorchs(layout, shape):
             got = call()
         assert_close(got, want)
         assert got.stride() == want.stride()
+
+
+def told(call, *given):
+    """Return layout, shape and strides of the result of `call`, or the type and the message of its error."""
+    try:
+        found = call(*given)
+    except (RuntimeError, ValueError, TypeError) as error:
+        return type(error), str(error).split("\n", 1)[0]
+    return found.layout, found.shape, found.stride() if found.layout is torch.strided else None
+
+
+@pytest.mark.parametrize(
+    "shape", [(5, 4, 3), (1, 4, 3), (5, 1, 3), (5, 4, 1), (1, 1, 1), (0, 4, 1), (5, 0, 3)], ids=str
+)
+@pytest.mark.usefixtures("small_products")
+def test_strides_are_pytorchs_where_an_extent_is_0_or_1(shape):
+    n, m, k = shape
+    for layout, by_columns in ((one, two) for one in LAYOUTS for two in (False, True)):
+        A, wide = stored(torch.ones(n, m, dtype=torch.float64), layout), torch.ones(2 * k, n, dtype=torch.float64)
+        left = wide[:k].t().contiguous().t() if by_columns else wide[::2]
+        for call in (
+            lambda A, left: left @ A,
+            lambda A, left: torch.nn.functional.linear(left, A.t()),
+            lambda A, left: torch.nn.functional.linear(left, A.t(), left.new_ones(A.shape[1])),
+            lambda A, left: A @ left.new_ones(A.shape[1], left.shape[0]),
+            lambda A, left: A.t() @ left.t(),
+        ):
+            want = told(call, A, left)
+            with asp.override():
+                assert told(call, A, left) == want, (layout, by_columns)
+
+
+@pytest.mark.parametrize("left", [None, *LAYOUTS], ids=str)
+@pytest.mark.parametrize("right", [None, *LAYOUTS], ids=str)
+@pytest.mark.usefixtures("small_products")
+def test_every_combination_of_layouts_is_answered_or_refused_as_by_pytorch(left, right):
+    def of(n, m, layout):
+        return torch.ones(n, m) if layout is None else stored(torch.ones(n, m), layout)
+
+    A, B = of(5, 4, left), of(4, 3, right)
+    for result in (None, *LAYOUTS):
+        C = of(5, 3, result)
+        for call in (
+            lambda C: torch.mm(A, B, out=C.clone()),
+            lambda C: torch.addmm(C, A, B, beta=2, alpha=3),
+            lambda C: torch.addmm(C, A, B, out=torch.empty(5, 3)),
+            lambda C: C.clone().addmm_(A, B),
+            lambda C: torch.sparse.addmm(C, A, B),
+        ):
+            want = told(call, C)
+            with asp.override():
+                assert told(call, C) == want, result

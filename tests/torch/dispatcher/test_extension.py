@@ -7,6 +7,7 @@ import threading
 
 import pytest
 
+from tests.processes import run_with_torch
 from tests.torch.samples import INDICES, assert_close, compressed, dense, numbers, torch
 
 import autosparse.torch as asp  # isort: skip  (torch first: the line above skips where it is missing)
@@ -80,6 +81,23 @@ def test_products_equal_pytorchs(layout, dtype, index_dtype, shape):
                 assert_close(out, want)
 
 
+@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
+@pytest.mark.parametrize("dtype", REAL, ids=str)
+def test_larger_operands_by_columns_are_copied(layout, dtype):
+    n, k, m = 300, 2000, 40
+    D, C = dense(n, k, dtype=dtype, density=0.01), numbers(n, m, dtype=dtype)
+    A, wide = stored(D, layout), numbers(k, 2 * m, dtype=dtype)
+    for B in (wide.t().contiguous().t()[:, :m], wide[:, ::2], wide[:, :1].expand(k, m), wide[:1, 0].expand(k)):
+        want = D @ B
+        assert_close(matrix(A, B, None, 0, 1, None), want)
+        out = torch.empty(want.shape, dtype=dtype)
+        if layout is not torch.sparse_coo or B.dim() == 2:
+            assert matrix(A, B, None, 0, 1, out) is out
+            assert_close(out, want)
+            base = C if B.dim() == 2 else C[:, 0]
+            assert_close(matrix(A, B, base, 0.5, 2, None), 2 * want + 0.5 * base)
+
+
 def test_out_may_be_what_is_read():
     D, B = dense(6, 6), numbers(6, 6)
     A = stored(D, torch.sparse_csr)
@@ -117,7 +135,6 @@ def test_other_operands_are_left_alone(layout):
         "base of another dtype": (A, B, numbers(6, 3).double()),
         "no columns": (A, B[:, :0], None),
         "many multiplications": (stored(torch.ones(64, 5), torch.sparse_coo), numbers(5, 1 << 12), None),
-        "many by columns": (stored(torch.ones(64, 5), layout), numbers(64, 5).t(), None),
     }
     for name, (left, right, base) in others.items():
         assert matrix(left, right, base, 1, 1, None) is None, name
@@ -237,6 +254,24 @@ def test_only_products_outside_other_kernels_are_computed(builtin):
     base = numbers(3, dtype=torch.complex64)
     assert_close(torch.addmm(base, A, B, beta=2j), D @ B + 2j * base)
     assert extension.library.n_computed() == before
+
+
+def test_kernels_in_python_are_registered_when_they_are_called():
+    code = """
+import torch, autosparse.torch as asp
+from autosparse.torch.dispatcher import extension, fallback
+A, X = torch.eye(8).to_sparse_csr(), torch.ones(8, 2)
+with asp.override():
+    A @ X, torch.addmm(X, A, X), A.to_sparse_coo() @ X
+    assert not extension._loaded and not fallback.aten_fallbacks
+    for _ in range(2):
+        X.t() @ A
+    assert list(extension._loaded) == [("mm", "SparseCsrCPU")] and not fallback.aten_fallbacks
+    assert (A.to_sparse_bsr((2, 2)) @ X).equal(X)
+print(sorted({key for _, key in extension._loaded}), "mm" in fallback.aten_fallbacks)
+"""
+    done = run_with_torch(code)
+    assert done.stdout.strip() == "['SparseCsrCPU'] True", done.stderr
 
 
 def test_threads_multiply_at_once():

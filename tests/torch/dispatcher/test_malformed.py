@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import itertools
+from contextlib import nullcontext
 
 import pytest
 
@@ -116,14 +117,17 @@ def test_other_indices_copied_into_a_tensor_are_checked(builtin):
 
 def test_the_first_products_of_a_structure_need_no_preparation(builtin, monkeypatch):
     builtin(yes=True)
-    n, k = 2 * thresholds.ENTRIES_CHECKED, 1 + thresholds.DIRECT_PRODUCT // (2 * thresholds.ENTRIES_CHECKED)
+    n = 2 * thresholds.ENTRIES_CHECKED
+    k = thresholds.UNPREPARED_MULTIPLICATIONS // (32 * n)
     A, X, x = chain(n), numbers(n, k), numbers(n)
-    unprepared, planned = thresholds.REMEMBERED_PRODUCTS + thresholds.UNPREPARED_PRODUCTS + 1, []
+    want = torch.roll(X, 1, 0)
+    least = max(thresholds.UNPREPARED_PRODUCTS, thresholds.UNPREPARED_MULTIPLICATIONS // (n * k))
+    unprepared, planned = thresholds.REMEMBERED_PRODUCTS + least + 1, []
     multiply = known.KnownIndices.multiply
     monkeypatch.setattr(known.KnownIndices, "multiply", lambda *given: planned.append(given) or multiply(*given))
     with asp.override():
         for n_products in range(1, unprepared + 4):
-            assert_close(A @ X, torch.roll(X, 1, 0))
+            assert torch.equal(A @ X, want)
             assert len(planned) == max(0, n_products - unprepared)
         assert_close(torch.addmm(X, A, X), X + torch.roll(X, 1, 0))
         assert_close(A @ x, torch.roll(x, 1))
@@ -164,3 +168,28 @@ def test_larger_products_equal_pytorchs(layout, dtype, builtin):
         assert_close(A @ wide[:, 3], D @ wide[:, 3])
         square = compressed(D[:200], layout)
         assert_close(torch.mm(square, B, out=B), D[:200] @ numbers(200, 40, dtype=dtype))
+
+
+@pytest.mark.parametrize("layout", [torch.sparse_csr, torch.sparse_csc], ids=str)
+@pytest.mark.parametrize("dtypes", [(torch.float32, torch.float64), (torch.float64, torch.float32)], ids=str)
+@pytest.mark.parametrize("n", [4, 600])
+@pytest.mark.parametrize("yes", [True, False])
+def test_values_of_another_dtype_than_the_tensors_are_not_read(layout, dtypes, n, yes, builtin):
+    """Check parameters after `Module.double()`, by which PyTorch changes the dtype of a tensor, but not its values."""
+    builtin(yes=yes)
+    module = torch.nn.ParameterList([torch.nn.Parameter(compressed(torch.ones(n, n, dtype=dtypes[0]), layout))])
+    A, X = module.to(dtypes[1])[0].detach(), torch.ones(n, 3, dtype=dtypes[1])
+    B = module[0]
+    for call in (
+        lambda: A @ X, lambda: A @ X[:, 0], lambda: A @ X.to(dtypes[0]), lambda: X.t() @ A, lambda: A.t() @ X,
+        lambda: torch.addmm(X, A, X), lambda: torch.mm(A, X, out=X.clone()), lambda: torch.sparse.mm(A, X, "mean"),
+        lambda: torch.sparse.sampled_addmm(A, X, X.t()).values(), lambda: B @ X,
+    ):  # fmt: skip
+        outcomes = []
+        for block in (nullcontext(), asp.override(sparse_gradients=True)):
+            with block:
+                try:
+                    outcomes.append(call().detach().sum())
+                except RuntimeError as error:
+                    outcomes.append(str(error))
+        assert outcomes[0] == outcomes[1]
