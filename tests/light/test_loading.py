@@ -38,7 +38,7 @@ def tick():
     global now_ns
     now_ns += 1000
     return now_ns
-light.perf_counter_ns = matrices.perf_counter_ns = tick
+light.perf_counter_ns = matrices.perf_counter_ns = matrices.adoption.perf_counter_ns = tick
 """
 
 

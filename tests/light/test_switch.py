@@ -194,9 +194,9 @@ def replace():
     return clock()
 x = np.append(x, np.full(9, np.nan))[:30]  # what lies behind it is no number
 right = m @ x
-light.perf_counter_ns = matrices.perf_counter_ns = replace
+matrices.perf_counter_ns = matrices.adoption.perf_counter_ns = replace
 found = [bool(np.allclose(A @ x, right)), bool(replaced)]
-light.perf_counter_ns = matrices.perf_counter_ns = clock
+matrices.perf_counter_ns = matrices.adoption.perf_counter_ns = clock
 try:
     A @ x
     found.append(False)

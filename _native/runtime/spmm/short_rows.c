@@ -10,9 +10,7 @@
 #include "short_rows.h"
 
 #include "matmul_api.h"
-#if ASP_X86 || ASP_ARM
 #include ASP_INTRINSICS
-#endif
 
 enum { LISTED = 1024, SUMS = 4 }; /* rows that are listed at once; sums of a row */
 enum { MAX_MEAN = 6 }; /* maximum mean number of entries per row */
