@@ -69,9 +69,9 @@ static int64_t chunk_for(int64_t n_rows, int64_t n_nonzeros)
     }
 
 /* `foreseen` computes short rows whose ends are predicted; each further branch per row makes the prediction worse (with
- * 2 nonzeros per row, 17 instead of 13 us). `rows` computes long rows, and those that exceed the buffer. */
+ * 2 nonzeros per row, 17 instead of 13 us). `long` computes long rows, `rows` those that exceed the buffer. */
 #define DEFINE(tag, itag, R, I)                                                            \
-    static ASP_NOINLINE void tag##_##itag##_foreseen(const asp_args *args, int64_t begin, int64_t end)  \
+    ASP_TILE void tag##_##itag##_predicted(const int are_long, const asp_args *args, int64_t begin, int64_t end)      \
     {                                                                                      \
         const I *indptr = args->indptr, *indices = args->indices;                          \
         const R *data = args->data, *x = args->B;                                          \
@@ -81,11 +81,23 @@ static int64_t chunk_for(int64_t n_rows, int64_t n_nonzeros)
             const int64_t stop = indptr[i + 1];                                            \
             if (k == stop) continue; /* x[i] is not read */                                \
             const R xi = x[i];                                                             \
+            if (are_long && stop - k >= UNROLL_FROM) {                                     \
+                ADD_FOURS(R, I)                                                            \
+                if (k == stop) continue;                                                   \
+            }                                                                              \
             do {                                                                           \
                 ASP_PIN(k);                                                                \
                 y[indices[k]] += data[k] * xi;                                             \
             } while (++k < stop);                                                          \
         }                                                                                  \
+    }                                                                                      \
+    static ASP_NOINLINE void tag##_##itag##_foreseen(const asp_args *args, int64_t begin, int64_t end)  \
+    {                                                                                      \
+        tag##_##itag##_predicted(0, args, begin, end);                                     \
+    }                                                                                      \
+    static ASP_NOINLINE void tag##_##itag##_long(const asp_args *args, int64_t begin, int64_t end)      \
+    {                                                                                      \
+        tag##_##itag##_predicted(1, args, begin, end);                                     \
     }                                                                                      \
     static void tag##_##itag##_rows(const asp_args *args, int64_t begin, int64_t end)      \
     {                                                                                      \
@@ -196,7 +208,7 @@ static int64_t chunk_for(int64_t n_rows, int64_t n_nonzeros)
             tag##_##itag##_narrow(args, begin, end, chunk);                                \
             return;                                                                        \
         }                                                                                  \
-        if (!chunk) tag##_##itag##_rows(args, begin, end);                                 \
+        if (!chunk) tag##_##itag##_long(args, begin, end);                                 \
         else if (is_regular_##I(indptr, begin, end)) tag##_##itag##_foreseen(args, begin, end); \
         else switch (chunk) {                                                              \
         case 1: tag##_##itag##_listed(args, y, 0, begin, end); break;                      \
