@@ -87,6 +87,7 @@ _PRODUCTS: Final[Mapping[tuple[str, str], tuple[Callable[..., Any], bool]]] = {
     ("a,ab,b->", "dsd"): (lambda x, A, y: x @ (A @ y), False),
     ("ab,ab->a", "ss"): (_row_sums, False),
     ("ab,ab->", "ss"): (lambda A, B: A.multiply(B).sum(), False),
+    ("aa->", "s"): (lambda A: A.diagonal().sum(), True),
 }
 """Subscripts and kinds of operands -> the computation, and whether it is einsum's for infinities and NaNs, too."""
 
@@ -94,7 +95,7 @@ _PRODUCTS: Final[Mapping[tuple[str, str], tuple[Callable[..., Any], bool]]] = {
 def _by_products(arguments: tuple[Any, ...]) -> Any:
     """Return the einsum of light matrices and arrays of one dtype by a row of `_PRODUCTS`; None for all others."""
     text, operands = arguments[0], arguments[1:]
-    if type(text) is not str or not 1 < len(operands) < 4 or not light.may_be_light():
+    if type(text) is not str or not 0 < len(operands) < 4 or not light.may_be_light():
         return None
     kinds = "".join(map(_kind, operands))
     letters: dict[str, str] = {}

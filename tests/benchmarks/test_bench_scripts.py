@@ -156,6 +156,10 @@ def test_transposed_products_are_timed_in_every_way(folder: Path) -> None:
     assert set(records(out)[0]["times"]) == {"scipy", "csr.T", "csr.T out=", "csc"}  # type: ignore[call-overload]
 
 
+def test_products_of_all_patterns_are_timed() -> None:
+    assert "of 128 cases are slower than SciPy" in run_script("patterns.py", "--quick", "--threads", 1)
+
+
 def test_numbered_values_are_measured_beside_plain_ones(folder: Path) -> None:
     out = folder / "out.jsonl"
     text = run_script("numbered.py", "--matrices", folder, "--only", "small", "--budget-s", 0.2, "--json", out)

@@ -93,6 +93,7 @@ STAYS_LIGHT: Final = (
     "asp.einsum('ij,jk->ik', A, X)", "asp.einsum('q w, w -> q', asp.csc(m), x)", "asp.einsum('ij,i->j', A, y)",
     "asp.einsum('ij,ik->jk', asp.csr_matrix(m), np.ones((40, 2)))", "asp.einsum('i,ij,j->', y, A, x)",
     "asp.einsum('ij,ij->i', A, A / 2)", "asp.einsum('ij,ij->', A, asp.csr_matrix(m))",
+    "asp.einsum('ii->', asp.csr(m.T @ m))",
     "asp.csr_array((m.data, (m.nonzero()[0].tolist(), m.nonzero()[1].astype(np.int32))), shape=m.shape).indices",
 )  # fmt: skip
 COMPLETES: Final = (
@@ -100,7 +101,7 @@ COMPLETES: Final = (
     "A._repr_html_()[:6]",
     "asp.einsum('ij,jk->ik', A, A.T)", "asp.einsum('ij,jk->ik', A, X, dtype=complex)", "asp.einsum('ij->i', A)",
     "asp.einsum('ij,j->i', A, x.astype(int))", "asp.einsum('i,ij,j->', y + 1, A, (x + 1) * np.inf)",
-    "asp.einsum('i,ij->j', y, A)",
+    "asp.einsum('i,ij->j', y, A)", "raised(lambda: asp.einsum('ii->', A))",
     "raised(lambda: asp.einsum('ij,j->i', A, y))", "raised(lambda: asp.einsum('ij,jk->i', A, x))",
     "unsorted().T.argmin(axis=0)", "asp.csr(m, dtype=int)", "asp.csr(m, dtype=np.longdouble)",
     "asp.csr(m, copy=False)", "asp.matmul(A, x)",
