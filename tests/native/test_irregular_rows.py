@@ -47,9 +47,14 @@ def matrix(dtype, index_dtype, max_length):
     lengths = rng.integers(0, max_length + 1, N_ROWS)
     for first, n_rows in RUNS:
         lengths[first : first + n_rows] = 1
+    return of_lengths(rng, lengths, dtype, index_dtype)
+
+
+def of_lengths(rng, lengths, dtype, index_dtype="int32", n_infinite=50):
+    """Return arrays of a matrix whose rows have these lengths; at most `n_infinite` values are infinite."""
     indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(index_dtype)
     data = rng.standard_normal(indptr[-1]).astype(dtype)
-    data[rng.integers(0, data.size, 50)] = np.inf
+    data[rng.integers(0, data.size, n_infinite)] = np.inf
     return indptr, rng.integers(0, N_COLUMNS, indptr[-1]).astype(index_dtype), data
 
 

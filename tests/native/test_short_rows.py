@@ -12,11 +12,11 @@ from autosparse._native import runtime_api
 from autosparse._native.runtime_api import FLAG_ACCUMULATE
 
 from tests.native.runtime_cases import forced, isas, needs_runtime
-from tests.native.test_irregular_rows import part_of
+from tests.native.test_irregular_rows import N_COLUMNS, of_lengths, part_of
 
 pytestmark = needs_runtime
 
-N_ROWS, N_PART, N_COLUMNS = 9_001, 3_001, 300
+N_ROWS, N_PART = 9_001, 3_001
 
 
 def matrix(dtype, index_dtype, n_rows=N_ROWS):
@@ -24,10 +24,7 @@ def matrix(dtype, index_dtype, n_rows=N_ROWS):
     rng = np.random.default_rng(3)
     lengths = np.where(rng.random(n_rows) < 0.25, rng.choice([1, 1, 1, 1, 2, 3, 4, 9], n_rows), 0)
     lengths[-1] = 1
-    indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(index_dtype)
-    data = rng.standard_normal(indptr[-1]).astype(dtype)
-    data[rng.integers(0, data.size, 20)] = np.inf
-    return indptr, rng.integers(0, N_COLUMNS, indptr[-1]).astype(index_dtype), data
+    return of_lengths(rng, lengths, dtype, index_dtype, n_infinite=20)
 
 
 @pytest.mark.parametrize("isa", isas())
@@ -78,10 +75,7 @@ def test_a_long_row_and_windows_of_wider_results(threads, width):
 def test_short_rows_have_the_bits_of_tiles_and_write_nothing_else(isa, dtype, mean, threads):
     rng = np.random.default_rng(mean)
     n_rows = 2_003
-    indptr = np.concatenate([[0], np.cumsum(rng.integers(0, 2 * mean, n_rows))]).astype(np.int32)
-    data = rng.standard_normal(indptr[-1]).astype(dtype)
-    data[rng.integers(0, data.size, 5)] = np.inf
-    csr, shape = (indptr, rng.integers(0, N_COLUMNS, indptr[-1]).astype(np.int32), data), (n_rows, N_COLUMNS)
+    csr, shape = of_lengths(rng, rng.integers(0, 2 * mean, n_rows), dtype, n_infinite=5), (n_rows, N_COLUMNS)
     for columns in (2, 3, 4, 6, 7, 8, 11, 16):
         B = rng.standard_normal((N_COLUMNS, columns)).astype(dtype)
         B[7] = np.nan
