@@ -33,7 +33,7 @@ _KEYWORDS: Final = frozenset({
 _FEWEST_LEFT: Final = 3  # eigenvalues that must not be asked for: SciPy warns, and uses a dense matrix
 
 
-class Solver:
+class LightSolver:
     """Function of `autosparse.linalg` whose first small solves are those of SciPy's function, `__wrapped__`.
 
     Other calls, the docstring and the signature are those of the function that `load` imports.
