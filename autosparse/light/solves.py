@@ -44,7 +44,7 @@ class LightSolver:
         self.__module__ = "autosparse.linalg"
         self.__wrapped__, self._load = theirs, load
 
-    __doc__ = property(lambda self: self._load().__doc__)  # type: ignore[assignment]
+    __doc__ = property(lambda self: self._load().__doc__)
     __signature__ = property(lambda self: inspect.signature(self._load()))
 
     def __call__(self, *args: Any, **how: Any) -> Any:

@@ -70,8 +70,7 @@ def tune(
     if rows is None or rows.dtype is None:
         return unserved_plan(operand, operation)
     if dtype is not None and not _names(dtype, rows.dtype):
-        domain = f"the dtype of the matrix, {rows.dtype}"
-        raise OptionError.bad_value("dtype", dtype, domain=domain, source="argument")
+        raise OptionError.bad_value("dtype", dtype, domain=f"the dtype of the matrix, {rows.dtype}", source="argument")
     operand.refresh()
     state = state_for(operand, rows, columns, transposed, operation=operation)
     if state.early is not None:
