@@ -14,7 +14,7 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
-from autosparse.errors import OptionError
+from autosparse.errors import OptionError, nearest
 from autosparse.isa import ISAS, IsaName
 from autosparse.notices import model_named
 from autosparse.scalar import HALF, SINGLE, StoredName
@@ -45,7 +45,7 @@ EffortName = Literal["off", "estimate", "measure", "full"]
 
 
 class Options(NamedTuple):  # a dataclass would cost 1 ms of the first product
-    """Settings in force for one call, a field for each; docs/settings.md and `SETTINGS` explain them.
+    """Settings in force for one call, a field for each.
 
     >>> with asp.options(threads=1):
     ...     asp.get_options().threads
@@ -218,6 +218,9 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     )
 }  # fmt: skip
 
+for _row in SETTINGS.values():  # what help(Options) and editors show for a field
+    getattr(Options, _row.name).__doc__ = f"{_row.help} Value: {_row.domain}."
+
 _NONE_ALLOWED: Final = {name for name, default in Options._field_defaults.items() if default is None}
 
 # Settings that decide, beside `effort="off"`, which plan may serve. The other settings control caching and the search.
@@ -279,12 +282,11 @@ def _notice_unknown_variables() -> None:
     for name in os.environ:
         if not name.startswith(prefix) or name in known or name.removeprefix(prefix) in _NO_SETTINGS | _noticed:
             continue
-        import difflib  # only where there is a mistake to explain
-        import logging
+        import logging  # only where there is a mistake to explain
 
         _noticed.add(name.removeprefix(prefix))
-        near = difflib.get_close_matches(name, known, n=1)
-        hint = f"; did you mean {near[0]}?" if near else ", see docs/settings.md"
+        near = nearest(name, known)
+        hint = f"; {near}" if near else ", see docs/settings.md"
         logging.getLogger("autosparse").warning("the environment variable %s is no setting%s", name, hint)
 
 

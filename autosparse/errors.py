@@ -14,10 +14,18 @@ from typing import Any, Final
 def shown(value: object) -> str:
     """Return the first 100 characters of ``repr(value)``; of an array type and shape; the type where repr fails."""
     try:
-        shape = getattr(value, "shape", None)
+        shape = None if isinstance(value, type) else getattr(value, "shape", None)
         return f"<{type(value).__name__} of shape {tuple(shape)}>" if shape else f"{value!r:.100}"
     except (TypeError, ValueError, RecursionError):
         return f"<{type(value).__name__}>"
+
+
+def nearest(given: object, known: Iterable[str]) -> str:
+    """Return "did you mean ...?" with the known name that resembles `given`; "" where none does."""
+    import difflib  # only where there is a mistake to explain
+
+    found = difflib.get_close_matches(given, tuple(known), n=1) if isinstance(given, str) else []
+    return f"did you mean {found[0]}?" if found else ""
 
 
 class AutosparseError(Exception):
@@ -56,14 +64,11 @@ class ShapeError(AutosparseError, ValueError):
     @classmethod
     def matmul(cls, a_shape: Sequence[int], b_shape: Sequence[int]) -> ShapeError:
         """Build the error for ``A @ B`` where the columns of A are not the rows of B; the first line is SciPy's."""
-        n, k = a_shape
+        k = a_shape[-1]
         rest = f",{'m' if len(b_shape) > 1 else '1?'}"
         n_rows = b_shape[0] if b_shape else 0
-        return cls(
-            f"matmul: dimension mismatch with signature (n,k={k}),(k={n_rows}{rest})->(n{rest})\n"
-            f"  A has {k} columns (shape {n} x {k}); B has {n_rows} rows (shape {'x'.join(map(str, b_shape))}).\n"
-            f"  Hint: pass B with {k} rows, or transpose one of the operands."
-        )
+        first_line = f"matmul: dimension mismatch with signature (n,k={k}),(k={n_rows}{rest})->(n{rest})"
+        return cls.mismatch(first_line, left=a_shape, right=b_shape)
 
     @classmethod
     def out(cls, *, wanted: Sequence[int], got: Sequence[int]) -> ShapeError:
@@ -242,14 +247,15 @@ class OptionError(AutosparseError, ValueError):
     @classmethod
     def unknown(cls, name: str, known: Iterable[str]) -> OptionError:
         """Build the error for a name that no setting has."""
-        return cls(f"unknown option {name!r}; the options are {', '.join(sorted(known))}.")
+        names = sorted(known)
+        hint = nearest(name, names) or "help(autosparse.Options) describes them."
+        return cls(f"unknown option {name!r}\n  The options are {', '.join(names)}.\n  Hint: {hint}")
 
     @classmethod
     def bad_value(cls, name: str, value: object, *, domain: str, source: str = "option") -> OptionError:
         """Build the error for a value outside the domain of setting `name`; `source` says where the value came from."""
-        return cls(
-            f"{source} {name}={shown(value)} is not valid: it must be {domain}.\n  Hint: set {name} to {domain}."
-        )
+        hint = nearest(value, domain.replace(",", "").split()) or f"set {name} to {domain}."
+        return cls(f"{source} {name}={shown(value)} is not valid: it must be {domain}.\n  Hint: {hint}")
 
     @classmethod
     def other_run(cls, path: Path | str, differences: str) -> OptionError:
@@ -300,20 +306,14 @@ class InputFileError(AutosparseError, ValueError):
         )
 
 
-_CPU_BUILDS: dict[str, str] = {
-    "torch": "; without a GPU, before it: pip install torch --index-url https://download.pytorch.org/whl/cpu"
-}
-"""Package -> addition to the install hint that avoids gigabytes of GPU libraries."""
-
-
 class MissingExtraError(AutosparseError, ImportError):
     """Error for an optional package that this call needs and that is not installed."""
 
     @classmethod
     def needed(cls, package: str, *, extra: str, purpose: str) -> MissingExtraError:
         """Build the error for `purpose`, which needs `package` from the extra `extra`."""
-        first = _CPU_BUILDS.get(package, "")
-        hint = f"  Hint: pip install 'autosparse[{extra}]'{first}"
+        first = "; without a GPU, before it: pip install torch --index-url https://download.pytorch.org/whl/cpu"
+        hint = f"  Hint: pip install 'autosparse[{extra}]'{first if package == 'torch' else ''}"
         return cls(f"{purpose} needs {package}, which is not installed.\n{hint}")
 
     @classmethod

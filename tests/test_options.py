@@ -48,3 +48,24 @@ def test_the_largest_values_can_be_computed_with() -> None:
             np.testing.assert_array_equal(A @ np.ones((60, 4)), np.ones((60, 4)))
             np.testing.assert_array_equal(A.T @ np.ones(60), np.ones(60))
         assert (A @ A).nnz == 60
+
+
+def test_a_misspelt_name_is_suggested() -> None:
+    with pytest.raises(
+        OptionError, match=r"^unknown option 'thread'\n  The options are (.|\n)*Hint: did you mean threads\?"
+    ):
+        asp.set_options(thread=2)
+    with pytest.raises(OptionError, match=r"Hint: help\(autosparse\.Options\)"):
+        asp.set_options(colour=2)
+    with pytest.raises(OptionError, match=r"argument effort='mesure' is not valid(.|\n)*Hint: did you mean measure\?"):
+        asp.csr(np.eye(3)).tune(effort="mesure")
+
+
+def test_help_describes_each_field() -> None:
+    for row in SETTINGS.values():
+        assert row.help in getattr(asp.Options, row.name).__doc__
+
+
+def test_a_type_is_shown_by_its_name() -> None:
+    with pytest.raises(OptionError, match=r"argument dtype=<class 'numpy\.float32'> is not valid"):
+        asp.csr(np.eye(3)).tune(dtype=np.float32)

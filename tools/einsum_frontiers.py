@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from autosparse.contraction.candidates import Candidates, enumerated, kernel_of, signature
+from autosparse.contraction.candidates import Candidates, assignment_of, enumerated, signature
 from autosparse.contraction.cost.tasks import bits
 
 NAMED = (
@@ -34,7 +34,7 @@ def as_row(found: Candidates) -> dict[str, Any]:
     queries = []
     for number in numbers:
         query = found.queries[number]
-        heads = "".join(found.kernel.indices[bit] for bit in bits(query.heads))
+        heads = "".join(found.assignment.indices[bit] for bit in bits(query.heads))
         queries.append([heads, [[tensor, *args] for tensor, args in query.atoms]])
     members = [[str(one), [place[number] for number in bits(one.cost)]] for one in found.members]
     return {"n_programs": found.n_programs, "members": members, "queries": queries}
@@ -60,7 +60,7 @@ def main() -> None:
         left, output = text.split("->")
         inputs, sparse = tuple(left.split(",")), tuple(kind == "s" for kind in kinds if kind)
         key, _ = signature(inputs, output, sparse)
-        found[key] = as_row(enumerated(kernel_of(inputs, output, sparse)))
+        found[key] = as_row(enumerated(assignment_of(inputs, output, sparse)))
     target = Path(__file__).resolve().parent.parent / "autosparse" / "contraction" / "frontiers.json.gz"
     target.write_bytes(gzip.compress(_lines(found).encode(), 9, mtime=0))
 

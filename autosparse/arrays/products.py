@@ -84,7 +84,7 @@ class Products:
                     return super().__matmul__(other)  # type: ignore[misc]
                 del values  # a further reference would count as an exported array, to be checked for ever
                 if cell.small_product_ns < NOT_SMALL_NS and cell.dispatcher is None:
-                    C = executor.few(cell, other, transposed=self._transposed)
+                    C = executor.small_product(cell, other, transposed=self._transposed)
                     if C is not None:
                         return C
                 rows = cell.validate()
@@ -104,7 +104,7 @@ class Products:
                 and cell.dispatcher is None
                 and other.ndim == 1
             ):
-                C = executor.few(cell, other, transposed=not self._transposed)
+                C = executor.small_product(cell, other, transposed=not self._transposed)
                 if C is not None:
                     return C
             rows = cell.rows or cell.validate()

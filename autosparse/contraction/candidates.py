@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Any, Final
 
+from autosparse.contraction.assignments import TensorAssignment
 from autosparse.contraction.cin.nodes import (
     Assign,
     Expression,
@@ -24,7 +25,6 @@ from autosparse.contraction.cin.nodes import (
 from autosparse.contraction.cin.parser import parse
 from autosparse.contraction.cost.model import ContractionCostModel, Steps
 from autosparse.contraction.cost.tasks import PlainQuery, undominated
-from autosparse.contraction.kernels import TensorAssignment
 from autosparse.contraction.programs.bodies import bodies
 from autosparse.contraction.programs.nests import n_orders, nests, orders, workspaces
 from autosparse.contraction.programs.protocols import taco_protocols, with_protocols
@@ -52,7 +52,7 @@ class EinsumCandidate(Listed):
 class Candidates:
     """Frontier of one set of subscripts, and the number of programs it was selected from."""
 
-    kernel: TensorAssignment
+    assignment: TensorAssignment
     queries: tuple[PlainQuery, ...]  # one per bit of the members' costs
     members: tuple[EinsumCandidate, ...]
     n_programs: int
@@ -71,8 +71,8 @@ def name_of(n: int) -> str:
     return f"T{n}"
 
 
-def kernel_of(inputs: tuple[str, ...], output: str, sparse: tuple[bool, ...]) -> TensorAssignment:
-    """Return the kernel ``R[output] += T0[...] * T1[...] * ...`` of these subscripts."""
+def assignment_of(inputs: tuple[str, ...], output: str, sparse: tuple[bool, ...]) -> TensorAssignment:
+    """Return the assignment ``R[output] += T0[...] * T1[...] * ...`` of these subscripts."""
     accesses = tuple(TensorAccess(name_of(n), tuple(letters)) for n, letters in enumerate(inputs))
     product: Expression = OperatorCall("*", accesses) if len(accesses) > 1 else accesses[0]
     names = {name_of(n) for n, is_sparse in enumerate(sparse) if is_sparse}
@@ -84,10 +84,10 @@ def kernel_of(inputs: tuple[str, ...], output: str, sparse: tuple[bool, ...]) ->
 @functools.lru_cache(maxsize=256)
 def candidates(inputs: tuple[str, ...], output: str, sparse: tuple[bool, ...]) -> Candidates:
     """Return the non-dominated programs of minimum loop depth whose workspaces have rank 0 or 1."""
-    kernel = kernel_of(inputs, output, sparse)
+    assignment = assignment_of(inputs, output, sparse)
     key, names = signature(inputs, output, sparse)
     row = _frontiers().get(key)
-    return enumerated(kernel, is_thorough=len(inputs) < MANY) if row is None else _read(kernel, row, names)
+    return enumerated(assignment, is_thorough=len(inputs) < MANY) if row is None else _read(assignment, row, names)
 
 
 def listed(text: str, inputs: tuple[str, ...], output: str, sparse: tuple[bool, ...]) -> Listed | None:
@@ -100,9 +100,9 @@ def listed(text: str, inputs: tuple[str, ...], output: str, sparse: tuple[bool, 
         return next((one for one in candidates(inputs, output, sparse).members if str(one) == text), None)
     if not is_searchable(inputs, output, sparse):
         return None
-    kernel = kernel_of(inputs, output, sparse)
-    for program in (program for nest in _small_nests(kernel) for program in orders(nest)):
-        for steps in _protocols(kernel, program, is_thorough=len(inputs) < MANY):
+    assignment = assignment_of(inputs, output, sparse)
+    for program in (program for nest in _small_nests(assignment) for program in orders(nest)):
+        for steps in _protocols(assignment, program, is_thorough=len(inputs) < MANY):
             one = Listed(program, steps)
             if str(one) == text:
                 return one
@@ -118,7 +118,7 @@ def is_searchable(inputs: tuple[str, ...], output: str, sparse: tuple[bool, ...]
     if len(names) > MAX_INDICES:
         return False
     choices = 2 ** (sum(sparse) + (len(inputs) < MANY))  # of inputs, and of a workspace if the search is thorough
-    n_programs: int = sum(n_orders(nest) * choices for nest in _small_nests(kernel_of(inputs, output, sparse)))
+    n_programs: int = sum(n_orders(nest) * choices for nest in _small_nests(assignment_of(inputs, output, sparse)))
     return n_programs <= MAX_PROGRAMS
 
 
@@ -149,13 +149,13 @@ def _with_letters(node: Statement, names: dict[str, str]) -> Statement:
     return mapped(node, renamed, renamed, names)
 
 
-def _read(kernel: TensorAssignment, row: dict[str, Any], names: dict[str, str]) -> Candidates:
-    """Return the candidates of a row of the stored table, with its letters replaced by those of `kernel`.
+def _read(assignment: TensorAssignment, row: dict[str, Any], names: dict[str, str]) -> Candidates:
+    """Return the candidates of a row of the stored table, with its letters replaced by those of `assignment`.
 
-    `names` maps the letters of `kernel` to those of the row.
+    `names` maps the letters of `assignment` to those of the row.
     """
     back = {new: old for old, new in names.items()}
-    place = {new: kernel.indices.index(old) for old, new in names.items()}
+    place = {new: assignment.indices.index(old) for old, new in names.items()}
     moved = [place[new] for new in sorted(place)]  # a row's variables are its letters, sorted
 
     def variable(one: int) -> int:
@@ -174,18 +174,18 @@ def _read(kernel: TensorAssignment, row: dict[str, Any], names: dict[str, str]) 
         steps = {
             TensorAccess(one.tensor, one.indices): one.protocols
             for one in reads(marked)
-            if kernel.is_sparse(one.tensor)
+            if assignment.is_sparse(one.tensor)
         }
         members.append(EinsumCandidate(with_protocols(marked, {}), steps, sum(1 << number for number in numbers)))
-    return Candidates(kernel, queries, tuple(members), row["n_programs"])
+    return Candidates(assignment, queries, tuple(members), row["n_programs"])
 
 
-def enumerated(kernel: TensorAssignment, *, is_thorough: bool = True) -> Candidates:
+def enumerated(assignment: TensorAssignment, *, is_thorough: bool = True) -> Candidates:
     """Enumerate candidates of a new expression; workspaces next to other reads are stepped only if `is_thorough`."""
-    model = ContractionCostModel(kernel)
+    model = ContractionCostModel(assignment)
     found: list[EinsumCandidate] = []
-    for program in (program for nest in _small_nests(kernel) for program in orders(nest)):
-        for steps in _protocols(kernel, program, is_thorough=is_thorough):
+    for program in (program for nest in _small_nests(assignment) for program in orders(nest)):
+        for steps in _protocols(assignment, program, is_thorough=is_thorough):
             (cost,) = model.costs(program, steps=steps)
             found.append(EinsumCandidate(program, steps, cost))
     best = set(undominated(model.sets, {candidate.cost for candidate in found}))
@@ -196,7 +196,7 @@ def enumerated(kernel: TensorAssignment, *, is_thorough: bool = True) -> Candida
         for candidate in found
         if candidate.cost in best or (candidate.cost in shortest and is_merge(candidate))
     )
-    return Candidates(kernel, model.sets.plain, members, len(found))
+    return Candidates(assignment, model.sets.plain, members, len(found))
 
 
 def is_merge(candidate: EinsumCandidate) -> bool:
@@ -218,9 +218,9 @@ def is_merge(candidate: EinsumCandidate) -> bool:
 
 
 @functools.lru_cache(maxsize=8)  # called once to count programs and once to cost them
-def _small_nests(kernel: TensorAssignment) -> tuple[Statement, ...]:
-    statement = kernel.statement
-    found = nests(bodies(statement.lhs, statement.op, statement.rhs), kernel.indices, keep_outer=False)
+def _small_nests(assignment: TensorAssignment) -> tuple[Statement, ...]:
+    statement = assignment.statement
+    found = nests(bodies(statement.lhs, statement.op, statement.rhs), assignment.indices, keep_outer=False)
     return tuple(nest for nest in found if _has_small_workspaces(nest) and _is_orderly(nest))
 
 
@@ -237,7 +237,7 @@ def _is_orderly(program: Statement) -> bool:
     )
 
 
-def _protocols(kernel: TensorAssignment, program: Statement, *, is_thorough: bool) -> Iterator[Steps]:
+def _protocols(assignment: TensorAssignment, program: Statement, *, is_thorough: bool) -> Iterator[Steps]:
     """Yield the distinct protocol choices of the TACO compiler, with fewer choices for workspaces.
 
     A workspace that is an assignment's only read is stepped through. Other workspaces may be stepped or located if
@@ -245,7 +245,7 @@ def _protocols(kernel: TensorAssignment, program: Statement, *, is_thorough: boo
     """
     alone = {access.tensor for assign in assignments(program) for access in reads(assign.rhs) if assign.rhs == access}
     seen = set()
-    for steps in taco_protocols(kernel, program):
+    for steps in taco_protocols(assignment, program):
         protocols = {}
         for access, letters in steps.items():
             is_open = access.tensor[0] != "w" or (is_thorough and access.tensor not in alone)

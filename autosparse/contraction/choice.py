@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from autosparse.contraction.candidates import Candidates, EinsumCandidate, Listed, candidates, kernel_of, name_of
+from autosparse.contraction.candidates import Candidates, EinsumCandidate, Listed, assignment_of, candidates, name_of
 from autosparse.contraction.cin.nodes import TensorAccess, reads
 from autosparse.contraction.cost.estimate import Estimator
 from autosparse.contraction.lower.plan import MAX_DENSE_PLACES, EinsumPlan
@@ -56,7 +56,7 @@ def choose(
     found = candidates(inputs, subscripts.output, sparse)
     named = {name_of(n): operand for n, operand in enumerate(operands)}
     patterns = {name: operand for name, operand in named.items() if isinstance(operand, Sparse)}
-    indices = found.kernel.indices
+    indices = found.assignment.indices
     estimator = Estimator(found.queries, patterns, [subscripts.extents[index] for index in indices])
     priced = []
     for candidate in found.members:
@@ -77,13 +77,13 @@ def plan_of(
 ) -> EinsumPlan:
     """Return the plan of `candidate` for these operands, which determine the first levels that are stored dense."""
     inputs = tuple(operand.indices for operand in operands)
-    kernel = kernel_of(inputs, subscripts.output, tuple(isinstance(operand, Sparse) for operand in operands))
+    assignment = assignment_of(inputs, subscripts.output, tuple(isinstance(operand, Sparse) for operand in operands))
     named = {name_of(n): operand for n, operand in enumerate(operands)}
     patterns = {name: operand for name, operand in named.items() if isinstance(operand, Sparse)}
     plan = EinsumPlan(
         candidate.program, candidate.steps, TensorAccess("R", tuple(subscripts.output)), is_dense_output,
-        tuple(patterns), tuple(access for access in reads(kernel.statement) if access.tensor not in patterns),
-        "".join(kernel.indices), frozenset(), semiring=subscripts.semiring,
+        tuple(patterns), tuple(access for access in reads(assignment.statement) if access.tensor not in patterns),
+        "".join(assignment.indices), frozenset(), semiring=subscripts.semiring,
     )  # fmt: skip
     return _fitted(plan, patterns, subscripts.extents)
 

@@ -123,7 +123,7 @@ def default_format(output: str, sparse_indices: set[str], dtype: np.dtype[Any]) 
 def check_format(name: str, n_dims: int, dtype: np.dtype[Any]) -> None:
     """Raise EinsumError unless format `name` supports this number of dimensions and this dtype."""
     if name not in FORMATS:
-        raise EinsumError.refused(f"unknown format {name!r}", f"known are {', '.join(FORMATS)}")
+        raise EinsumError.refused(f"unknown format {name!r}", hint=f"known are {', '.join(FORMATS)}")
     if dtype.char not in OF_SCIPY.get(name, dtype.char):
         raise EinsumError.refused(f"format {name!r} holds no {dtype}, the dtype of the result", hint="format='tensor'")
     can_have = FORMATS[name][1]

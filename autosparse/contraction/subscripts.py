@@ -98,7 +98,7 @@ def _read(text: str, shapes: tuple[tuple[int, ...], ...]) -> Subscripts:
         more = "more" if len(shapes) > len(inputs) else "fewer"
         raise EinsumError.refused(
             f"{more} operands provided to einstein sum function than specified in the subscripts string",
-            f"There are {len(shapes)} operands and {len(inputs)} subscripts.",
+            f"Number of operands: {len(shapes)}; of subscripts: {len(inputs)}.",
             hint="subscripts for each operand, with commas between them",
         )
     for index in "".join((*inputs, right)).replace("...", ""):

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 AnyArray = NDArray[Any]  # Any: one of the native dtypes
 
 MAX_ROWS: Final = SMALL_AT_FIRST
-"""Maximum number of result rows for which a product may be computed by `few`."""
+"""Maximum number of result rows for which a product may be computed by `small_product`."""
 LARGE_COPY: Final = 1 << 12
 """Minimum number of entries of a dense operand for which reading it in place, or transposing it by threads, pays."""
 _CONTIGUOUS_ALIGNED: Final = 0x101  # NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED
@@ -134,7 +134,7 @@ def _by_turned_rows(state: DispatchState, operand: Operand, at: tuple[Any, ...])
     return made is not None and not made.multiply(at, state.threads or _lib.asp_max_threads())
 
 
-def few(operand: Operand, B: AnyArray, *, transposed: bool) -> AnyArray | None:
+def small_product(operand: Operand, B: AnyArray, *, transposed: bool) -> AnyArray | None:
     """Compute C = M @ B, or Mᵀ @ B when `transposed`, for the first small products of an operand; None for others.
 
     No dispatch state, fast path or native rows are made in the first milliseconds, because the product may be the only

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import functools
+import inspect
+import types
 from collections.abc import Callable
 from time import perf_counter_ns
 from typing import Any, Final
@@ -32,25 +33,39 @@ _KEYWORDS: Final = frozenset({
 _FEWEST_LEFT: Final = 3  # eigenvalues that must not be asked for: SciPy warns, and uses a dense matrix
 
 
-def first(name: str, theirs: Callable[..., Any], load: Callable[[], Callable[..., Any]]) -> Callable[..., Any]:
-    """Return the function `name` of `autosparse.linalg`, whose first small solves are those of SciPy's `theirs`.
+class LightSolver:
+    """Function of `autosparse.linalg` whose first small solves are those of SciPy's function, `__wrapped__`.
 
-    Other calls are those of the function that `load` imports.
+    Other calls, the docstring and the signature are those of the function that `load` imports.
     """
 
-    @functools.wraps(theirs)
-    def solve(*args: Any, **how: Any) -> Any:
-        if not _suits(name, args, how):
-            return load()(*args, **how)
+    def __init__(self, name: str, theirs: Callable[..., Any], load: Callable[[], Callable[..., Any]]) -> None:
+        self.__name__ = self.__qualname__ = name
+        self.__module__ = "autosparse.linalg"
+        self.__wrapped__, self._load = theirs, load
+
+    __doc__ = property(lambda self: self._load().__doc__)
+    __signature__ = property(lambda self: inspect.signature(self._load()))
+
+    def __call__(self, *args: Any, **how: Any) -> Any:
+        """Solve by SciPy's function if these are the arguments of a small first solve, else by the library's."""
+        if not _suits(self.__name__, args, how):
+            return self._load()(*args, **how)
         spent_ns, start_ns = light._spent_ns, perf_counter_ns()
         try:
-            return theirs(*args, **how)
+            return self.__wrapped__(*args, **how)
         finally:
             light._spent_ns = spent_ns  # without products inside
             light.count(start_ns, share=1)
 
-    solve.__module__, solve.__qualname__ = "autosparse.linalg", name
-    return solve
+    def __get__(self, made: Any, owner: type | None = None) -> Any:  # as functions, so that help() shows it as one
+        return self if made is None else types.MethodType(self, made)
+
+    def __repr__(self) -> str:
+        return f"<function {self.__name__}>"
+
+    def __reduce__(self) -> str:  # pickled by name, as functions are
+        return self.__name__
 
 
 def _suits(name: str, args: tuple[Any, ...], how: dict[str, Any]) -> bool:

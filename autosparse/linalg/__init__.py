@@ -61,7 +61,7 @@ def _first(name: str) -> Any:
     theirs = getattr(_scipy, name) if name in solves.NAMES else None
     if theirs is None or theirs.__module__.startswith("autosparse"):
         return None
-    return solves.first(name, theirs, functools.cache(lambda: _own(name)))
+    return solves.LightSolver(name, theirs, functools.cache(lambda: _own(name)))
 
 
 def __getattr__(name: str) -> Any:  # Any: whatever SciPy or the home module keeps under this name

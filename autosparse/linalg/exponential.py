@@ -74,6 +74,10 @@ def expm_multiply(  # noqa: PLR0917 - SciPy's signature
     Raises
     ------
     ValueError where shapes do not fit. Sparse B and dtypes beyond complex128 are passed to SciPy.
+
+    >>> A = asp.csr([[0.0, 1.0], [0.0, 0.0]])
+    >>> asp.linalg.expm_multiply(A, np.array([2.0, 3.0]))  # exp(A) = I + A
+    array([5., 3.])
     """
     times = (start, stop, num, endpoint)
     is_single = all(one is None for one in times)

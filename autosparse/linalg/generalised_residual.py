@@ -93,6 +93,11 @@ def gmres(
     DeprecationWarning if there is a callback without a `callback_type`, as SciPy does.
 
     The recurrence is SciPy's (Saad and Schultz, 1986), with the modified Gram-Schmidt process in blocked form.
+
+    >>> A, b = asp.csr([[4.0, 1.0], [2.0, 3.0]]), np.array([1.0, 2.0])
+    >>> x, info = asp.linalg.gmres(A, b)
+    >>> info, np.allclose(A @ x, b)
+    (0, True)
     """
     how = {"rtol": rtol, "atol": atol, "restart": restart, "maxiter": maxiter, "M": M}
     if not is_ours(others, x0) or min(1 if restart is None else restart, 1 if maxiter is None else maxiter) < 1:

@@ -63,6 +63,11 @@ def qmr(
     SciPy's function accepts are passed to it.
 
     The recurrence is that of `scipy.sparse.linalg.qmr` (Freund and Nachtigal, 1991, without look-ahead).
+
+    >>> A, b = asp.csr([[4.0, 1.0], [2.0, 3.0]]), np.array([1.0, 2.0])
+    >>> x, info = asp.linalg.qmr(A, b)
+    >>> info, np.allclose(A @ x, b)
+    (0, True)
     """
     how: dict[str, Any] = {"rtol": rtol, "atol": atol, "maxiter": maxiter, "callback": callback}
     factors = (M1, M2) if M1 is not None or M2 is not None else _own_factors(A)

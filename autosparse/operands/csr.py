@@ -47,7 +47,7 @@ __all__ = [
 ]  # fmt: skip
 
 NOT_SMALL_NS: Final = 1_000_000
-"""Product time in ns from which on dispatch keeps a state for the problem; before, `executor.few` computes."""
+"""Product time in ns from which on dispatch keeps a state for the problem (before: `executor.small_product`)."""
 
 SMALL_PRODUCT: Final = 1 << 14
 """Maximum number of multiplications of a product for which one thread is used without a dispatch state."""

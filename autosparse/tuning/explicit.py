@@ -64,13 +64,13 @@ def tune(
     """
     options = get_options()
     operation, rows, columns, transposed = _checked(operand, operation, columns, transposed)
-    wanted = parse_setting("effort", effort) if effort is not None else options.effort
-    runs = parse_setting("runs", runs) if runs is not None else options.runs
-    budget_s = parse_setting("budget_s", budget_s) if budget_s is not None else options.budget_s
+    wanted = parse_setting("effort", effort, source="argument") if effort is not None else options.effort
+    runs = parse_setting("runs", runs, source="argument") if runs is not None else options.runs
+    budget_s = parse_setting("budget_s", budget_s, source="argument") if budget_s is not None else options.budget_s
     if rows is None or rows.dtype is None:
         return unserved_plan(operand, operation)
     if dtype is not None and not _names(dtype, rows.dtype):
-        raise OptionError.bad_value("dtype", str(dtype), domain=f"the dtype of the matrix, {rows.dtype}")
+        raise OptionError.bad_value("dtype", dtype, domain=f"the dtype of the matrix, {rows.dtype}", source="argument")
     operand.refresh()
     state = state_for(operand, rows, columns, transposed, operation=operation)
     if state.early is not None:

@@ -14,7 +14,7 @@ from peerlib.archives import output
 from peerlib.pictures import save
 
 import autosparse as asp
-from autosparse.contraction.candidates import kernel_of, name_of
+from autosparse.contraction.candidates import assignment_of, name_of
 from autosparse.contraction.cin.nodes import Loop, TensorAccess, reads
 from autosparse.contraction.lower.kernel import NS_PER_TASK, compiled, execute
 from autosparse.contraction.lower.plan import EinsumPlan
@@ -111,7 +111,7 @@ def operand(rng: np.random.Generator, shape: tuple[int, ...], density: float) ->
 def default_plan(problem: Problem) -> EinsumPlan:
     """Return the plan with alphabetical loops, no workspace, and locate before step."""
     subscripts, prepared = problem.subscripts, problem.prepared
-    kernel = kernel_of(subscripts.inputs, subscripts.output, tuple(isinstance(one, Sparse) for one in prepared))
+    kernel = assignment_of(subscripts.inputs, subscripts.output, tuple(isinstance(one, Sparse) for one in prepared))
     steps = {}
     for access in reads(kernel.statement):
         if access.tensor in kernel.sparse:

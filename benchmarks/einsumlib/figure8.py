@@ -7,10 +7,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from autosparse.contraction.assignments import TensorAssignment
 from autosparse.contraction.cin.nodes import Loop, Statement, Where, reads
 from autosparse.contraction.cin.parser import parse
 from autosparse.contraction.cost.estimate import Estimator
-from autosparse.contraction.kernels import TensorAssignment
 from autosparse.contraction.operands import Sparse
 from autosparse.contraction.programs.protocols import with_protocols
 from einsumlib.figure6 import NAMED, Frontier, taco_frontier

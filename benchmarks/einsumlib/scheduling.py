@@ -53,7 +53,7 @@ def measured(folder: Path) -> list[dict[str, Any]]:
         rows.append({"what": f"shipped `{expression}`", "s": statistics.median(times)})
     for expression in NEW:
         letters, output = split(expression)
-        kernel = found.kernel_of(letters, output, (True,) * len(letters))
+        kernel = found.assignment_of(letters, output, (True,) * len(letters))
         rows.append({"what": f"new `{expression}`", "s": seconds(partial(found.enumerated, kernel))})
     A = load(folder, "cora")
     problem = Problem("ij,jk,kl,il->", [A] * 4)

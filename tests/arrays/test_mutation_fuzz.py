@@ -37,7 +37,8 @@ CLASSES = ("csr_array", "csc_array", "csr_matrix", "csc_matrix")
 def packed(monkeypatch: pytest.MonkeyPatch) -> Iterator[PackedCopies]:
     copies = PackedCopies()
     monkeypatch.setattr(executor, "matmul", copies.matmul)
-    monkeypatch.setattr(executor, "few", lambda *args, **kwargs: None)  # would read the user's arrays instead of a copy
+    # It would read the user's arrays instead of a copy.
+    monkeypatch.setattr(executor, "small_product", lambda *args, **kwargs: None)
     return copies
 
 
@@ -124,7 +125,7 @@ def test_no_product_of_a_tuned_kernel_is_stale(
 @pytest.mark.parametrize("first_entry", [1, states.FIRST_FAST_PATH])
 def test_default_kernels_see_every_write(first_entry: int, n_sequences: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(states, "FIRST_FAST_PATH", first_entry)
-    monkeypatch.setattr(executor, "few", lambda *args, **kwargs: None)
+    monkeypatch.setattr(executor, "small_product", lambda *args, **kwargs: None)
     assert not stale_products(n_sequences)[1]
 
 

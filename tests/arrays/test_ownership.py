@@ -72,7 +72,7 @@ def test_writes_to_m_are_never_seen_and_writes_through_A_always(kind: str, data:
     copies = PackedCopies()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(executor, "matmul", copies.matmul)
-        patch.setattr(executor, "few", lambda *args, **kwargs: None)
+        patch.setattr(executor, "small_product", lambda *args, **kwargs: None)
         m = plain(kind, seed=data.draw(st.integers(0, 5)))
         twin = m.copy()  # what A must be
         as_arrays = data.draw(st.booleans())

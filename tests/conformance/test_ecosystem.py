@@ -33,7 +33,7 @@ def products(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[int, ...]]]
 
         return product
 
-    for name in ("few", "matmul"):
+    for name in ("small_product", "matmul"):
         monkeypatch.setattr(executor, name, counting(getattr(executor, name)))
     return seen
 

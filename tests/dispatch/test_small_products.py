@@ -21,9 +21,9 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture
 def served(monkeypatch):
-    """Return a list that records of each product whether `few` computed it."""
+    """Return a list that records of each product whether `small_product` computed it."""
     seen = []
-    original = executor.few
+    original = executor.small_product
 
     def noted(*args, **kwargs):
         C = original(*args, **kwargs)
@@ -31,7 +31,7 @@ def served(monkeypatch):
         args[0].small_product_ns = 1  # resets the measured time, so that a slow machine does not leave this path
         return C
 
-    monkeypatch.setattr(executor, "few", noted)
+    monkeypatch.setattr(executor, "small_product", noted)
     return seen
 
 

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from autosparse.contraction.assignments import TensorAssignment
 from autosparse.contraction.cin.nodes import Assign, Loop, Statement, TensorAccess, Where, assignments, reads, target
 from autosparse.contraction.cost.model import Context, ContractionCostModel, Outcomes, Steps, _Node, concordances
 from autosparse.contraction.cost.queries import FALSE, Predicate
 from autosparse.contraction.cost.tasks import undominated
-from autosparse.contraction.kernels import TensorAssignment
 from autosparse.contraction.programs.bodies import bodies
 from autosparse.contraction.programs.nests import nests, orders
 from autosparse.contraction.programs.protocols import open_reads, taco_protocols
@@ -54,7 +54,7 @@ class Frontier:
         """Yield every program of the frontier."""
         ranks = {cost: rank for rank, cost in enumerate(self.classes)}
         for nest in self.nests:
-            for steps in all_protocols(self.model.kernel, nest):
+            for steps in all_protocols(self.model.assignment, nest):
                 (cost,) = self.model.costs(nest, steps=steps)
                 if cost in ranks:
                     yield Member(nest, steps, cost, ranks[cost])
@@ -88,7 +88,7 @@ class VariedCostModel(ContractionCostModel):
         tasks = 0
         for bit in self._bit.values() if self._rules.has_dimension_costs else ():
             tasks |= self.sets.emit(1 << bit, self.predicates.true)
-        for access in self.kernel.inputs if self._rules.has_read_costs else ():
+        for access in self.assignment.inputs if self._rules.has_read_costs else ():
             guard = self._condition(access, tuple(self._bit[i] for i in access.indices))
             tasks |= self.sets.emit(self._mask(access.indices), guard)
         return tasks

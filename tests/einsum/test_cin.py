@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from autosparse.contraction.assignments import TensorAssignment
 from autosparse.contraction.cin.nodes import OperatorCall, TensorAccess, depth
 from autosparse.contraction.cin.parser import parse
 from autosparse.contraction.cost.model import ContractionCostModel
-from autosparse.contraction.kernels import TensorAssignment
 from autosparse.contraction.programs.bodies import bodies, rewrites
 from autosparse.contraction.programs.nests import orders
 from autosparse.contraction.programs.protocols import with_protocols

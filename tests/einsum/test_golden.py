@@ -12,7 +12,7 @@ from typing import Final
 
 import pytest
 
-from autosparse.contraction.candidates import kernel_of
+from autosparse.contraction.candidates import assignment_of
 from autosparse.contraction.cin.nodes import TensorAccess, reads
 from autosparse.contraction.cin.parser import parse
 from autosparse.contraction.lower.emit import emit
@@ -33,7 +33,7 @@ def source(name: str) -> str:
     steps = {TensorAccess(one.tensor, one.indices): one.protocols for one in reads(program) if one.protocols}
     inputs = sorted((one for one in steps if one.tensor[0] == "T"), key=lambda one: one.tensor)
     output = tuple("ij" if "R[" in PROGRAMS[name] else "")
-    kernel = kernel_of(tuple("".join(one.indices) for one in inputs), "".join(output), (True,) * len(inputs))
+    kernel = assignment_of(tuple("".join(one.indices) for one in inputs), "".join(output), (True,) * len(inputs))
     names = tuple(one.tensor for one in inputs)
     located = frozenset(one.tensor for one in inputs if steps[one][0] == "l")
     bare = with_protocols(program, {})

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from autosparse.contraction.assignments import TensorAssignment
 from autosparse.contraction.cin.nodes import TensorAccess, reads
 from autosparse.contraction.cin.parser import parse
-from autosparse.contraction.kernels import TensorAssignment
 from autosparse.contraction.lower import numba_kernel
 from autosparse.contraction.lower.kernel import compiled, execute
 from autosparse.contraction.lower.plan import EinsumPlan

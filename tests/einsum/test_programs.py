@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import autosparse as asp
 from autosparse.contraction import remembered
-from autosparse.contraction.candidates import candidates, enumerated, kernel_of, name_of
+from autosparse.contraction.candidates import assignment_of, candidates, enumerated, name_of
 from autosparse.contraction.choice import choose, is_computable
 from autosparse.contraction.cost.estimate import Estimator
 from autosparse.contraction.cost.queries import canonical
@@ -285,7 +285,7 @@ def test_another_process_reuses_a_choice_and_times_an_untimed_one(tmp_path, monk
 
 def tasks_of(found):
     """Return the queries of each program, with variables in a canonical order."""
-    n = len(found.kernel.indices)
+    n = len(found.assignment.indices)
     return {
         str(one): {(found.queries[m].heads, canonical(found.queries[m].atoms, n)) for m in bits(one.cost)}
         for one in found.members
@@ -295,7 +295,7 @@ def tasks_of(found):
 def test_shipped_frontiers_are_what_is_enumerated():
     for inputs, output in ((("zy", "ya"), "za"), (("ij", "ik", "kj"), "ij"), (("kj", "ja", "ka"), "")):
         sparse_all = (True,) * len(inputs)
-        shipped, found = candidates(inputs, output, sparse_all), enumerated(kernel_of(inputs, output, sparse_all))
+        shipped, found = candidates(inputs, output, sparse_all), enumerated(assignment_of(inputs, output, sparse_all))
         assert tasks_of(shipped) == tasks_of(found)
         assert shipped.n_programs == found.n_programs
 

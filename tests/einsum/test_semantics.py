@@ -229,7 +229,7 @@ def test_products_of_two_with_other_index_types_or_no_entries(index_types):
         ("ij,jk->ik", [(3, 4), (5, 6)], "'j' has extent 4, and 5 in operand 1"),
         ("ii->i", [(3, 4)], "'i' has the extents 3 and 4 of operand 0"),
         ("ijk->i", [(3, 4)], "Operand 0 has 2 dimensions, 'ijk' has 3 subscripts"),
-        ("ij,jk->ik", [(3, 4), (4, 5), (5, 6)], "There are 3 operands and 2 subscripts"),
+        ("ij,jk->ik", [(3, 4), (4, 5), (5, 6)], "Number of operands: 3; of subscripts: 2"),
         ("ij->ik", [(3, 4)], "The inputs have 'i', 'j'"),
         ("ij->ii", [(3, 4)], "'i' comes 2 times"),
         ("...->", [(3, 4)], "'...' stands for 2 dimensions, which the output '' does not have"),

@@ -74,6 +74,18 @@ print(json.dumps(found))
     assert printed(SETTING + lines) == [False, True]
 
 
+def test_help_and_signature_are_those_of_the_complete_function():
+    lines = """
+import inspect, pydoc
+shown = pydoc.render_doc(asp.linalg.cg, renderer=pydoc.plaintext)
+text, signature = inspect.getdoc(asp.linalg.cg), str(inspect.signature(asp.linalg.cg))
+from autosparse.linalg.conjugate_gradients import cg
+same = [text == inspect.getdoc(cg), signature == str(inspect.signature(cg))]
+print(json.dumps([*same, "progress" in signature, "cg(A: " in shown, repr(asp.linalg.cg) == "<function cg>"]))
+"""
+    assert printed(SETTING + lines) == [True, True, True, True, True]
+
+
 def test_the_function_keeps_its_name_and_refuses_what_the_complete_one_refuses():
     lines = """
 import inspect, pickle

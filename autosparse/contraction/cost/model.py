@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
+from autosparse.contraction.assignments import TensorAssignment
 from autosparse.contraction.cin.nodes import Assign, Expression, Loop, Statement, TensorAccess, Where, reads, target
 from autosparse.contraction.cost.queries import FALSE, Predicate, Predicates
 from autosparse.contraction.cost.tasks import TaskSets, bits
-from autosparse.contraction.kernels import TensorAssignment
 
 
 class Context(NamedTuple):
@@ -42,14 +42,14 @@ steps."""
 
 
 class ContractionCostModel:
-    """Cost model of the programs of one kernel."""
+    """Cost model of the programs of one assignment."""
 
-    def __init__(self, kernel: TensorAssignment) -> None:
-        self.kernel = kernel
-        self.indices = kernel.indices
+    def __init__(self, assignment: TensorAssignment) -> None:
+        self.assignment = assignment
+        self.indices = assignment.indices
         self._bit = {index: n for n, index in enumerate(self.indices)}
         self.predicates = Predicates(len(self.indices))
-        tensors = {access.tensor: len(access.indices) for access in kernel.inputs}
+        tensors = {access.tensor: len(access.indices) for access in assignment.inputs}
         assumed = self.predicates.conjunction(
             (tensor, tuple(100 * (n + 1) + m for m in range(rank))) for n, (tensor, rank) in enumerate(tensors.items())
         )
@@ -78,7 +78,7 @@ class ContractionCostModel:
         tasks = 0
         for bit in self._bit.values():
             tasks |= self.sets.emit(1 << bit, self.predicates.true)
-        for access in self.kernel.inputs:
+        for access in self.assignment.inputs:
             guard = (self.predicates.conjunction([(access.tensor, tuple(self._bit[i] for i in access.indices))]),)
             tasks |= self.sets.emit(self._mask(access.indices), guard)
         return tasks
@@ -221,7 +221,7 @@ class ContractionCostModel:
         return node
 
     def _read_of(self, access: TensorAccess) -> int | None:
-        return self._read(access) if self.kernel.is_sparse(access.tensor) else None
+        return self._read(access) if self.assignment.is_sparse(access.tensor) else None
 
     def _read(self, access: TensorAccess) -> int:
         key = (access.tensor, access.indices)

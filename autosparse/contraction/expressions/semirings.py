@@ -113,7 +113,7 @@ def named(name: object) -> Semiring:
     """Return the semiring called `name`; raise EinsumError if there is none."""
     found = SEMIRINGS.get(name) if isinstance(name, str) else None
     if found is None:
-        raise EinsumError.refused(f"unknown semiring {name!r:.80}", f"Known are {', '.join(map(repr, SEMIRINGS))}.")
+        raise EinsumError.refused(f"unknown semiring {name!r:.80}", hint=f"known are {', '.join(map(repr, SEMIRINGS))}")
     return found
 
 

@@ -5,24 +5,24 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
+from autosparse.contraction.assignments import TensorAssignment
 from autosparse.contraction.cin.nodes import Statement, TensorAccess, mapped, reads
 from autosparse.contraction.cost.model import Steps, concordances
-from autosparse.contraction.kernels import TensorAssignment
 
 
-def open_reads(kernel: TensorAssignment, program: Statement) -> list[TensorAccess]:
+def open_reads(assignment: TensorAssignment, program: Statement) -> list[TensorAccess]:
     """Return the distinct reads of sparse tensors, stripped of their protocols."""
     bare = (TensorAccess(access.tensor, access.indices) for access in reads(program))
-    return [access for access in dict.fromkeys(bare) if kernel.is_sparse(access.tensor)]
+    return [access for access in dict.fromkeys(bare) if assignment.is_sparse(access.tensor)]
 
 
-def taco_protocols(kernel: TensorAssignment, program: Statement) -> Iterator[Steps]:
+def taco_protocols(assignment: TensorAssignment, program: Statement) -> Iterator[Steps]:
     """Yield the protocol choices of the TACO compiler: all step, or locate the mode bound first and step the others.
 
     A scalar workspace gets both choices although they are equal, as in the published code.
     """
     order = dict(concordances(program))
-    chosen = open_reads(kernel, program)
+    chosen = open_reads(assignment, program)
     letters = [["s" * len(access.indices), _locate_first(order[access])] for access in chosen]
     for protocols in itertools.product(*letters):
         yield dict(zip(chosen, protocols, strict=True))

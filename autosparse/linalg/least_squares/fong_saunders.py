@@ -46,6 +46,10 @@ def lsmr(  # noqa: PLR0917  (as SciPy's)
     x, istop, itn, normr, normar, norma, conda, normx, as `scipy.sparse.linalg.lsmr`. The recurrence is that of SciPy
     (Fong and Saunders, 2011). SciPy's function runs instead if b or x0 have other shapes or dtypes, or if
     numbers overflow.
+
+    >>> A = asp.csr([[1.0, 0.0], [1.0, 1.0], [0.0, 1.0]])
+    >>> np.round(asp.linalg.lsmr(A, np.array([1.0, 3.0, 2.0]))[0], 6)
+    array([1., 2.])
     """
     how = {"damp": damp, "atol": atol, "btol": btol, "conlim": conlim, "maxiter": maxiter, "show": show, "x0": x0}
     system = None if isinstance(damp, complex) else LeastSquaresSystem.of(A, b, x0, maxiter)

@@ -65,6 +65,10 @@ def lsqr(  # noqa: PLR0917  (as SciPy's)
     x, istop, itn, r1norm, r2norm, anorm, acond, arnorm, xnorm, var, as `scipy.sparse.linalg.lsqr`. The recurrence is
     that of SciPy (Paige and Saunders, 1982). SciPy's function runs instead if b or x0 have other
     shapes, or if numbers overflow.
+
+    >>> A = asp.csr([[1.0, 0.0], [1.0, 1.0], [0.0, 1.0]])
+    >>> np.round(asp.linalg.lsqr(A, np.array([1.0, 3.0, 2.0]))[0], 6)
+    array([1., 2.])
     """
     how = {"damp": damp, "atol": atol, "btol": btol, "conlim": conlim, "iter_lim": iter_lim, "show": show,
            "calc_var": calc_var, "x0": x0}  # fmt: skip

@@ -19,7 +19,7 @@ def mm(keys: Keys, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     is_asked = a.layout is torch.sparse_csr and a.requires_grad and torch.is_grad_enabled()
     if is_asked and _ours(a, b) and not _is_transposed(a):
         A = matrix.as_csr(a)
-        if a.dtype in HALF:  # as `operands.times`: computed in float32 and rounded once, as are the gradients
+        if a.dtype in HALF:  # as `operators.times`: computed in float32 and rounded once, as are the gradients
             return functions.product(A.rows, A.values.float(), b.float()).to(a.dtype)
         return functions.product(A.rows, A.values, b)
     result: torch.Tensor = aten_fallbacks["autograd::mm"].call_boxed(keys, a, b)

@@ -1,4 +1,4 @@
-"""Kernels: the assignment to compute and which of its tensors are sparse."""
+"""Assignment that an einsum computes, and which of its tensors have a sparsity pattern."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class TensorAssignment:
 
     @classmethod
     def of(cls, text: str, *, sparse: str) -> TensorAssignment:
-        """Create a kernel from text such as ``"A[i,j] += B[i,k] * C[j,k]"`` and the letters of its sparse tensors."""
+        """Parse text such as ``"A[i,j] += B[i,k] * C[j,k]"`` and the letters of its sparse tensors."""
         statement = parse(text)
         assert isinstance(statement, Assign)
         return cls(statement, frozenset(sparse))
