@@ -29,7 +29,8 @@ from autosparse.core.dtypes import NarrowIndex, NarrowReal, Real, WideIndex
 from autosparse.core.pattern import Pattern
 from autosparse.errors import InputError
 from autosparse.tuner.research.targets import simulation
-from autosparse.tuner.research.targets.accelerator import Accelerator, Configuration, Machine, read
+from autosparse.tuner.research.targets.accelerator import Accelerator, Configuration, Machine
+from autosparse.tuner.research.targets.registry import find_accelerator as read
 from autosparse.tuner.research.transfer.correction import FEWEST, Corrected, can_fit, fit_correction
 from autosparse.tuner.research.transfer.counts import COUNTED, additive
 from autosparse.tuner.research.transfer.residual import Fitted, Transferred, fit_residual

@@ -191,7 +191,7 @@ def depths(matrices: Mapping[str, Any]) -> list[list[str]]:
 
 def slots() -> list[list[str]]:
     """Return the stored values per entry of the formats that the primitives make (Table 2), on small matrices."""
-    from paperlib.primitives import FORMATS, apply
+    from autosparse.tuner.research.hybrid.primitives import FORMATS, apply
 
     from autosparse.core.pattern import Pattern
 

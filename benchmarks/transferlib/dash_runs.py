@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import torch
-from paperlib.few_shot import FewShotSettings
+from autosparse.tuner.research.training.few_shot import FewShotSettings
 from peerlib.archives import extracted
 
 from transferlib.cpu_source import cpu_patterns

@@ -8,10 +8,10 @@ from typing import Any, Final
 
 import numpy as np
 from autosparse.tuner.gpu.correction import Correction
+from autosparse.tuner.research.training.few_shot import FewShotSettings
+from autosparse.tuner.research.transfer.device import DeviceSample, fit_device_correction
 from gpulib.samples import GpuProduct
 from numpy.typing import NDArray
-from paperlib.device import DeviceSample, fit_device_correction
-from paperlib.few_shot import FewShotSettings
 
 from transferlib.gpu_networks import BY_PAPER, ON_TARGET, PRIOR, Base, GpuNetworks, analytic_costs, no_base, seeded
 from transferlib.gpu_world import GpuDraw, GpuWorld

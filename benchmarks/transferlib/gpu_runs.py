@@ -12,8 +12,8 @@ from typing import Any, Final
 
 import torch
 from autosparse.tuner.gpu import correction
+from autosparse.tuner.research.transfer.device import fit_device_correction
 from gpulib import samples
-from paperlib.device import fit_device_correction
 from peerlib.archives import extracted
 from peerlib.records import ResultFile
 from peerlib.table import markdown

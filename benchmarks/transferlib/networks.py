@@ -15,14 +15,13 @@ from typing import Any, Final
 import numpy as np
 import torch
 from autosparse.tuner.research.collect.recipes import read_coordinates
+from autosparse.tuner.research.networks.autoencoder import trained_autoencoder
+from autosparse.tuner.research.networks.dash import PARTS, PATTERN_WIDTH, DashModel, InputFeaturizer
 from autosparse.tuner.research.networks.waconet import WACONet
+from autosparse.tuner.research.targets.latent import LatentEncoder, LatentTable, OneHotParts, PrincipalAxes
+from autosparse.tuner.research.targets.mapper import MAPPED_WIDTH, mapped
+from autosparse.tuner.research.training.few_shot import FewShotSettings, TransferCase, costs_of, fine_tuned, train
 from numpy.typing import NDArray
-from paperlib.autoencoder import trained_autoencoder
-from paperlib.dash import PARTS, PATTERN_WIDTH, DashModel, InputFeaturizer
-from paperlib.few_shot import FewShotSettings, TransferCase, costs_of, fine_tuned, train
-from paperlib.latent import LatentEncoder, LatentTable, OneHotParts, PrincipalAxes
-from paperlib.mapper import MAPPED_WIDTH, mapped
-from paperlib.tiled import Tiled
 
 from transferlib.cpu_source import CpuPattern
 from transferlib.patterns import Named
@@ -106,10 +105,10 @@ class Programs:
 
 def target_programs(world: World, n_source: int) -> Programs:
     """Return all configurations of the target; its own parameters follow `n_source` zeros."""
-    target, tiled = world.target, Tiled(world.target)
-    categories = [tiled.heterogeneous(one) for one in target.configurations]
+    target = world.target
+    categories = [target.heterogeneous(one) for one in target.configurations]
     z = {name: make(sorted(set(categories))).codes(categories) for name, make in LATENTS.items()}
-    p = mapped(tiled, target.configurations)
+    p = mapped(target, target.configurations)
     own = np.hstack([p[:, -4:-1], np.array([one.values[3:] for one in target.configurations], np.float32)])
     return Programs(p, z, np.hstack([np.zeros((len(p), n_source), np.float32), own]))
 

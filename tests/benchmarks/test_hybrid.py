@@ -9,15 +9,12 @@ import hybrid
 import numpy as np
 import pytest
 import scipy.sparse
-from paperlib import primitives
 from peerlib import hybrid_case
 from peerlib.hybrid_case import DEFAULT
 from peerlib.hybrid_cases import power_law, with_dense_rows
 from peerlib.hybrid_table import ratio, report
 from peerlib.matrices import MatrixFile
 from peerlib.records import ResultFile
-
-from autosparse.core.pattern import Pattern
 
 
 def line(off: str, on: str, times_s: dict[str, dict[str, float]]) -> dict[str, object]:
@@ -125,12 +122,3 @@ def test_duplicates_are_merged_and_columns_sorted() -> None:
     assert A.has_canonical_format
     np.testing.assert_array_equal(A.indptr, [0, 1, 1, 3, 3])
     np.testing.assert_array_equal(A.indices, [1, 0, 3])
-
-
-@pytest.mark.parametrize("name", primitives.FORMATS)
-def test_pieces_of_a_format_divide_the_entries(name: str) -> None:
-    A = scipy.sparse.csr_array((np.random.default_rng(3).random((16, 16)) < 0.2).astype(np.float32))
-    pattern = Pattern(*A.shape, A.indptr, A.indices)
-    pieces = primitives.apply(pattern, *primitives.FORMATS[name](4, 4))
-    assert sorted(np.concatenate([piece.entry for piece in pieces]).tolist()) == list(range(pattern.nnz))
-    assert all(piece.slots >= piece.entry.size for piece in pieces)

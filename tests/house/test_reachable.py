@@ -6,10 +6,20 @@ import ast
 import re
 from collections.abc import Iterator
 
-from tests.house.sources import Source, library
+import pytest
+
+from tests.house.sources import REPOSITORY, Source, library
 
 SURFACES = re.compile(r"autosparse(\.\w+|\.cli\..*|\.(torch|cuda|dask)(\..*)?)?$")
 """Entry points: top-level modules, commands, and all modules of the packages torch, cuda and dask."""
+
+EXCEPTIONS = {
+    "autosparse.tuner.research.targets.cpu": "a kind of target, to transfer from a CPU (docs/transfer.md)",
+    "autosparse.tuner.research.networks.autoencoder": "latent codes where there are too many for a table",
+    "autosparse.tuner.research.hybrid.primitives": "STile's Table 2: the words in which its formats are told apart",
+    "autosparse.tuner.research.networks.published": "reads the weights that WACO's authors published",
+}
+"""Module that no entry point reaches -> why the library contains it. The table may only become shorter."""
 
 
 def _named(source: Source, names: frozenset[str]) -> Iterator[str]:
@@ -28,10 +38,12 @@ def _named(source: Source, names: frozenset[str]) -> Iterator[str]:
 
 
 def _reached() -> set[str]:
-    """Return the names of all modules that the entry points reach."""
+    """Return the names of all modules that the entry points reach, or that a page of `docs/` tells a user to import."""
     modules = {source.name: source for source in library()}
     names = frozenset(modules)
-    ahead, found = [name for name in names if SURFACES.match(name)], set()
+    pages = "\n".join(page.read_text(encoding="utf-8") for page in (REPOSITORY / "docs").glob("*.md"))
+    told = names.intersection(re.findall(r"autosparse(?:\.\w+)+", pages))
+    ahead, found = [name for name in names if SURFACES.match(name) or name in told], set()
     while ahead:
         name = ahead.pop()
         if name not in found:
@@ -41,6 +53,7 @@ def _reached() -> set[str]:
     return found
 
 
+@pytest.mark.skipif(not (REPOSITORY / "docs").is_dir(), reason="needs the sources: pages of docs")
 def test_every_module_is_reached() -> None:
     unreached = {source.name for source in library()} - _reached()
-    assert unreached == set(), "move it to the tests or the benchmarks that use it"
+    assert unreached == EXCEPTIONS.keys(), "move it to the tests or the benchmarks that use it, or say why it stays"

@@ -9,6 +9,7 @@ import pytest
 import scipy.sparse as sp
 from autosparse.tuner.hybrid.costs import CSR, Operator, PrimitiveCosts, Rate
 from autosparse.tuner.hybrid.partitions import partitions
+from autosparse.tuner.research.hybrid import primitives
 from autosparse.tuner.research.hybrid.greedy import GreedyOptions, plan_tiles
 
 from autosparse import _native
@@ -159,6 +160,14 @@ def test_windows_are_planned_as_if_alone():
     together = plan_tiles(tall, OPERATORS, REFERENCE, _native.choose_tiles)
     assert together.cost <= sum(one.cost for one in owners) + 1e-9
     assert together.cost == pytest.approx(cost_of(tall, together))
+
+
+@pytest.mark.parametrize("name", primitives.FORMATS)
+def test_pieces_of_a_format_divide_the_entries(name):
+    pattern = small(3)
+    pieces = primitives.apply(pattern, *primitives.FORMATS[name](4, 4))
+    assert sorted(np.concatenate([piece.entry for piece in pieces]).tolist()) == list(range(pattern.nnz))
+    assert all(piece.slots >= piece.entry.size for piece in pieces)
 
 
 def test_dense_rows_are_found():

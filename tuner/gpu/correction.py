@@ -2,7 +2,7 @@
 
 log seconds = log(analytic seconds) + theta . phi, where phi has the analytic model's terms relative to their total, the
 layout of the first part, the block's parameters, and each term of each layout. It is fitted to ratios of candidates of
-one product, so only differences between schedules matter (`benchmarks/transfer.py --gpu`).
+one product, so only differences between schedules matter (`research.transfer.device`, `benchmarks/transfer.py --gpu`).
 """
 
 from __future__ import annotations

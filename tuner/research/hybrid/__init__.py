@@ -1,3 +1,3 @@
-"""STile's search for a partition into tiles (Fang et al., PACMMOD 2(1), 2024), on a GPU (`cuda.composites`)."""
+"""STile's search for a partition into tiles (Fang et al., PACMMOD 2(1), 2024), which plans do not use."""
 
 from __future__ import annotations

@@ -36,13 +36,15 @@ class ProgramEmbedder(torch.nn.Module):
     """Network from rows of `flat_codes` to (n, EMBEDDING).
 
     The value -1 in a permutation means that the schedule has no such parameter: its row of the matrix is 0.
+    `plain_permutations` selects one linear layer without ReLU, as in the weights that the authors published, instead of
+    two with ReLU.
     """
 
-    def __init__(self, parameters: Sequence[Parameter]) -> None:
+    def __init__(self, parameters: Sequence[Parameter], *, plain_permutations: bool = False) -> None:
         super().__init__()
         self.parameters_read = tuple(parameters)
         # A list, because names of parameters may collide with attributes of a module.
-        self.tables = torch.nn.ModuleList(_table(parameter) for parameter in parameters)
+        self.tables = torch.nn.ModuleList(_table(parameter, plain=plain_permutations) for parameter in parameters)
         self.schedule_embedding = torch.nn.Sequential(
             torch.nn.Linear(TABLE_WIDTH * len(parameters), EMBEDDING), torch.nn.ReLU(), torch.nn.Linear(128, EMBEDDING)
         )
@@ -67,10 +69,12 @@ def permutation_matrices(places: torch.Tensor) -> torch.Tensor:
     return one_hot.reshape(n_programs, n_items * n_items).float()
 
 
-def _table(parameter: Parameter) -> torch.nn.Module:
+def _table(parameter: Parameter, *, plain: bool) -> torch.nn.Module:
     if isinstance(parameter, Categorical):
         return torch.nn.Embedding(parameter.size, TABLE_WIDTH)
+    n_cells = len(parameter.items) ** 2
+    if plain:
+        return torch.nn.Linear(n_cells, TABLE_WIDTH)
     return torch.nn.Sequential(
-        torch.nn.Linear(len(parameter.items) ** 2, 64), torch.nn.ReLU(),
-        torch.nn.Linear(64, TABLE_WIDTH), torch.nn.ReLU(),
-    )  # fmt: skip
+        torch.nn.Linear(n_cells, 64), torch.nn.ReLU(), torch.nn.Linear(64, TABLE_WIDTH), torch.nn.ReLU()
+    )

@@ -10,10 +10,12 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
+
+from autosparse.tuner.research.targets.base import Category
 
 from autosparse.core.values import computed_once
 from autosparse.errors import RecordError, ScheduleError
@@ -24,6 +26,7 @@ ALL: Final = "all"
 """Value in a file that means all rows or columns."""
 UNBOUNDED: Final = 1 << 20
 """Value that replaces ALL in a configuration; larger than any supported pattern."""
+HETEROGENEOUS: Final = ("bypass", "reorder")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +126,25 @@ class Accelerator:
         numbered = enumerate(self.configurations)
         return tuple(first.setdefault(one.canonical(n_rows, n_cols, self.n_columns), at) for at, one in numbered)
 
+    # -- as TargetSpace -----------------------------------------------------------------------------------------------
+
+    def loop_order(self, configuration: Configuration) -> Sequence[str]:
+        """Return the loops, outermost first; a barrier moves the loop over column panels outside (DASH section 3.3)."""
+        outer = ("j2", "i2") if configuration.barrier else ("i2", "j2")
+        return ("k2", *outer, "i1", "j1", "k1")
+
+    def sizes(self, configuration: Configuration) -> tuple[int, int, int, int]:
+        """Return the tile sizes (p_row, p_col, split limited to the columns, 1), in the order of SIZES."""
+        return configuration.p_row, configuration.p_col, min(configuration.split, self.n_columns), 1
+
+    def heterogeneous(self, configuration: Configuration) -> Category:
+        """Return the values of the parameters that only this target has: (bypass, reorder)."""
+        return tuple(getattr(configuration, name) for name in HETEROGENEOUS)
+
+    def categories(self) -> tuple[Category, ...]:
+        """Return all possible results of `heterogeneous`."""
+        return tuple(itertools.product(*(self.grid[name] for name in HETEROGENEOUS)))
+
     def find(self, values: Mapping[str, int | str]) -> int:
         """Return the number of the configuration with these values; raise ScheduleError when there is none."""
         unknown = set(values) ^ set(PARAMETERS)
@@ -140,20 +162,8 @@ class Accelerator:
         return " ".join(f"{name}={ALL if value == UNBOUNDED else value}" for name, value in values)
 
 
-FOLDER: Final = Path(__file__).resolve().parent / "descriptions"
-SHIPPED: Final = ("small", "spade", "wide")
-"""Names of the accelerators whose descriptions lie in FOLDER."""
-
-
-def read(name: str) -> Accelerator:
-    """Return the shipped accelerator of that name, or the one that the JSON file with that path describes.
-
-    Raises RecordError for invalid contents, and FileNotFoundError where there is no such name and no such file.
-    """
-    path = FOLDER / f"{name}.json" if name in SHIPPED else Path(name)
-    if not path.exists():
-        hint = f"one of {', '.join(SHIPPED)}, or the path of a description (docs/transfer.md)"
-        raise FileNotFoundError(f"there is no accelerator {name!r}\n  Hint: {hint}.")
+def read_accelerator(path: Path) -> Accelerator:
+    """Return the accelerator that a JSON file describes; raise RecordError for invalid contents."""
     try:
         return accelerator_of(json.loads(path.read_text(encoding="utf-8")))
     except (json.JSONDecodeError, UnicodeDecodeError) as error:

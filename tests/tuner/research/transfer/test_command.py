@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 from autosparse._native import runtime_api
-from autosparse.tuner.research.targets.accelerator import FOLDER
+from autosparse.tuner.research.targets.registry import FOLDER
 from autosparse.tuner.research.transfer.samples import to_measure
 
 from autosparse import accelerators

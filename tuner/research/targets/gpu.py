@@ -7,10 +7,12 @@ The first part stands for a schedule of several parts; the layouts of all parts 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
+from autosparse.tuner.research.targets.base import Category
+
 from autosparse.gpu.schedule import DeviceSchedule, GpuPart
-from paperlib.base import Category
 
 ROWWISE: Final = ("i2", "k2", "j2", "i1", "j1", "k1", "k3")
 """Loops of a block of rows, steps and columns that one program holds at once."""
@@ -22,8 +24,12 @@ LOOPS_OF_LAYOUT: Final[Mapping[str, tuple[str, ...]]] = {
 """Loops by layout, outermost first, where they differ from ROWWISE; absent loops follow their parents (`mapper`)."""
 
 
+@dataclass(frozen=True)
 class Gpu:
-    """Device schedules of one operation on a GPU."""
+    """Device schedules of one operation on a GPU; a sample costs as much as one on a CPU."""
+
+    name: str = "gpu"
+    sample_price: float = 1.0
 
     def loop_order(self, configuration: DeviceSchedule) -> Sequence[str]:
         """Return the loops, outermost first: column tiles outside for panels, inside the entries for sampled products.

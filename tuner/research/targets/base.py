@@ -23,6 +23,14 @@ Configured_contra = TypeVar("Configured_contra", contravariant=True)
 class TargetSpace(Protocol[Configured_contra]):
     """Interface of one platform's configurations for one operation, as the mapper and the latent encoder need it."""
 
+    @property
+    def name(self) -> str:
+        """Return the name of the platform."""
+
+    @property
+    def sample_price(self) -> float:
+        """Return the cost of measuring one configuration, relative to one on a CPU (the paper's beta)."""
+
     def loop_order(self, configuration: Configured_contra) -> Sequence[str]:
         """Return the present loops of LOOPS, outermost first; the mapper adds the others."""
 

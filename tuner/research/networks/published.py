@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
-import torch
 from autosparse.tuner.research.networks.cost_model import NetworkCostModel
-from autosparse.tuner.research.networks.embedder import TABLE_WIDTH, ProgramEmbedder
+from autosparse.tuner.research.networks.embedder import ProgramEmbedder
 from autosparse.tuner.research.networks.waconet import WACONet
 from autosparse.tuner.space.template import Categorical, Parameter, Permutation
 
@@ -55,11 +54,7 @@ def published_model(algorithm: str, *, backend: str = "own") -> NetworkCostModel
     """Return a network of the form of WACO's published weights of `algorithm`, with random weights."""
     if algorithm not in PUBLISHED:
         raise OptionError.bad_value("algorithm", algorithm, domain=f"one of {', '.join(PUBLISHED)}", source="argument")
-    embedder = ProgramEmbedder(PUBLISHED[algorithm])
-    for place, parameter in enumerate(PUBLISHED[algorithm]):
-        if isinstance(parameter, Permutation):  # one linear layer without ReLU instead of two with ReLU
-            embedder.tables[place] = torch.nn.Linear(len(parameter.items) ** 2, TABLE_WIDTH)
-    return NetworkCostModel(WACONet(2, backend), embedder)
+    return NetworkCostModel(WACONet(2, backend), ProgramEmbedder(PUBLISHED[algorithm], plain_permutations=True))
 
 
 def read_published(path: Path, *, backend: str = "own") -> NetworkCostModel:

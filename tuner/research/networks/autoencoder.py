@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Final
 
 import torch
+from autosparse.tuner.research.targets.base import Category
+from autosparse.tuner.research.targets.latent import LATENT_WIDTH, OneHotParts
 from numpy.typing import NDArray
 
 from autosparse.core.dtypes import NarrowReal
-from paperlib.base import Category
-from paperlib.latent import LATENT_WIDTH, OneHotParts
 
 EPOCHS: Final = 200
 RATE: Final = 1e-3

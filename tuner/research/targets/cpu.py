@@ -7,16 +7,22 @@ Coordinates ``x1`` (outer) and ``x0`` (inner) of i, k (columns of A) and j (dens
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
+from autosparse.tuner.research.targets.base import Category
+
 from autosparse.core.schedule import SuperSchedule
-from paperlib.base import Category
 
 RENAMED: Final[Mapping[str, str]] = {"i1": "i2", "i0": "i1", "k1": "j2", "k0": "j1", "j1": "k2", "j0": "k1"}
 
 
+@dataclass(frozen=True)
 class Cpu:
-    """Schedules of one operation on a CPU."""
+    """Schedules of one operation on a CPU; a sample costs 1."""
+
+    name: str = "cpu"
+    sample_price: float = 1.0
 
     def loop_order(self, configuration: SuperSchedule) -> Sequence[str]:
         """Return the schedule's loops by the paper's names."""

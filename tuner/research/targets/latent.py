@@ -1,7 +1,7 @@
 """Latent codes of heterogeneous parameters, 64 numbers each, by a table or a projection (DASH section 3.4).
 
 The paper trains an autoencoder per target and operation. For few combinations (SPADE's two bits: four) it would learn a
-table, so a table is used. `paperlib.autoencoder` has the autoencoder for larger ones.
+table, so a table is used. `autosparse.tuner.research.networks.autoencoder` has the autoencoder for larger ones.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 import numpy as np
+from autosparse.tuner.research.targets.base import Category
 from numpy.typing import NDArray
 
 from autosparse.core.dtypes import NarrowReal
 from autosparse.errors import RecordError
-from paperlib.base import Category
 
 LATENT_WIDTH: Final = 64
 Floats = NDArray[NarrowReal]

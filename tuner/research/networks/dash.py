@@ -20,11 +20,10 @@ import torch
 from autosparse.tuner.research.generators.coordinates import Coordinates
 from autosparse.tuner.research.networks.convolution import Rectify, SparseConvolution, SparseFeatures, global_average
 from autosparse.tuner.research.networks.lattice import Lattice
+from autosparse.tuner.research.networks.predictors import PREDICTORS
 from autosparse.tuner.research.networks.waconet import lattice_of
-
-from paperlib.latent import LATENT_WIDTH
-from paperlib.mapper import MAPPED_WIDTH
-from paperlib.predictors import PREDICTORS
+from autosparse.tuner.research.targets.latent import LATENT_WIDTH
+from autosparse.tuner.research.targets.mapper import MAPPED_WIDTH
 
 BLOCKS: Final = (
     ((1, 32, 5), (32, 32, 3), (32, 64, 3)),

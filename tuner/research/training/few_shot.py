@@ -15,11 +15,11 @@ from typing import Any, Final
 
 import numpy as np
 import torch
+from autosparse.tuner.research.networks.dash import DashModel
 from autosparse.tuner.research.training.pairs import hinge_loss, known_pairs
 from numpy.typing import NDArray
 
 from autosparse.core.dtypes import Flag, NarrowReal, WideIndex
-from paperlib.dash import DashModel
 
 BATCH: Final = 32
 EPOCHS: Final = 100

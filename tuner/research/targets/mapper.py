@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from typing import Final, TypeVar
 
 import numpy as np
+from autosparse.tuner.research.targets.base import LOOPS, PARENTS, SIZES, TargetSpace
 from numpy.typing import NDArray
 
 from autosparse.core.dtypes import NarrowReal
 from autosparse.errors import RecordError
-from paperlib.base import LOOPS, PARENTS, SIZES, TargetSpace
 
 MAPPED_WIDTH: Final = len(LOOPS) ** 2 + len(SIZES)
 
