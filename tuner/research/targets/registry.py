@@ -15,5 +15,12 @@ ACCELERATORS: Final[Mapping[str, str]] = {"spade": "spade.json", "small": "small
 
 
 def find_accelerator(name: str) -> Accelerator:
-    """Return the accelerator of that name or JSON file path; raise RecordError or FileNotFoundError."""
-    return read_accelerator(FOLDER / ACCELERATORS[name] if name in ACCELERATORS else Path(name))
+    """Return the shipped accelerator of that name, or the one that the JSON file with that path describes.
+
+    Raises RecordError for invalid contents, and FileNotFoundError where there is no such name and no such file.
+    """
+    path = FOLDER / ACCELERATORS[name] if name in ACCELERATORS else Path(name)
+    if not path.exists():
+        hint = f"one of {', '.join(sorted(ACCELERATORS))}, or the path of a description (docs/transfer.md)"
+        raise FileNotFoundError(f"there is no accelerator {name!r}\n  Hint: {hint}.")
+    return read_accelerator(path)
