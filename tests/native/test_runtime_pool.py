@@ -10,9 +10,11 @@ import threading
 
 import numpy as np
 import pytest
+import scipy.sparse as sps
 from autosparse._native import runtime_api
 
-from tests.native.hooks import needs_hooks, shared_jobs
+import autosparse as asp
+from tests.native.hooks import needs_hooks, on_several_threads, shared_jobs
 from tests.native.runtime_cases import assert_product, forced, isas, needs_runtime, patterns, spoken, values
 
 pytestmark = [needs_runtime, needs_hooks]
@@ -34,6 +36,22 @@ def test_helpers_take_part_when_allowed_and_only_then():
         assert shared_jobs() == before
         product(threads=2)
         assert shared_jobs() > before
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="this machine has no second core")
+@pytest.mark.parametrize(("dtype", "is_shared"), [("float32", False), ("float64", True)])
+def test_the_estimate_of_dots_counts_bytes(dtype: str, is_shared: bool) -> None:
+    """Take a product of 10 microseconds, from which on threads share it, if it is one of doubles.
+
+    A job that lasts much longer than its estimate counts as one whose helper lost its core.
+    """
+    rng = np.random.default_rng(2)
+    m = sps.random_array((500, 500), density=0.008, format="csr", rng=rng, dtype=dtype)
+    X, Y = (rng.standard_normal((500, 60)).astype(dtype) for _ in range(2))
+    with on_several_threads(), asp.options(threads=2, effort="off"):
+        A, before = asp.csr(m), shared_jobs()
+        asp.sddmm(A, X, Y.T)
+        assert (shared_jobs() > before) is is_shared
 
 
 @pytest.mark.skipif(not pathlib.Path("/proc/self/task").is_dir(), reason="needs /proc")

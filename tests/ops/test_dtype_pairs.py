@@ -139,6 +139,18 @@ def test_instruction_sets(pair, isa, ours):
         check(A @ X[:, 0], M @ X[:, 0], largest(M, X[:, :1]))
 
 
+@pytest.mark.parametrize("isa", ["baseline", "avx2", "avx512"])
+@pytest.mark.parametrize("dtype", ["?", *INTEGERS])
+@pytest.mark.parametrize("index", ["i4", "i8"])
+def test_vectors_of_integers_with_few_and_many_entries_per_row(isa, dtype, index, ours):
+    """Check both loops for vectors, which have few (below `LONG_ENOUGH`) and many entries per row."""
+    for density in (0.02, 0.1, 0.3):
+        M = matrix(dtype, density=density, index=index)
+        A, x = asp.csr(M, copy=True), values(dtype, SHAPE[1])
+        with asp.options(isa=isa):
+            check(A @ x, M @ x)
+
+
 @pytest.mark.parametrize("pair", ["i8 i8", "? ?", "i2 i2", "i4 f8", "f4 f8", "f8 c16"])
 def test_any_number_of_threads_gives_the_same_bits(pair, ours):
     """Rows longer than a block of converted values and than the share of a thread are divided."""

@@ -49,8 +49,12 @@ TRUE = ProbedRates(
 class FakeMachine:
     """Workloads of a machine with the rates `TRUE` and `n` threads; each run takes up to `noise` longer."""
 
-    def __init__(self, clock: FakeClock, threads: int, *, noise: float = 0.0, seed: int = 0) -> None:
+    def __init__(
+        self, clock: FakeClock, threads: int, *, noise: float = 0.0, seed: int = 0, write_s: float = 0.0
+    ) -> None:
+        """`write_s`: seconds of the first write to a byte, which no later one takes."""
         self.clock, self.threads, self.noise, self.rng = clock, threads, noise, random.Random(seed)
+        self.write_s, self.n_written = write_s, 0
         self.is_closed, self.is_asleep = False, False
 
     def _repeat(self, seconds: float) -> probing.Repeat:
@@ -62,6 +66,8 @@ class FakeMachine:
         return repeat
 
     def copy(self, n_bytes: int, threads: int) -> probing.Repeat:
+        self.clock.spend(self.write_s * max(0, n_bytes - self.n_written))
+        self.n_written = max(self.n_written, n_bytes)
         far = probing.far_bytes(UNKNOWN, self.threads)
         if n_bytes <= UNKNOWN.l2_bytes:
             rate = (TRUE.l1 if n_bytes <= UNKNOWN.l1_bytes else TRUE.l2) / self.threads
@@ -86,10 +92,10 @@ class FakeMachine:
         self.is_closed = True
 
 
-def measured(*, noise: float = 0.0, seed: int = 0, busy: float = 1.0) -> probing.Measurement:
+def measured(*, noise: float = 0.0, seed: int = 0, busy: float = 1.0, write_s: float = 0.0) -> probing.Measurement:
     """Measure the simulated machine, whose processors run `busy` seconds per second."""
     clock = FakeClock()
-    machine = FakeMachine(clock, 4, noise=noise, seed=seed)
+    machine = FakeMachine(clock, 4, noise=noise, seed=seed, write_s=write_s)
     found = measured_rates(UNKNOWN, 4, work=machine, clock=clock, cpu_clock=lambda: busy * clock.now_s)
     assert machine.is_closed
     assert clock.now_s < 2 * probing.LIMIT_S

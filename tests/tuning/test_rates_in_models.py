@@ -11,8 +11,9 @@ from autosparse.tuner.features.setting import MachineRates
 from autosparse.tuner.space import spaces
 
 from autosparse import _native
+from autosparse.tuning.rates import probing
 from autosparse.tuning.rates.probed import ProbedRates, RatesInUse
-from autosparse.tuning.rates.scaling import SHIPPED, comparable, model_rates, references, rounded
+from autosparse.tuning.rates.scaling import SHIPPED, comparable, model_rates, references, rounded, usual_memory_share
 from tests.tuning.test_rates import SHIPPED_XEON, TRUE, UNKNOWN, measured, problem
 
 
@@ -50,3 +51,20 @@ def test_the_same_plan_comes_out_in_nine_of_ten_measurements(n_dense_cols):
         times_s = statistics_model(one, model_rates(one, used(rates, 4))).rank(one, schedules)
         best.append(int(np.argmin(times_s)))
     assert max(map(best.count, best)) >= 9, best
+
+
+def test_memory_that_is_slow_to_get_is_not_given_the_rate_of_a_cache():
+    """Check rates of memory where no footprint beyond the caches can be written in time: a share of the cache's."""
+    found, share = measured(write_s=2e-9).rates, usual_memory_share(UNKNOWN)
+    assert share < 0.5
+    assert found.l3 == pytest.approx(TRUE.l3, rel=1e-3)
+    assert found.memory == pytest.approx(share * TRUE.l3, rel=1e-3)
+    assert found.core_memory == pytest.approx(share * TRUE.core_l3, rel=1e-3)
+
+
+@pytest.mark.parametrize("l3_mib", [8, 32, 64, 480])
+def test_the_footprint_of_memory_exceeds_a_cache_that_fits_into_the_limit_twice(l3_mib):
+    target = dataclasses.replace(UNKNOWN, l3_bytes=l3_mib << 20)
+    far = probing.far_bytes(target, 4)
+    assert probing.MIN_BYTES <= far <= probing.MAX_BYTES
+    assert far >= 2 * target.l3_bytes or 2 * target.l3_bytes > probing.MAX_BYTES

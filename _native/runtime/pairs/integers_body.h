@@ -166,13 +166,43 @@ static void NAME(spmm)(const asp_args *args, int64_t begin, int64_t end) { BY_WI
 static void NAME(scatter)(const asp_args *args, int64_t begin, int64_t end) { BY_WIDTH }
 #undef KIND
 
+/* Compute C[i] = A[i] B for one dense column with unit stride, in one loop over the entries of each row.
+ *
+ * Products stay in general registers: compilers would make vectors of them, which take 1.2 to 1.4 times as long (Zen 4,
+ * rows of 28 to 48 entries). */
+static ASP_NOINLINE void NAME(spmv_rows)(const asp_args *args, int64_t begin, int64_t end)
+{
+    const I *indptr = args->indptr, *indices = args->indices;
+    const E *data = args->data, *x = args->B;
+    E *y = args->C;
+    for (int64_t i = begin; i < end; i++) {
+        const int64_t stop = indptr[i + 1];
+        int64_t k = indptr[i];
+        SUM sums[2] = {0, 0};
+        if (stop - k > args->long_row_length) {
+            asp_note_long_row(args, i);
+            continue;
+        }
+        for (; k + 4 <= stop; k += 4) {
+            ASP_UNROLL for (int at = 0; at < 4; at++)
+            {
+                SUM product = PRODUCT(data[k + at], x[indices[k + at]]);
+                ASP_PIN(product);
+                sums[at % 2] += product;
+            }
+        }
+        for (; k < stop; k++) sums[0] += PRODUCT(data[k], x[indices[k]]);
+        y[i] = ROW_SUM(args->accumulate ? y[i] : 0, sums[0] + sums[1]);
+    }
+}
+
 /* Compute C[i] = A[i] B for one dense column with unit stride.
  *
  * Sums of all products so far are written to `sums`, and the sum of a row is the difference of two of them, which is
  * exact because integers wrap around. So no loop runs over the entries of one row: such loops spend most of their time
  * on mispredicted branches where rows are short. Booleans are counted.
  */
-static void NAME(spmv)(const asp_args *args, int64_t begin, int64_t end)
+static ASP_NOINLINE void NAME(spmv_sums)(const asp_args *args, int64_t begin, int64_t end)
 {
     const I *indptr = args->indptr, *indices = args->indices;
     const E *data = args->data, *x = args->B;
@@ -211,6 +241,14 @@ static void NAME(spmv)(const asp_args *args, int64_t begin, int64_t end)
             before = now;
         }
     }
+}
+
+/* Compute C[i] = A[i] B by the loop that suits the mean length of the rows. */
+static void NAME(spmv)(const asp_args *args, int64_t begin, int64_t end)
+{
+    const I *indptr = args->indptr;
+    if ((int64_t)(indptr[end] - indptr[begin]) >= LONG_ENOUGH * (end - begin)) NAME(spmv_rows)(args, begin, end);
+    else NAME(spmv_sums)(args, begin, end);
 }
 
 #undef TRUTH

@@ -56,10 +56,14 @@ static const g_range_fn sddmm_complex_table[2][2] = {
     {sddmm_complex_double_int32_t, sddmm_complex_double_int64_t},
 };
 
-/* Run `work` over all entries on up to n_threads threads; step_ns is the time per multiply-add. */
+/* Run `work` over all entries on up to n_threads threads; step_ns is the time per four bytes of a row of Y.
+ *
+ * Rows of doubles take twice as long. The pool takes a job that lasts several times as long as estimated for one whose
+ * helper lost its core, and keeps short jobs on one thread afterwards. */
 static void share(g_range_fn work, const g_sddmm *args, int64_t width, double step_ns, int n_threads)
 {
-    const double serial_ns = (double)args->nnz * (double)(width + 16) * step_ns;
+    const int64_t words = width * asp_element_bytes(args->dtype) / 4;
+    const double serial_ns = (double)args->nnz * (double)(words + 16) * step_ns;
     const int64_t least = 1 + (int64_t)(1e4 / (serial_ns / (double)(args->nnz + 1) + 1e-3));
     g_for_items(work, args, args->nnz, least, serial_ns, n_threads);
 }
@@ -81,7 +85,7 @@ int asp_sddmm(int dtype, int itype, int64_t n_rows, int64_t n_cols, const void *
                           .alpha = scale[0], .alpha_im = scale[1], .beta = scale[2], .beta_im = scale[3],
                           .dtype = dtype, .itype = itype, .is_fixed = (flags & ASP_FLAG_DETERMINISTIC) != 0};
     if (dtype < 2) g_dots_shared(&args, n_threads);
-    else share(sddmm_complex_table[dtype - 2][itype], &args, K, 0.5, n_threads);
+    else share(sddmm_complex_table[dtype - 2][itype], &args, K, 0.25, n_threads);
     return 0;
 }
 

@@ -21,6 +21,7 @@ from autosparse.core.target import Target
 from autosparse.core.values import dataclass
 from autosparse.targets.priors import number
 from autosparse.tuning.rates.probed import ProbedRates
+from autosparse.tuning.rates.scaling import usual_memory_share
 
 LIMIT_S: Final = number("step seconds per unit", "rates")
 """Maximum seconds of a measurement by tuning, allocation included. More time gives more samples."""
@@ -119,13 +120,14 @@ def measured_rates(
         shared_s = SHARED_SAMPLE_S if threads > 1 else SAMPLE_S
         begin_s = clock()
         copy = work.copy(near, threads)
-        first_write_s = clock() - begin_s
+        write_s = clock() - begin_s
         l3 = timer.rate(near, copy, 0.1, threads, shared_s)
         core_l3 = timer.rate(near // threads, work.copy(near // threads, 1), 0.1)
-        if timer.left_s() < first_write_s * (far / near - 1.0):
-            far = near  # new memory is slow here: a second footprint would exceed the time limit
-        memory = timer.rate(far, work.copy(far, threads), 0.4, threads, shared_s)
-        core_memory = timer.rate(far, work.copy(far, 1), 1.0)
+        if timer.is_written(work, threads, (near, far), write_s):
+            memory = timer.rate(far, work.copy(far, threads), 0.4, threads, shared_s)
+            core_memory = timer.rate(far, work.copy(far, 1), 1.0)
+        else:  # a footprint of `near` would give the rate of the last cache
+            memory, core_memory = (rate * usual_memory_share(target) for rate in (l3, core_l3))
     finally:
         work.close()
     rates = ProbedRates(
@@ -136,8 +138,14 @@ def measured_rates(
 
 
 def far_bytes(target: Target, threads: int) -> int:
-    """Return the footprint of the copy that measures memory: beyond the L2 caches of all threads, within MAX_BYTES."""
+    """Return the footprint of the copy that measures memory: beyond the L2 caches of all threads, within MAX_BYTES.
+
+    It exceeds the last-level cache, too, where that fits into MAX_BYTES twice. A larger one is shared with other
+    processes, and the cost models do not count on it.
+    """
     wanted = max(MIN_BYTES, 6 * target.l2_bytes * threads)
+    if 2 * target.l3_bytes <= MAX_BYTES:
+        wanted = max(wanted, 2 * target.l3_bytes)
     return min(wanted, MAX_BYTES) // (2 * threads) * 2 * threads
 
 
@@ -178,6 +186,19 @@ class _Timer:
         start_s = self._clock()
         own_s = repeat(rounds)
         return (self._clock() - start_s if own_s is None else own_s) / rounds
+
+    def is_written(self, work: Workloads, threads: int, sizes: tuple[int, int], step_s: float) -> bool:
+        """Write a footprint once, from the first of `sizes` to the last; return whether the time left allows it.
+
+        It grows by the first size, which took `step_s`. New memory of a virtual machine is slow in phases.
+        """
+        step, far = sizes
+        size = step
+        while size < far and self.left_s() > step_s * (far - size) / step:
+            begin_s, size = self._clock(), min(far, size + step)
+            work.copy(size, threads)
+            step_s = self._clock() - begin_s
+        return size == far
 
     def wake_s(self, work: Workloads, threads: int, usual_s: float) -> float:
         """Return the least seconds by which a product after a pause exceeds `usual_s`; 0 for one thread."""

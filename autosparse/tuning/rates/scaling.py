@@ -63,6 +63,15 @@ def comparable(rates: ProbedRates) -> ProbedRates:
     return dataclasses.replace(rates, **found)
 
 
+def usual_memory_share(target: Target) -> float:
+    """Return the rate of memory over that of the last-level cache, as probed, on the machine most similar to `target`.
+
+    Shipped rates are converted to the scale of probed ones, the inverse of `comparable`.
+    """
+    (shipped, probed), typical = references(), MachineRates.typical(target)
+    return typical.memory / typical.l3 * (probed.memory / shipped.memory) / (probed.l3 / shipped.l3)
+
+
 def rounded(rates: ProbedRates, anchor: MachineRates) -> ProbedRates:
     """Return `rates` rounded to powers of 2^(1/STEPS_PER_OCTAVE) times those of `anchor`, so that plans are stable."""
     found = {name: _rounded(getattr(rates, name), getattr(anchor, name)) for name in RATES}
