@@ -59,7 +59,7 @@ def matmul(operand: Operand, B: AnyArray, *, transposed: bool, out: AnyArray | N
         B, ldb, source = _strided(B)
     is_new = out is None
     if out is None:
-        out = _empty(((rows.n_minor if transposed else rows.n_major), *B.shape[1:]), rows.dtype)
+        out = _empty(((rows.n_minor if transposed else rows.n_major), *B.shape[1:]), rows.dtype, transposed)
         enter = operand.fast_path
         if enter is not None and (
             enter(operand, B, out, decisive_options(), transposed) or enters(operand, B, out, transposed)

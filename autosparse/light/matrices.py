@@ -274,7 +274,8 @@ class Light(ConvertedBack, Slots):
         kept = [(rows, rows.checked)] if checked is not None and not is_own else []
         if kept and (theirs := light.rows_of(other)) is not None:
             kept.append((theirs, theirs.checked))
-        is_due = light.is_runtime_due(n_terms) if has_kernel else is_sparse and light.is_sparse_due(n_terms)
+        dense_due = has_kernel and light.is_runtime_due(n_terms, other.shape, transposed=self._transposed)
+        is_due = dense_due or (is_sparse and light.is_sparse_due(n_terms))
         runtime = light.runtime() if is_due else None
         spent_ns, start_ns, made = light._spent_ns, perf_counter_ns(), None
         if runtime is not None and is_sparse:
