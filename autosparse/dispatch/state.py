@@ -59,6 +59,12 @@ TURNED_FROM_PRODUCTS: Final = 1 << 17
 """Minimum number of multiplications of such a product with several columns."""
 
 
+def _first_fast_path() -> int:
+    """Return the number of products before a state's first fast path."""
+    is_loaded = "autosparse.dispatch.fast_path" in sys.modules
+    return min(FIRST_FAST_PATH, LATER_FAST_PATH) if is_loaded else FIRST_FAST_PATH
+
+
 class DispatchState:
     """State of one problem (operation, transposed, columns bucket, dtype) under one set of decisive options.
 
@@ -109,9 +115,7 @@ class DispatchState:
         self.may_race = True  # False: no shipped kernel suits the matrix, or a program writes values between products
         self.is_even = True  # whether rows may be of even lengths: False once that race is known to sort them
         self.fast_path: FastCall | None = None  # fast path, once one was opened
-        self.fast_path_due, self.fast_path_wait = FIRST_FAST_PATH, 2  # n_calls from which the next may be opened
-        if "autosparse.dispatch.fast_path" in sys.modules:
-            self.fast_path_due = min(FIRST_FAST_PATH, LATER_FAST_PATH)
+        self.fast_path_due, self.fast_path_wait = _first_fast_path(), 2  # n_calls from which the next may be opened
         self.sampling_calls: dict[int, FastCall] | None = None  # sampling fast paths, by id(kernel's trial)
         self.turning: Turning | None = None  # account of products Mᵀ @ B that rows of Mᵀ may compute
         self.sampling_due = 0  # n_calls from which sampling calls may be made
