@@ -142,13 +142,20 @@ def scratch_recycled() -> Iterator[None]:
             lib.asp_output_trim(kept_bytes)
 
 
+LINE_BYTES: Final = 64
 LARGE_OUTPUT_BYTES: Final = 1 << 20
 """Bytes of a result from which recycled pages are used, because fresh pages cost as much time as the product."""
 
 
-def empty_result(shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
-    """Return uninitialised memory for the result of a product, allocated as the executor does."""
-    n_bytes = dtype.itemsize * shape[0] * (shape[1] if len(shape) == 2 else 1)
+def empty_result(shape: tuple[int, ...], dtype: Any, transposed: bool = False) -> NDArray[Any]:
+    """Return uninitialised memory for the result of a product, allocated as the executor does.
+
+    Rows of a result of Mᵀ @ B, to which kernels add, begin on cache lines where they have whole ones.
+    """
+    row_bytes = dtype.itemsize * (shape[1] if len(shape) == 2 else 1)
+    n_bytes = shape[0] * row_bytes
+    if transposed and row_bytes >= LINE_BYTES and n_bytes < LARGE_OUTPUT_BYTES:
+        return empty_vector(shape, dtype)
     return np.empty(shape, dtype) if n_bytes < LARGE_OUTPUT_BYTES else empty_output(shape, dtype)
 
 

@@ -82,6 +82,10 @@ class Products:
                         del values  # a further reference would count as an exported array
                         return self._product_of_pair(other)
                     return super().__matmul__(other)  # type: ignore[misc]
+                is_mixed = type(values) is ndarray and values.dtype is not other.dtype
+                if is_mixed and 0 < len(shape) <= 2 and shape[0] == self._shape[-1]:
+                    converted = _converted(other, values.dtype)
+                    other = other if converted is None else converted
                 del values  # a further reference would count as an exported array, to be checked for ever
                 if cell.small_product_ns < NOT_SMALL_NS and cell.dispatcher is None:
                     C = executor.small_product(cell, other, transposed=self._transposed)

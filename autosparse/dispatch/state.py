@@ -47,7 +47,9 @@ COLD_LOOK_S: Final = number("first look", "cold look s")
 """Cost in seconds of a first look where no earlier process left an account."""
 _MAX_ADVANCE: Final = number("amortisation", "maximum advance")  # that of `accounts`, which is not loaded yet
 FIRST_FAST_PATH: Final = 300
-"""Number of products before a state's first fast path, which saves 2 us each; loading its module takes 0.6 ms."""
+"""Number of products before a state's first fast path, which saves 2 to 5 us each; loading its module takes 0.6 ms."""
+LATER_FAST_PATH: Final = 40
+"""The same once the module is loaded: opening a fast path takes as long as 10 to 25 products with it save."""
 TURNED_FROM_ENTRIES: Final = 1 << 12
 """Minimum number of stored entries for products Mᵀ @ B by rows of Mᵀ (`turned`).
 
@@ -55,6 +57,12 @@ A smaller product takes under 6 us, of which the rows would save less than 1 us.
 """
 TURNED_FROM_PRODUCTS: Final = 1 << 17
 """Minimum number of multiplications of such a product with several columns."""
+
+
+def _first_fast_path() -> int:
+    """Return the number of products before a state's first fast path."""
+    is_loaded = "autosparse.dispatch.fast_path" in sys.modules
+    return min(FIRST_FAST_PATH, LATER_FAST_PATH) if is_loaded else FIRST_FAST_PATH
 
 
 class DispatchState:
@@ -107,7 +115,7 @@ class DispatchState:
         self.may_race = True  # False: no shipped kernel suits the matrix, or a program writes values between products
         self.is_even = True  # whether rows may be of even lengths: False once that race is known to sort them
         self.fast_path: FastCall | None = None  # fast path, once one was opened
-        self.fast_path_due, self.fast_path_wait = FIRST_FAST_PATH, 2  # n_calls from which the next may be opened
+        self.fast_path_due, self.fast_path_wait = _first_fast_path(), 2  # n_calls from which the next may be opened
         self.sampling_calls: dict[int, FastCall] | None = None  # sampling fast paths, by id(kernel's trial)
         self.turning: Turning | None = None  # account of products Mᵀ @ B that rows of Mᵀ may compute
         self.sampling_due = 0  # n_calls from which sampling calls may be made

@@ -32,24 +32,21 @@ LOADING_NS: Final = 8_000_000
 A smaller value slows down programs that end soon afterwards, a larger one delays what longer programs save.
 """
 RUNTIME_NS: Final = 1_500_000
-"""Time in ns of products with dense operands by SciPy's loops after which the C runtime is loaded, which takes as long.
-
-For products of two sparse matrices it is loaded after as much counts towards `LOADING_NS`.
-"""
+"""Time in ns of products with dense operands by SciPy's loops after which the C runtime is loaded, which takes as long;
+for products of two sparse matrices it is loaded after as much counts towards `LOADING_NS`."""
 LOOP_SHARE: Final = 2
 """Divisor of the time of SciPy's loops before it counts towards `LOADING_NS`: the library's loops take half as long.
-
 It also divides the time of selections, and of the runtime's products with dense operands, because the library tunes
-those. With 4 in place of 2, programs of 0.2 s ran at 0.84 to 0.94 of the speed.
-"""
+those. With 4 in place of 2, programs of 0.2 s ran at 0.84 to 0.94 of the speed."""
 SPARSE_SHARE: Final = 8
 """The same for products of two sparse matrices by the runtime, which the library computes as fast."""
 SELECTIONS: Final = 6
 """Number of selections by SciPy's methods (15 to 70 us each) before `selection` is imported, which takes 0.3 ms."""
 LOOKUP_NS: Final = 500_000
 """Time in ns of products of one matrix with dense operands after which a remembered plan loads the library."""
-MIN_TERMS: Final = 1 << 12
-"""Minimum number of multiplications for which a kernel called through cffi (3 us) is faster than SciPy's loop."""
+MIN_TERMS: Final = 1 << 16
+"""Minimum cost, in multiplications, of a product for which a kernel called through cffi (5 us) is faster than SciPy's
+loop; half of it suffices for several columns of M @ X. Reading an entry costs as much as four multiplications."""
 MAX_TERMS: Final = 1 << 20
 """Maximum number of multiplications of a product of two sparse matrices that SciPy computes: 10 ms."""
 MAX_LOOP_TERMS: Final = 1 << 23
@@ -202,9 +199,12 @@ def selector() -> Callable[..., Any] | None:
     return part_of
 
 
-def is_runtime_due(n_terms: int) -> bool:
-    """Return whether a kernel of the C runtime should compute a product of so many multiplications."""
-    return n_terms > MAX_TERMS or (_products_ns >= RUNTIME_NS and n_terms >= MIN_TERMS)
+def is_runtime_due(n_terms: int, shape: tuple[int, ...], *, transposed: bool) -> bool:
+    """Return whether a kernel of the C runtime should compute M @ X, or Mᵀ @ X, for a dense X of this shape."""
+    if n_terms > MAX_TERMS or _products_ns < RUNTIME_NS:
+        return n_terms > MAX_TERMS
+    n_vecs = shape[-1] if len(shape) > 1 else 1
+    return (n_terms + 4 * n_terms // max(1, n_vecs)) * (1 if transposed or n_vecs == 1 else 2) >= MIN_TERMS
 
 
 def is_sparse_due(n_terms: int) -> bool:

@@ -368,10 +368,10 @@ def product_by_loop(made: Any, rows: Rows, B: Any) -> Any:
         return None
     if B.shape[0] != made._shape[1] or dtype.char not in light.KERNEL_TYPES or made._twin._twin is not type(made):
         return None  # also for a subclass, which may have a method of its own
-    n_terms = n if is_vector else n * B.shape[1]
-    is_scattered = made._transposed and is_vector and n <= MAX_SCATTERED
+    n_terms, is_scattered = n if is_vector else n * B.shape[1], made._transposed and is_vector and n <= MAX_SCATTERED
     is_looked_up = rows.products_ns < light.LOOKUP_NS or rows.looked_up == light.n_threads
-    if not (is_looked_up and (is_scattered or not light.is_runtime_due(n_terms)) and light.may_be_light()):
+    is_due = not is_scattered and light.is_runtime_due(n_terms, B.shape, transposed=made._transposed)
+    if is_due or not is_looked_up or not light.may_be_light():
         return None
     if B.dtype is not dtype and (B := in_common_type(data, B)[1]).dtype != dtype:
         return None

@@ -274,8 +274,8 @@ class Light(ConvertedBack, Slots):
         kept = [(rows, rows.checked)] if checked is not None and not is_own else []
         if kept and (theirs := light.rows_of(other)) is not None:
             kept.append((theirs, theirs.checked))
-        is_due = light.is_runtime_due(n_terms) if has_kernel else is_sparse and light.is_sparse_due(n_terms)
-        runtime = light.runtime() if is_due else None
+        is_due = has_kernel and light.is_runtime_due(n_terms, other.shape, transposed=self._transposed)
+        runtime = light.runtime() if is_due or (is_sparse and light.is_sparse_due(n_terms)) else None
         spent_ns, start_ns, made = light._spent_ns, perf_counter_ns(), None
         if runtime is not None and is_sparse:
             made = runtime.sparse_product(self, rows, other)
@@ -288,8 +288,8 @@ class Light(ConvertedBack, Slots):
                     return completed(self, "_matmul_dispatch")(other, *args)
             by_scipy = self._plain_class._matmul_dispatch
             made = adoption.dense_product(self, arrays, other) if arrays else by_scipy(self, other, *args)
-        own_share = 1 if has_kernel and not is_native else light.LOOP_SHARE
-        share = light.SPARSE_SHARE if is_native and is_sparse else own_share
+        share = light.SPARSE_SHARE if is_native and is_sparse else light.LOOP_SHARE
+        share = 1 if has_kernel and not is_native else share
         if is_sparse:
             light._spent_ns = spent_ns  # without conversions inside
         light.count(start_ns, kept, made, share=share, is_product=has_kernel, dense=rows if is_own else None)

@@ -85,7 +85,7 @@ def tune(
         if not isinstance(live_tuner := state.live_tuner, LiveTuner):
             live_tuner = state.live_tuner = LiveTuner(state, operand=weakref.ref(operand))
         live_tuner.install(session_of(live_tuner, operand, (context, decision)))
-        if state.fast_path_due == FIRST_FAST_PATH:
+        if state.fast_path is None and state.fast_path_due <= FIRST_FAST_PATH:
             state.fast_path_due = 0  # who tunes multiplies often
         notes.note(context, decision.plan, is_asked=True)
         context.problem.pattern.forget()

@@ -55,6 +55,19 @@ def test_products_are_those_of_scipy(columns, fmt, dtype, index, served):
     assert A._cell.dispatcher is None
 
 
+@pytest.mark.parametrize("other", ["float64", "float32", "int64", ">f8"])
+@pytest.mark.parametrize("fmt", ["csr", "csc"])
+def test_operands_that_convert_to_the_matrix_s_dtype_are_small_products_too(other, fmt, served):
+    plain = make(57, 91, dtype="complex128", fmt=fmt)
+    A = getattr(asp, fmt)(plain, copy=True)
+    for B in (np.arange(91, dtype=other), np.asfortranarray(np.arange(182).reshape(91, 2).astype(other))):
+        close(A @ B, plain @ B)
+    assert served == [True] * 2
+    assert A._cell.dispatcher is None
+    with pytest.raises(ValueError, match="mismatch"):
+        A @ np.ones(90, other)
+
+
 ODD = {
     "other order": lambda B: np.asfortranarray(B),
     "every other row": lambda B: np.repeat(B, 2, axis=0)[::2],

@@ -18,7 +18,7 @@ pytestmark = needs_runtime
 
 LINE = 64
 MAX_CUTS = 257
-WAYS = {"transposed": 0, "parts": 1, "columns": 2, "tiles": 3}
+WAYS = {"chosen": -1, "transposed": 0, "parts": 1, "columns": 2, "tiles": 3}
 PATTERNS = patterns()
 
 

@@ -14,15 +14,21 @@ typedef struct {
     char *to;
 } dense_copy;
 
-/* Copy the elements of rows [begin, end) and columns [first, last) one by one. */
+/* Copy the elements of rows [begin, end) and columns [first, last) one by one, along the longer extent: loops of few steps
+ * take most of their time at their ends. */
 #define BY_ELEMENT(T)                                                                                     \
     static void elements_##T(const dense_copy *d, int64_t begin, int64_t end, int64_t first, int64_t last) \
     {                                                                                                     \
-        for (int64_t i = begin; i < end; ++i) {                                                           \
-            const T *from = (const T *)d->from + i * d->row_step;                                         \
-            T *to = (T *)d->to + i * d->ld;                                                               \
-            for (int64_t j = first; j < last; ++j) to[j] = from[j * d->column_step];                      \
-        }                                                                                                 \
+        const int64_t row_step = d->row_step, column_step = d->column_step, ld = d->ld;                   \
+        const T *from = (const T *)d->from + begin * row_step + first * column_step;                      \
+        T *to = (T *)d->to + begin * ld + first;                                                          \
+        const int64_t n = end - begin, n_cols = last - first;                                             \
+        if (n_cols < n)                                                                                   \
+            for (int64_t j = 0; j < n_cols; ++j)                                                          \
+                for (int64_t i = 0; i < n; ++i) to[i * ld + j] = from[i * row_step + j * column_step];    \
+        else                                                                                              \
+            for (int64_t i = 0; i < n; ++i)                                                               \
+                for (int64_t j = 0; j < n_cols; ++j) to[i * ld + j] = from[i * row_step + j * column_step]; \
     }
 
 /* Transpose a whole tile by 4 x 4 blocks in registers. */

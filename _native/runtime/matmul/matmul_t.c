@@ -25,12 +25,14 @@ enum { OWN_MAX_BYTES = 32 << 20 };            /* besides C; malloc keeps this mu
 enum { TRANSPOSE_FROM_BYTES = 512, SPLIT_FROM_BYTES = 128 }; /* wide and medium rows of C, bytes */
 enum { STREAMING_ROWS = 8 };                         /* rows of B per row of C from which C is not transposed for */
 enum { CUTS_MAX = 256 };                      /* maximum number of threads that partition columns */
-/* Minimum number of lines of a row of C per thread, if the first line is partial. */
-enum { LINES_EACH = 4 };
+/* Minimum number of lines of a row of C per thread: processors fetch lines in pairs, and with one line each, two threads took
+ * 1.7 to 2.3 times as long as one (Zen 4). LINES_EACH: the same if the first line is partial. */
+enum { LINES_MIN = 2, LINES_EACH = 4 };
 enum { PART_NS = 15000 };                      /* minimum duration of one part */
 /* Number of parts of a deterministic product, and maximum number of parts. */
 enum { PARTS_FIXED = 8, PARTS_MAX = 64 };
 enum { PART_NONZEROS_FIXED = 32768 };          /* minimum nonzeros of a deterministic part */
+enum { ALIGN_FROM = 8 };                       /* minimum nonzeros per row of C for computing it in aligned memory */
 enum { PREFETCH_AHEAD = 8 };                   /* prefetch distance of rows of C, nonzeros */
 
 typedef struct {
@@ -179,7 +181,7 @@ static int cut_columns(product *job, int n_threads)
     const asp_args *args = &job->args;
     const int64_t item = job->element_bytes, row_bytes = args->n_vecs * item;
     const int64_t late = (int64_t)((uintptr_t)args->C % LINE_BYTES), lines = (late + row_bytes + LINE_BYTES - 1) / LINE_BYTES;
-    const int64_t n = asp_max(1, asp_min(asp_min(n_threads, CUTS_MAX), row_bytes / LINE_BYTES));
+    const int64_t n = asp_max(1, asp_min(asp_min(n_threads, CUTS_MAX), row_bytes / (LINES_MIN * LINE_BYTES)));
     const int is_even = args->ldc * item % LINE_BYTES == 0 && late % item == 0 && (late == 0 || lines >= n * LINES_EACH);
     job->n_tiles = n;
     for (int64_t k = 0; k <= n; k++) {
@@ -197,11 +199,10 @@ static int64_t widest_tile(const product *job)
     return widest * job->element_bytes;
 }
 
-/* Compute the product with threads that partition the dense columns. */
+/* Compute the product with threads that partition the dense columns as they were cut. */
 static int by_columns(product *job, int n_threads, int is_private)
 {
     asp_args *args = &job->args;
-    cut_columns(job, n_threads);
     const int64_t tile_bytes = widest_tile(job);
     args->prefetch = args->n_cols * tile_bytes > asp_private_cache_bytes() / 2 ? PREFETCH_AHEAD : 0;
     if (is_private) {
@@ -212,17 +213,6 @@ static int by_columns(product *job, int n_threads, int is_private)
     asp_parallel(is_private ? tiles_task : columns_task, job, job->n_tiles, 1, 1, n_threads, serial_ns(job));
     asp_free_aligned(job->sums);
     return ASP_OK;
-}
-
-/* Return whether transposing A is faster. Adding to C is faster while C stays in the cache or is much smaller than B,
- * which is then read once. Where the last-level cache does not hold C, each addition reads and writes memory, but the
- * transposed product only reads it. */
-static int worth_transposing(const asp_args *args, int64_t row_bytes)
-{
-    const int64_t result_bytes = args->n_cols * row_bytes;
-    if (2 * result_bytes > asp_last_cache_bytes() && args->n_rows / STREAMING_ROWS < args->n_cols) return 1;
-    return row_bytes >= TRANSPOSE_FROM_BYTES && result_bytes > asp_private_cache_bytes() &&
-           2 * args->n_rows < 3 * args->n_cols;
 }
 
 /* Compute the product with a transposed copy of A. */
@@ -277,53 +267,22 @@ static int by_parts(product *job, int n_threads, int flags)
     return ASP_OK;
 }
 
-/* Return whether partitioning dense columns, where each thread reads all of A, is faster than partitioning rows into
- * n_parts parts, where each clears and adds private sums. */
-static int columns_are_faster(const product *job, int64_t n_parts)
-{
-    const asp_args *args = &job->args;
-    const double row_bytes = (double)(args->n_vecs * job->element_bytes), nnz = (double)args->nnz;
-    const double columns_ns = nnz * (READ_NS + BYTE_NS * row_bytes / (double)job->n_tiles);
-    const double parts_ns = nnz * (READ_NS + BYTE_NS * row_bytes) / (double)n_parts;
-    if (columns_ns >= parts_ns + OWN_BYTE_NS * row_bytes * (double)args->n_cols) return 0;
-    int64_t touched = 0;
-    for (int64_t p = 1; p < n_parts; p++) {
-        int64_t low, high;
-        find_touched(job, part_begin(job, p, n_parts), part_begin(job, p + 1, n_parts), &low, &high);
-        touched = asp_max(touched, high - low);
-    }
-    return columns_ns < parts_ns + OWN_BYTE_NS * row_bytes * (double)touched;
-}
-
-/* Choose the algorithm. The choice may depend on n_threads only where results may (`parts_for`). */
-static int way_of(product *job, int n_threads, int flags)
-{
-    const asp_args *args = &job->args;
-    const int64_t row_bytes = args->n_vecs * job->element_bytes, result_bytes = asp_own_bytes(args->n_cols * row_bytes);
-    const int wish = ASP_FORCED(forced_way);
-    const int is_cut = cut_columns(job, n_threads);
-    if (wish > WAY_TRANSPOSE || (wish == WAY_TRANSPOSE && !args->is_pair)) return wish == WAY_COLUMNS && !is_cut ? WAY_TILES : wish;
-    if (row_bytes < SPLIT_FROM_BYTES) return WAY_PARTS;
-    if (!args->is_pair && worth_transposing(args, row_bytes)) return WAY_TRANSPOSE;
-    const int64_t n_parts = parts_for(job, n_threads, flags);
-    const int may_choose = is_cut && job->n_tiles > 1 && !(flags & ASP_FLAG_DETERMINISTIC);
-    if (n_parts > 1 && (n_parts - 1) * result_bytes <= OWN_MAX_BYTES && !(may_choose && columns_are_faster(job, n_parts)))
-        return WAY_PARTS;
-    if (!args->is_pair && result_bytes > OWN_MAX_BYTES && (!is_cut || flags & ASP_FLAG_DETERMINISTIC)) return WAY_TRANSPOSE;
-    return is_cut ? WAY_COLUMNS : WAY_TILES; /* the order of each sum is the same */
-}
+#include "ways_body.h"
 
 /* Compute the product, without extra memory if there is none. */
 static int multiply(product *job, int n_threads, int flags)
 {
     int status = ASP_NO_MEMORY;
-    switch (way_of(job, n_threads, flags)) {
+    const int64_t most = ASP_FORCED(forced_way) < 0 ? asp_max(1, (int64_t)(serial_ns(job) / PART_NS)) : n_threads;
+    switch (way_of(job, (int)asp_min(n_threads, most), flags)) {
     case WAY_TRANSPOSE: status = by_transposing(job, n_threads, flags); break;
     case WAY_PARTS: status = by_parts(job, n_threads, flags); break;
     case WAY_COLUMNS: status = by_columns(job, n_threads, 0); break;
     case WAY_TILES: status = by_columns(job, n_threads, 1); break;
     }
-    return status == ASP_OK ? ASP_OK : by_columns(job, 1, 0); /* needs no memory besides C */
+    if (status == ASP_OK) return ASP_OK;
+    cut_columns(job, 1); /* needs no memory besides C */
+    return by_columns(job, 1, 0);
 }
 
 /* Compute the product with one dense column of any stride. */

@@ -36,6 +36,9 @@ ASP_TILE void NAME(scatter_tile)(const int nv, const int lanes, const asp_args *
     R *C = (R *)args->C + j;
     const int64_t ldb = args->ldb * WORDS, ldc = args->ldc * WORDS, last = args->nnz - 1, ahead = args->prefetch;
     for (int64_t i = begin; i < end; i++) {
+        int64_t k = indptr[i];
+        const int64_t stop = indptr[i + 1];
+        if (k >= stop) continue; /* the row of B is not read */
         const R *b = B + i * ldb, *t = b;
         V row[TILE_MAX];
         ASP_UNROLL for (int v = 0; v < nv; v++) row[v] = v_load(b + v * VL);
@@ -48,8 +51,7 @@ ASP_TILE void NAME(scatter_tile)(const int nv, const int lanes, const asp_args *
         b += nv * VL;
         ROW_PIECE(8) ROW_PIECE(4) ROW_PIECE(2) ROW_PIECE(1)
         (void)t;
-        const int64_t stop = indptr[i + 1];
-        for (int64_t k = indptr[i]; k < stop; k++) {
+        do {
             R *c = C + indices[k] * ldc;
             if (ahead) {
                 const char *later = (const char *)(C + indices[asp_min(k + ahead, last)] * ldc);
@@ -70,7 +72,7 @@ ASP_TILE void NAME(scatter_tile)(const int nv, const int lanes, const asp_args *
             (void)re, (void)im;
             c += nv * VL;
             ADD_PIECE(8) ADD_PIECE(4) ADD_PIECE(2) ADD_PIECE(1)
-        }
+        } while (++k < stop);
     }
 }
 

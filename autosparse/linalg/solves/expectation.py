@@ -46,7 +46,7 @@ class ProductCounts:
             if n_calls <= n_before:
                 continue
             per_iteration = (n_calls - n_before) / max(1, n_done)
-            is_first = state.fast_path is None and state.fast_path_due == FIRST_FAST_PATH
+            is_first = state.fast_path is None and state.fast_path_due <= FIRST_FAST_PATH
             if is_first and per_iteration * left.likely >= NATIVE_PRODUCTS:
                 state.fast_path_due = 0
             tell(

@@ -330,10 +330,10 @@ class TuningContext:
         if way is None or not is_fresh:
             return None if way is None else lambda turn=0: way(calls[turn % len(calls)])
         call, held = calls[0], list[Any]([None])
-        shape, dtype = call.kept[-1].shape, call.kept[-1].dtype
+        shape, dtype, transposed = call.kept[-1].shape, call.kept[-1].dtype, getattr(call, "transposed", False)
 
-        def run(turn: int = 0) -> None:
-            held[0] = result = memory.empty_result(shape, dtype)  # the previous result is freed, as with C = A @ B
+        def run(turn: int = 0) -> None:  # the previous result is freed, as with C = A @ B
+            held[0] = result = memory.empty_result(shape, dtype, transposed)
             way(call, result)
 
         return run
