@@ -9,7 +9,9 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from autosparse._native.kernels import identity
 
+import autosparse as asp
 from autosparse.errors import MissingExtraError
 from tests.house.sources import IN_CHECKOUT, REPOSITORY, sources
 
@@ -109,6 +111,12 @@ def test_the_extension_module_is_built_with_the_headers_of_numpy_2():
     header = (REPOSITORY / "_native/extension/extension.h").read_text(encoding="utf-8")
     assert "NPY_TARGET_VERSION NPY_1_25_API_VERSION" in header, "NumPy 1.26 has the C API of 1.25"
     assert "numpy>=1.26" in facts["project"]["dependencies"]
+
+
+def test_bytecode_without_sources_has_the_version_in_the_place_of_their_digest(monkeypatch, tmp_path):
+    monkeypatch.setattr(identity, "__file__", str(tmp_path / "identity.pyc"))
+    for implementation in identity.EMITTERS:
+        assert identity.code_digest.__wrapped__(implementation) == asp.__version__
 
 
 def test_cibuildwheel_builds_the_declared_versions_and_tests_existing_files():
