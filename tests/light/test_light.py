@@ -18,7 +18,6 @@ from autosparse import light
 from autosparse.arrays.family import AutoSparseMatrix
 from autosparse.interop import neighbours
 from autosparse.light import matrices
-from tests.conftest import REPOSITORY
 
 HEAD: Final = """
 import json, sys
