@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import importlib
+import runpy
 import subprocess
 import sys
 import sysconfig
+import types
 import zipfile
 from pathlib import Path
 
 import pytest
+from autosparse._native.kernels import identity
 
+import autosparse as asp
 from autosparse.errors import MissingExtraError
 from tests.house.sources import IN_CHECKOUT, REPOSITORY, sources
 
@@ -109,6 +114,29 @@ def test_the_extension_module_is_built_with_the_headers_of_numpy_2():
     header = (REPOSITORY / "_native/extension/extension.h").read_text(encoding="utf-8")
     assert "NPY_TARGET_VERSION NPY_1_25_API_VERSION" in header, "NumPy 1.26 has the C API of 1.25"
     assert "numpy>=1.26" in facts["project"]["dependencies"]
+
+
+def test_programs_of_pyinstaller_contain_the_modules_and_files_that_are_found_by_name(monkeypatch):
+    """The hook is run with the functions of PyInstaller that it calls, as far as they matter here."""
+    hooks = types.ModuleType("PyInstaller.utils.hooks")
+    names = [source.name for source in sources()]
+    hooks.collect_submodules = lambda package, filter, on_error: [one for one in names if filter(one)]
+    hooks.collect_data_files = lambda package, include_py_files, excludes: [package] if include_py_files else []
+    monkeypatch.setitem(sys.modules, "PyInstaller", types.ModuleType("PyInstaller"))
+    monkeypatch.setitem(sys.modules, "PyInstaller.utils", types.ModuleType("PyInstaller.utils"))
+    monkeypatch.setitem(sys.modules, "PyInstaller.utils.hooks", hooks)
+    module, _, function = declared()["project"]["entry-points"]["pyinstaller40"]["hook-dirs"].partition(":")
+    (folder,) = getattr(importlib.import_module(module), function)()
+    found = runpy.run_path(str(Path(folder) / "hook-autosparse.py"))
+    assert set(asp._HOMES) <= set(found["hiddenimports"])
+    assert not any("research" in one for one in found["hiddenimports"])
+    assert found["datas"] == ["autosparse"]
+
+
+def test_bytecode_without_sources_has_the_version_in_the_place_of_their_digest(monkeypatch, tmp_path):
+    monkeypatch.setattr(identity, "__file__", str(tmp_path / "identity.pyc"))
+    for implementation in identity.EMITTERS:
+        assert identity.code_digest.__wrapped__(implementation) == asp.__version__
 
 
 def test_cibuildwheel_builds_the_declared_versions_and_tests_existing_files():

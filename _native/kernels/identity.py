@@ -18,6 +18,7 @@ from autosparse._native import runtime_api
 from autosparse._native.c import build as c_build
 
 from autosparse import ops, scalar
+from autosparse._version import __version__
 from autosparse.core.values import dataclass
 
 _LOWERING: Final = ("ir/*.py", "storage/slices.py")
@@ -66,8 +67,11 @@ def code_digest(implementation: str) -> str:
     """Return the digest of the modules that turn a spec into source code, by which kernels of other versions are not
     reused.
 
-    The sources are read once per process, in half a millisecond, because they may have changed since installation.
+    The sources are read once per process, in half a millisecond, because they may have changed since installation. An
+    installation of bytecode without sources has the library's version in their place.
     """
+    if not Path(__file__).with_suffix(".py").exists():
+        return __version__
     folder = Path(__file__).parent.parent
     digest = hashlib.blake2b(digest_size=8)
     emitters = sorted(one for pattern in EMITTERS[implementation] for one in _matching(folder, pattern))

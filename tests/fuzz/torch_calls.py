@@ -128,6 +128,8 @@ class Case:
             shape = self.rng.choice(
                 ((self.n,), (self.n, self.m, 1), (-1, self.m), (self.n, 2.5), (0, 0), 7, "ab", (2**70, 1))
             )
+            if shape == (0, 0) and not self.nnz:  # a valid matrix
+                shape = (-1, self.m)
         return edges, values, shape
 
     def matrix(self):

@@ -19,8 +19,10 @@ BUILD_TIME = {
     "autosparse._native.runtime.build_runtime",
     "autosparse._native.runtime.write_shipped",
     "autosparse._native.torch_extension.build_extension",
+    "autosparse._pyinstaller",
+    "autosparse._pyinstaller.hook-autosparse",
 }
-"""Modules that the installer runs where autosparse cannot be imported, or that it writes."""
+"""Modules that an installer runs where autosparse cannot be imported, or that it writes."""
 
 
 def walk(tree: ast.AST) -> list[ast.AST]:

@@ -38,7 +38,7 @@ LAYERS = (
         "csgraph",
         "cli",
     }
-    | {"__main__", "__init__", "_names"},
+    | {"__main__", "__init__", "_names", "_pyinstaller"},
 )
 """Layers of the library, from the bottom up.
 

@@ -68,6 +68,18 @@ def test_every_way_gives_the_product_wherever_the_result_begins(name: str, isa: 
                 assert (memory[start + before.size :] == 7).all()
 
 
+def test_indices_of_a_transposed_copy_are_aligned_behind_an_odd_number_of_values() -> None:
+    """Sanitizers report 64-bit indices at an address that is no multiple of 8."""
+    rng = np.random.default_rng(8)
+    A = sp.csr_array(np.tri(9, 9, dtype="float32"))
+    assert A.nnz % 2
+    csr = A.indptr.astype("int64"), A.indices.astype("int64"), A.data
+    B, out = values(rng, (9, 24), "float32"), np.empty((9, 24), "float32")
+    with forced_choice("t_way", WAYS["transposed"]):
+        runtime_api.matmul(csr, A.shape, B, out, transposed=True)
+    assert_product(out, A.T, B)
+
+
 @pytest.mark.parametrize("columns", [16, 24, 48])
 def test_deterministic_results_depend_on_neither_threads_nor_alignment(columns: int) -> None:
     rng = np.random.default_rng(6)

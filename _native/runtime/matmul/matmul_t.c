@@ -221,7 +221,7 @@ static int by_transposing(product *job, int n_threads, int flags)
     const asp_args *args = &job->args;
     const int64_t index_bytes = job->itype == ASP_I32 ? 4 : 8;
     const int64_t indptr_bytes = ((args->n_cols + 1) * index_bytes + 15) / 16 * 16;
-    const int64_t data_bytes = args->nnz * job->element_bytes;
+    const int64_t data_bytes = (args->nnz * job->element_bytes + 7) / 8 * 8; /* aligned indices behind the values */
     char *work = malloc((size_t)(indptr_bytes + data_bytes + args->nnz * index_bytes + 16));
     if (!work) return ASP_NO_MEMORY;
     char *t_data = work + indptr_bytes, *t_indices = t_data + data_bytes;
