@@ -298,14 +298,6 @@ static int run_parts(asp_task task, void *context, int64_t n_items, int64_t min_
     return asp_parallel(task, context, n_items, min_items, min_items, n_threads, serial_ns);
 }
 
-/* asp_parallel for an observed kernel on one thread. */
-static int run_parts_alone(asp_task task, void *context, int64_t n_items, int64_t min_items, int64_t max_items,
-                           int n_threads, double serial_ns)
-{
-    (void)n_threads;
-    return run_parts(task, context, n_items, min_items, max_items, 1, serial_ns);
-}
-
 int asp_sweep_run_after_kernel(const asp_sweep *sweep, uintptr_t kernel, const asp_operand *A, uintptr_t B,
                                uintptr_t out, int64_t n_threads, int64_t chunk, int64_t value_bytes, int64_t n_reads)
 {
@@ -315,9 +307,7 @@ int asp_sweep_run_after_kernel(const asp_sweep *sweep, uintptr_t kernel, const a
     asp_operand observed = *A;
     if (it.rows % asp_max(A->window, 1) == 0) observed.done = (void *)(uintptr_t)sweep_rows;
     observed.observer = &it;
-    const int is_alone = n_threads <= 1;
-    if (sweep->n >= PARTED_ROWS) observed.parallel = (void *)(uintptr_t)(is_alone ? run_parts_alone : run_parts);
-    const int64_t n_parted = is_alone && sweep->n >= PARTED_ROWS ? 2 : n_threads;
-    const int status = asp_run_kernel(kernel, &observed, B, 1, out, 1, 1, n_parted, chunk, value_bytes, n_reads);
+    if (sweep->n >= PARTED_ROWS) observed.parallel = (void *)(uintptr_t)run_parts;
+    const int status = asp_run_kernel(kernel, &observed, B, 1, out, 1, 1, n_threads, chunk, value_bytes, n_reads);
     return end_after(&it, status, (int)n_threads, room);
 }
