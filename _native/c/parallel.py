@@ -72,13 +72,25 @@ def _task(emitter: CEmitter, scope: CScope, name: str, write: Callable[[CScope],
         head.line(line)
     for line in reports:
         tail.line(line)
+    if completes_rows(emitter, scope):
+        split = emitter.spec.schedule.format.split("i")
+        rows = "begin, end" if split == 1 else f"begin * {split}, end * {split}"
+        tail.line(f"if (A->done) A->done(A->observer, {rows});")
     fields = "".join(f"    {C_SIZE} {variable};\n" for variable in scope.variables)
     context = (
         f"typedef struct {{\n    const asp_call *call;\n    {C_SIZE} n, n_parts;\n"
         f"    const {C_INDICES[emitter.spec.positions_bits]} *weights;\n{fields}    int bad;\n}} {name}_context;\n"
     )
-    text = head.text() + emitter.declare(head.text() + body) + body + tail.text()
+    text = head.text() + emitter.declare(head.text() + body + tail.text()) + body + tail.text()
     return f"{context}\nstatic void {name}(void *context, {C_SIZE} part, {C_SIZE} end_part)\n{{\n{text}}}\n\n"
+
+
+def completes_rows(emitter: CEmitter, scope: CScope) -> bool:
+    """Return whether each part of the task computes whole rows of a product with one column, in order of windows."""
+    spec = emitter.spec
+    is_product = emitter.program.expression.is_plain_product and not (emitter.program.private or spec.adds)
+    is_outermost = spec.schedule.parallel == spec.schedule.loop_order[0] == "i1" and not scope.variables
+    return is_product and is_outermost and not (spec.schedule.format.rows or spec.schedule.dense_splits)
 
 
 def finite_checks(emitter: CEmitter, body: str) -> tuple[list[str], list[str]]:

@@ -42,6 +42,9 @@ typedef struct {{
     const void *origin, *repeats; /* of structures: entry at each position, next entry at the same one */
     void *(*take)(size_t bytes);  /* work space, and back */
     void (*give)(void *elements, size_t bytes);
+    void (*done)(void *observer, int64_t begin, int64_t end); /* NULL, or told which rows of the result are complete */
+    void *observer;
+    int64_t window;              /* rows of the result are permuted within windows of so many rows */
 }} asp_operand;
 """
 """C declaration of the packed operand that kernels read. The declaration that cffi parses has the same layout."""

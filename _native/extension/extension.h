@@ -31,7 +31,7 @@
     FUNCTION(asp_csr_check) FUNCTION(asp_csr_mm) FUNCTION(asp_csr_t_mm) FUNCTION(asp_dense_rows)                 \
     FUNCTION(asp_look_at_all) FUNCTION(asp_max_threads) FUNCTION(asp_output_allocator) FUNCTION(asp_run_kernel)  \
     FUNCTION(asp_sweep_chunks) FUNCTION(asp_sweep_run) FUNCTION(asp_sweep_run_after)                      \
-    FUNCTION(asp_sweep_serial_ns)
+    FUNCTION(asp_sweep_run_after_kernel) FUNCTION(asp_sweep_serial_ns)
 #define ASP_MEMBER(name) __typeof__(&name) name;
 typedef struct asp_functions {
     ASP_FUNCTIONS(ASP_MEMBER)

@@ -94,6 +94,25 @@ static int has_rows(const fast_call *call, const asp_fields *operand)
     return 1;
 }
 
+/* Return whether a sweep gives the same result if it is executed again after the product was written to `out` again: no
+ * vector other than `out` is read before a step writes it. */
+static int is_repeatable(const asp_sweep *sweep, uintptr_t out)
+{
+    uint32_t is_read = 0, is_written = 0;
+    for (const int32_t *code = sweep->codes; *code != ASP_STOP;) {
+        if (*code == ASP_DOT) {
+            code += 3;
+            continue;
+        }
+        const int is_scale = *code == ASP_SCALE, n = is_scale ? 2 : code[2], to = code[1];
+        const int32_t *from = code + (is_scale ? 2 : 3);
+        for (int at = 0; at < n; at++) is_read |= (UINT32_C(1) << from[at]) & ~is_written;
+        if (sweep->vectors[to] != out) is_written |= UINT32_C(1) << to;
+        code = from + n + is_scale;
+    }
+    return !(is_read & is_written);
+}
+
 /* Compute the product with the generated kernel or the default one; return 0 on success. */
 static int product(const fast_call *call, int transposed, const char *B, char *out, const char *const *arrays,
                    const asp_sweep *sweep)
@@ -102,15 +121,18 @@ static int product(const fast_call *call, int transposed, const char *B, char *o
     if (sweep && sweep->left && !call->kernel && !transposed)
         return runtime.asp_sweep_run_after(sweep, call->dtype, call->itype, call->n_major, call->n_minor, arrays[0],
                                            arrays[1], arrays[2], B, out, n_vecs, (int)n_threads);
+    const int64_t most_threads = n_threads < call->most_threads ? n_threads : call->most_threads;
+    const asp_operand *A = (const asp_operand *)(uintptr_t)call->kernel_operand;
+    if (sweep && sweep->left && call->kernel && n_vecs == 1 && is_repeatable(sweep, (uintptr_t)out))
+        return runtime.asp_sweep_run_after_kernel(sweep, (uintptr_t)call->kernel, A, (uintptr_t)B, (uintptr_t)out,
+                                                  most_threads, call->chunk, call->value_bytes, call->n_reads);
     if (sweep) {
         const int status = product(call, transposed, B, out, arrays, NULL);
         return status ? status : runtime.asp_sweep_run(sweep);
     }
     if (call->kernel)
-        return runtime.asp_run_kernel((uintptr_t)call->kernel, (const asp_operand *)(uintptr_t)call->kernel_operand,
-                                      (uintptr_t)B, n_vecs, (uintptr_t)out, n_vecs, n_vecs,
-                                      n_threads < call->most_threads ? n_threads : call->most_threads, call->chunk,
-                                      call->value_bytes, call->n_reads);
+        return runtime.asp_run_kernel((uintptr_t)call->kernel, A, (uintptr_t)B, n_vecs, (uintptr_t)out, n_vecs, n_vecs,
+                                      most_threads, call->chunk, call->value_bytes, call->n_reads);
     return (transposed ? runtime.asp_csr_t_mm : runtime.asp_csr_mm)(
         call->dtype, call->itype, call->n_major, call->n_minor, arrays[0], arrays[1], arrays[2], B, n_vecs, out, n_vecs,
         n_vecs, (int)n_threads, call->flags);

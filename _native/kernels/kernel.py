@@ -235,7 +235,7 @@ def _operand(packed: PackedOperand | PackedStructure | PackedTensor, needs_sorte
             setattr(struct, side, ffi.NULL if array is None else runtime_api.pointer(array))
     else:
         struct.vals = runtime_api.pointer(values.values)
-    struct.parallel = lib.asp_parallel_address()
+    struct.parallel, struct.window = lib.asp_parallel_address(), packed.fmt.sigma
     struct.take, struct.give = lib.asp_output_take_address(), lib.asp_output_give_address()
     return struct
 

@@ -231,7 +231,7 @@ class BoundSlices:
                 struct.crd[depth] = pointer(packed.crd[name])
         if "begin" in packed.pos:
             struct.pos[3] = pointer(packed.pos["begin"])
-        struct.vals = pointer(packed.values)
+        struct.vals, struct.window = pointer(packed.values), getattr(slices, "sigma", 1)
         struct.parallel = lib.asp_parallel_address()
         struct.take, struct.give = lib.asp_output_take_address(), lib.asp_output_give_address()
 

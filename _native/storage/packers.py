@@ -27,9 +27,10 @@ Array = NDArray[Any]  # values or indices of any supported dtype
 
 
 def _pack_rows(rows: KernelRows, values: Array, fmt: Format) -> Packed:
-    """Return pos, crd and values: copies of the arrays of compressed rows."""
-    crd = rows.indices.astype(coordinate_dtype(fmt, rows.indices.dtype.name))
-    return {"k1": rows.indptr.copy()}, {"k1": crd}, values.copy()
+    """Return pos, crd and values: the arrays of compressed rows, copied unless they are new."""
+    crd = rows.indices.astype(coordinate_dtype(fmt, rows.indices.dtype.name), copy=not rows.is_new)
+    indptr, values = (rows.indptr, values) if rows.is_new else (rows.indptr.copy(), values.copy())
+    return {"k1": indptr}, {"k1": crd}, values
 
 
 def _has_blocks(fmt: Format) -> bool:
@@ -237,7 +238,7 @@ def rows_of(pattern: Pattern, values: Array, *, transposed: bool) -> tuple[Kerne
         csr, pattern.shape, threads=threads, room=memory.empty_scratch
     )
     assert data_t is not None
-    return KernelRows(pattern.n_cols, pattern.n_rows, indptr_t, indices_t), data_t
+    return KernelRows(pattern.n_cols, pattern.n_rows, indptr_t, indices_t, is_new=True), data_t
 
 
 def _levels(fmt: Format) -> str:

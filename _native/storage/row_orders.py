@@ -101,4 +101,4 @@ def ordered(rows: KernelRows, values: Array, order: Array) -> tuple[KernelRows, 
     np.cumsum(lengths, out=indptr[1:])
     entries = np.arange(rows.indices.size, dtype=indptr.dtype)
     entries += np.repeat(rows.indptr[order] - indptr[:-1], lengths)
-    return KernelRows(rows.n_rows, rows.n_cols, indptr, rows.indices[entries]), values[entries]
+    return KernelRows(rows.n_rows, rows.n_cols, indptr, rows.indices[entries], is_new=True), values[entries]

@@ -24,6 +24,7 @@ class KernelRows:
     indices: Array
     # statistics computed on the way to packing, stored by `keep`
     known: dict[Hashable, Any] = field(default_factory=dict, repr=False)
+    is_new: bool = False  # these arrays and the values were made for packing: a packed copy may keep them
 
     def keep(self, key: Hashable, found: Any) -> None:
         """Cache a result that packing in some format will need; only the latest one is kept."""

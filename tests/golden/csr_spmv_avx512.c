@@ -41,6 +41,7 @@ static void task(void *context, int64_t part, int64_t end_part)
             *(C_ + i1) = rest + sum_f32x16(sum_0);
         }
     }
+    if (A->done) A->done(A->observer, begin, end);
 }
 
 int asp_kernel(const asp_operand *A, uintptr_t B, int64_t ldB, uintptr_t C, int64_t ldC, int64_t n_j, int64_t n_threads, int64_t chunk)

@@ -90,6 +90,44 @@ def test_the_fused_sweep_has_the_bits_of_a_separate_one(code: str, has_long_row:
             assert counting.n == 1
 
 
+@pytest.mark.skipif(python_objects.FastCall is None, reason="needs the extension module")
+@pytest.mark.parametrize("schedule", ["csr", "columns", "diagonals", "slices"])
+@pytest.mark.parametrize("n", [N_ROWS, 40_009])
+def test_a_sweep_after_a_generated_kernel_has_the_bits_of_a_separate_one(n: int, schedule: str) -> None:
+    A = asp.csr(sps.csr_array(sps.diags_array([np.full(n - 1, -1.0), made(n, "d", 3)], offsets=[-1, 0])))
+    x, u = made(n, "d", 1), made(n, "d", 2)
+    with asp.options(effort="measure", extra_memory=8.0):
+        trial = force(A, schedule_of(schedule, 1))
+        for threads in (1, 2, 3):
+            with asp.options(threads=threads), on_several_threads():
+                served(A, x)
+                wanted, out, kept, summed = A @ x, np.empty(n), u.copy(), u.copy()
+                dots = Sweep([Combine(kept, (wanted, kept)), Dot(kept, u), Dot(wanted, x)])(0.5, -1.0)
+                for steps in ([Dot(out, x)], [Combine(summed, (out, summed)), Dot(summed, u), Dot(out, x)]):
+                    fused = ProductSweep(product_of(A, x.dtype), steps)
+                    fused._after = counting = Counting(fused._after)
+                    A._cell.dispatcher.hot[1, False].fast_path.open()  # without the limit at which tuning continues
+                    assert fused(x, out, *[0.5, -1.0][: 2 * len(steps) - 2]) == dots[-2 * len(steps) + 1 :]
+                    assert (trial.ready, counting.n) == (True, 1)
+                assert (out.tobytes(), summed.tobytes()) == (wanted.tobytes(), kept.tobytes())
+
+
+@pytest.mark.skipif(python_objects.FastCall is None, reason="needs the extension module")
+@pytest.mark.parametrize("schedule", ["columns", "diagonals"])
+def test_a_sweep_is_executed_once_where_padding_was_multiplied_by_infinity(schedule: str) -> None:
+    n = 40_009
+    A = asp.csr(sps.csr_array(sps.diags_array([np.ones(n - 7), np.ones(n)], offsets=[-7, 0])))
+    x, u = np.ones(n), made(n, "d", 2)
+    with asp.options(effort="measure", extra_memory=8.0):
+        force(A, schedule_of(schedule, 1))
+        served(A, x)
+        x[0] = np.inf
+        wanted, summed, out = A @ x, u.copy(), np.empty(n)
+        ProductSweep(product_of(A, x.dtype), [Combine(summed, (out, summed))])(x, out, 1.0, -1.0)
+    np.testing.assert_array_equal(out, wanted)
+    np.testing.assert_array_equal(summed, wanted - u)
+
+
 def test_what_no_fast_call_serves_is_computed_in_two_passes() -> None:
     A, x, u = matrix("d", has_long_row=False), made(LONG, "d", 1), made(N_ROWS, "d", 2)
     out, wanted = np.empty(N_ROWS), A @ x

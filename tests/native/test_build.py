@@ -326,6 +326,7 @@ def test_intrinsics_that_kernels_name_are_those_of_our_header() -> None:
 def test_kernels_and_runtime_agree_on_the_operands_layout(tmp_path: Path) -> None:
     """Compare the two declarations of the struct, in the emitted C and in runtime/kernels/kernel_api.h."""
     names = ["size", "pos", "crd", "vals", "n_positions", "sorted", "parallel", "origin", "repeats", "take", "give"]
+    names += ["done", "observer", "window"]
     table = ", ".join([*(f"offsetof(asp_operand, {name})" for name in names), "sizeof(asp_operand)"])
     source = tmp_path / "layout.c"
     source.write_text(f"{c_types.INCLUDES}{c_types.OPERAND_STRUCT}const int64_t layout[] = {{{table}}};\n")

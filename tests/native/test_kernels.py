@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import itertools
 import threading
+from typing import Any
 
 import numpy as np
 import pytest
+from autosparse._native import runtime_api
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -182,6 +184,37 @@ def test_live_values_are_read_at_each_call() -> None:
     taken.data[:] *= 2
     after, _ = cases.run(cases.spec(made), packed, B, 1)
     np.testing.assert_array_equal(after, 2 * before)
+
+
+@pytest.mark.skipif(not runtime_api.available, reason="needs the C runtime")
+@pytest.mark.parametrize("made", cases.SPMV, ids=cases.label)
+def test_rows_are_complete_when_a_kernel_reports_them(made: SuperSchedule) -> None:
+    taken, ffi = cases.sample(130, 90, [*range(13)] * 10, seed=3), runtime_api.ffi
+    packed = _native.pack(taken.pattern, taken.data, made.format, transposed=False)
+    bound, x = cases.kernel(cases.spec(made)).bind(packed), np.arange(1.0, 91.0, dtype=np.float32)
+    wanted, y = taken.matrix @ x, np.full(130, np.nan, np.float32)
+    reported, is_right, window = np.zeros(130, bool), [], made.format.sigma
+
+    @ffi.callback("void(void *, int64_t, int64_t)")
+    def done(_observer: object, begin: int, end: int) -> None:
+        reported[begin:end] = True
+        for first in range(begin // window * window, min(end, 130), window):
+            rows = slice(first, first + window)
+            is_right.append(not reported[rows].all() or np.array_equal(y[rows], wanted[rows]))
+
+    @ffi.callback("int(asp_task, void *, int64_t, int64_t, int64_t, int, double)")
+    def one_by_one(task: Any, context: Any, n_items: int, *_: float) -> int:  # Any: cffi pointers
+        for part in range(n_items):
+            task(context, part, part + 1)
+        return 0
+
+    bound._operand.done, bound._operand.parallel = ffi.cast("void *", done), ffi.cast("void *", one_by_one)
+    assert bound.run(x.ctypes.data, 1, y.ctypes.data, 1, 1, 2)
+    assert all(is_right)
+    np.testing.assert_array_equal(y, wanted)
+    assert bound._operand.window == window
+    if made.format.is_csr or window > 1:
+        assert reported.all() == (made.loop_order[0] == "i1")
 
 
 def test_binding_another_format_or_type_is_refused() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -146,3 +148,17 @@ def test_division_by_any_split_is_exact(c: int) -> None:
     edges = np.unique(np.concatenate([[0, 2**24 - 2], *(np.arange(1, 60) * c + off for off in (-1, 0, 1))]))
     pattern = cases.Pattern(1, 2**24 - 1, np.array([0, edges.size], np.int32), edges.astype(np.int32))
     assert native_packers.count_blocks(pattern, 1, c, transposed=False) == np.unique(edges // c).size
+
+
+@pytest.mark.parametrize(("text", "transposed"), [("i1:U,k1:C | rows=degree", False), ("i1:U,k1:C", True)])
+def test_rows_that_were_made_for_packing_are_not_copied(text: str, transposed: bool) -> None:
+    A = sp.random_array((900, 900), density=0.3, format="csr", random_state=np.random.default_rng(0))
+    pattern = cases.Pattern(*A.shape, A.indptr.astype(np.int32), A.indices.astype(np.int32))
+    tracemalloc.start()
+    try:
+        packed = _native.pack(pattern, A.data, Format.parse(text), transposed=transposed)
+        peak_bytes = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert packed.nbytes > 12 * A.nnz
+    assert peak_bytes < 1.7 * packed.nbytes

@@ -3,7 +3,9 @@
 typedef struct {
     /* size: extents of the indices; pos, crd and n_positions: positions, coordinates and number of positions per
      * level; bit d of `sorted`: level d lists ascending coordinates; origin: entry at each position of a structure
-     * without values; repeats: next entry at the same position; take and give: allocator of work space. */
+     * without values; repeats: next entry at the same position; take and give: allocator of work space; done: function
+     * that is called with `observer` and ranges of rows that are complete, which may exceed the extent, or NULL. window:
+     * number of rows within which rows are permuted: the numbers of complete rows of each window are right. */
     int64_t size[6];
     const void *pos[12];
     const void *crd[12];
@@ -15,6 +17,9 @@ typedef struct {
     const void *repeats;
     void *take;
     void *give;
+    void *done;
+    void *observer;
+    int64_t window;
 } asp_operand;
 /* Call a generated SpMV or SpMM kernel. B and C are addresses, ldB and ldC the elements between rows. chunk > 0 is the
  * number of iterations of the parallel loop per range; 0 divides entries equally. Rows of B are read n_reads times in

@@ -4,6 +4,7 @@
 
 #include <stdatomic.h>
 
+#include "kernel_api.h"
 #include "matmul.h"
 #include "matmul_api.h"
 #include "pool_api.h"
@@ -13,6 +14,7 @@ enum { CHUNK_BYTES = 8192 };   /* bytes of one vector per chunk: a chunk's vecto
 enum { MAX_LANES = 16 };      /* reals of the widest vectors */
 enum { PERIOD_REALS = 64 };    /* minimum number of reals of the rows that share coefficients of columns */
 enum { STACK_BYTES = 16384 };
+enum { PARTED_ROWS = 1 << 14 }; /* minimum rows of a product of which threads take single parts: shorter parts cost time */
 enum { CACHED_BYTES = 1 << 20 };                        /* size that stays in a core's own cache */
 static const double CACHED_NS = 0.03, STREAMED_NS = 0.08; /* estimated ns per byte on one thread */
 
@@ -235,6 +237,7 @@ static void sweep_rows(void *context, int64_t begin, int64_t end)
 {
     sweeping *it = context;
     _Atomic int32_t *left = (_Atomic int32_t *)it->sweep->left;
+    end = asp_min(end, it->sweep->n);
     for (int64_t chunk = begin / it->rows, stop; begin < end; chunk++, begin = stop) {
         stop = asp_min(end, (chunk + 1) * it->rows);
         const int32_t n = (int32_t)(stop - begin);
@@ -251,24 +254,60 @@ static void sweep_rest(void *context, int64_t begin, int64_t end)
         if (left[chunk]) run_chunk(context, chunk);
 }
 
+/* Describe a sweep that observes a product; return ASP_OK or ASP_NO_MEMORY. */
+static int begin_after(sweeping *it, const asp_sweep *sweep, char **room)
+{
+    if (begin_sweep(it, sweep, room)) return ASP_NO_MEMORY;
+    int32_t *left = (int32_t *)sweep->left;
+    for (int64_t chunk = 0; chunk < it->n_chunks; chunk++)
+        left[chunk] = (int32_t)asp_min(it->rows, sweep->n - chunk * it->rows);
+    return ASP_OK;
+}
+
+/* Execute the steps on the chunks that a product with this status has not completed; return the status of both. */
+static int end_after(sweeping *it, int status, int n_threads, char *room)
+{
+    const asp_sweep *sweep = it->sweep;
+    int64_t n_left = 0;
+    for (int64_t chunk = 0; chunk < it->n_chunks; chunk++) n_left += ((const int32_t *)sweep->left)[chunk] != 0;
+    if (status == ASP_OK && n_left)
+        asp_parallel(sweep_rest, it, it->n_chunks, 1, it->n_chunks, n_threads,
+                     sweep->serial_ns * (double)n_left / (double)it->n_chunks);
+    const int ended = end_sweep(it, room);
+    return status ? status : ended;
+}
+
 int asp_sweep_run_after(const asp_sweep *sweep, int dtype, int itype, int64_t n_rows, int64_t n_cols,
                         const void *indptr, const void *indices, const void *data, const void *B, void *out,
                         int64_t n_vecs, int n_threads)
 {
     sweeping it;
     char *room;
-    if (begin_sweep(&it, sweep, &room)) return ASP_NO_MEMORY;
-    int32_t *left = (int32_t *)sweep->left;
-    for (int64_t chunk = 0; chunk < it.n_chunks; chunk++)
-        left[chunk] = (int32_t)asp_min(it.rows, sweep->n - chunk * it.rows);
+    if (begin_after(&it, sweep, &room)) return ASP_NO_MEMORY;
     const asp_row_observer observer = {.done = sweep_rows, .context = &it, .step = it.rows};
     const int status = asp_csr_mm_observed(dtype, itype, n_rows, n_cols, indptr, indices, data, B, out, n_vecs,
                                            n_threads, &observer);
-    int64_t n_left = 0;
-    for (int64_t chunk = 0; chunk < it.n_chunks; chunk++) n_left += left[chunk] != 0;
-    if (status == ASP_OK && n_left)
-        asp_parallel(sweep_rest, &it, it.n_chunks, 1, it.n_chunks, n_threads,
-                     sweep->serial_ns * (double)n_left / (double)it.n_chunks);
-    const int ended = end_sweep(&it, room);
-    return status ? status : ended;
+    return end_after(&it, status, n_threads, room);
+}
+
+/* asp_parallel for an observed kernel: a thread takes one part at a time, whose rows are still in its cache. */
+static int run_parts(asp_task task, void *context, int64_t n_items, int64_t min_items, int64_t max_items, int n_threads,
+                     double serial_ns)
+{
+    (void)max_items;
+    return asp_parallel(task, context, n_items, min_items, min_items, n_threads, serial_ns);
+}
+
+int asp_sweep_run_after_kernel(const asp_sweep *sweep, uintptr_t kernel, const asp_operand *A, uintptr_t B,
+                               uintptr_t out, int64_t n_threads, int64_t chunk, int64_t value_bytes, int64_t n_reads)
+{
+    sweeping it;
+    char *room;
+    if (begin_after(&it, sweep, &room)) return ASP_NO_MEMORY;
+    asp_operand observed = *A;
+    if (it.rows % asp_max(A->window, 1) == 0) observed.done = (void *)(uintptr_t)sweep_rows;
+    observed.observer = &it;
+    if (sweep->n >= PARTED_ROWS) observed.parallel = (void *)(uintptr_t)run_parts;
+    const int status = asp_run_kernel(kernel, &observed, B, 1, out, 1, 1, n_threads, chunk, value_bytes, n_reads);
+    return end_after(&it, status, (int)n_threads, room);
 }

@@ -39,3 +39,7 @@ int asp_sweep_run(const asp_sweep *sweep);
 int asp_sweep_run_after(const asp_sweep *sweep, int dtype, int itype, int64_t n_rows, int64_t n_cols,
                         const void *indptr, const void *indices, const void *data, const void *B, void *out,
                         int64_t n_vecs, int n_threads);
+/* As asp_sweep_run_after, for one column and a generated kernel with the arguments of asp_run_kernel. The steps may have
+ * been executed on some chunks where the kernel returns 1. */
+int asp_sweep_run_after_kernel(const asp_sweep *sweep, uintptr_t kernel, const asp_operand *A, uintptr_t B,
+                               uintptr_t out, int64_t n_threads, int64_t chunk, int64_t value_bytes, int64_t n_reads);
