@@ -13,7 +13,6 @@ from autosparse.scalar import PRODUCT_CODES, SCALARS
 
 AnyArray = NDArray[Any]  # Any: value arrays may have any dtype
 
-_DTYPE_CODES: Final = {np.dtype(name).str: code for name, code in runtime_api.DTYPE_CODES.items()}
 _INDEX_CODES: Final = {np.dtype(name).str: code for name, code in runtime_api.INDEX_CODES.items()}
 NATIVE: Final = frozenset("fdFD")
 """Characters of the dtypes that have kernels."""
@@ -99,14 +98,6 @@ def check_starts(indptr: AnyArray, n_rows: int) -> None:
     if falls.size:
         row = int(falls[0])
         raise StructureError.decreasing(row, start=int(indptr[row]), end=int(indptr[row + 1]))
-
-
-def plain_codes(indptr: Any, indices: Any, data: Any) -> tuple[int, int] | None:
-    """Return the codes of the value and index dtypes if a C kernel accepts the arrays unchanged, else None."""
-    if not (runtime_api.available and _is_plain(indptr, indices) and _is_row(data)):
-        return None
-    code = _DTYPE_CODES.get(data.dtype.str)
-    return None if code is None else (code, _INDEX_CODES[indices.dtype.str])
 
 
 def stored_code(dtype: np.dtype[Any]) -> int:
