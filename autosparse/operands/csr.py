@@ -254,8 +254,9 @@ class Operand(WatchedArrays):
         if look is None:
             self.validate()
         elif look(self._arrays, self.n_major, self.n_minor, self._checked) < 0:
-            if not stay_within(*self._arrays, (self.n_major, self.n_minor)):
-                check_bounds(*map(np.ravel, self._arrays), (self.n_major, self.n_minor), checked=False)
+            (indptr, indices, data), shape = map(np.ravel, self._arrays), (self.n_major, self.n_minor)
+            if not stay_within(indptr, indices, data, shape):
+                check_bounds(indptr, indices, data, shape, checked=False)
         elif not self._exported:
             is_repeated = self._checked and self._known_rows is None
             self._checked, self.unvalidated = True, False

@@ -143,18 +143,17 @@ def check_bounds(indptr: AnyArray, indices: AnyArray, data: AnyArray, shape: tup
         check_structure(indptr, indices, shape)
 
 
-def stay_within(indptr: Any, indices: Any, data: Any, shape: tuple[int, int]) -> bool:  # Any: what the user assigned
+def stay_within(indptr: AnyArray, indices: AnyArray, data: AnyArray, shape: tuple[int, int]) -> bool:
     """Return whether SciPy's loops over the arrays stay within them, and within `shape`."""
-    starts, columns = np.ravel(indptr), np.ravel(indices)
-    if {starts.dtype.kind, columns.dtype.kind} - set("iub"):
+    if {indptr.dtype.kind, indices.dtype.kind} - set("iub"):
         return True  # SciPy's loops refuse them
-    first, last = starts[: shape[0]], starts[1 : shape[0] + 1]
+    first, last = indptr[: shape[0]], indptr[1 : shape[0] + 1]
     filled = last > first if first.size == last.size == shape[0] else None
     if filled is None or not filled.any():
         return filled is not None
     begin, end = int(first[filled].min()), int(last[filled].max())
-    read = columns[max(0, begin) : end]
-    is_held = begin >= 0 and end <= min(columns.size, np.size(data))
+    read = indices[max(0, begin) : end]
+    is_held = begin >= 0 and end <= min(indices.size, data.size)
     return is_held and read.min() >= 0 and bool(read.max() < shape[1])
 
 
