@@ -234,6 +234,7 @@ static int field_set(PyObject *object, PyObject *value, void *closure)
         /* nothing changes */
     } else if (arrays && operand->unvalidated == Py_True) { /* never exported, so nothing depends on the arrays */
         Py_INCREF(value);
+        if (kept->position < 2) asp_set(&operand->checked, Py_False);
         status = PyList_SetItem(arrays, kept->position, value);
     } else {
         Py_CLEAR(operand); /* `put` counts the references to the operand */

@@ -248,7 +248,10 @@ class Operand(WatchedArrays):
 
     def check_bounds(self) -> None:
         """Raise StructureError where SciPy's loops over the arrays would read or write out of bounds."""
-        if self.rows is not None or self._flat:
+        _, indices, data = self._arrays
+        is_known = self._checked and getattr(data, "size", 0) >= indices.size
+        del indices, data  # `validate` counts references
+        if is_known or self.rows is not None or self._flat:
             return
         look = python_objects.look
         if look is None:
@@ -258,10 +261,7 @@ class Operand(WatchedArrays):
             if not stay_within(indptr, indices, data, shape):
                 check_bounds(indptr, indices, data, shape, checked=False)
         elif not self._exported:
-            is_repeated = self._checked and self._known_rows is None
-            self._checked, self.unvalidated = True, False
-            if is_repeated:
-                self.validate()  # sets `rows`, which spares later checks
+            self._checked = True
 
     def checked_arrays(self) -> tuple[NativeRows, tuple[Any, Any, Any]]:
         """Return rows and the arrays that were validated for them; another thread may replace these at any time."""
