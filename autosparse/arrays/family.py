@@ -242,7 +242,7 @@ class AutoSparseMatrix(ConvertedBack, Reflected, Copies, Products, DenseResults,
             super().resize(*shape)  # type: ignore[misc]
             self._finish()
         except BaseException:  # also an interrupt behind SciPy's method
-            self._shape = shape_before
+            self._shape = shape_before  # type: ignore[misc]  # an attribute of SciPy's class
             self._cell.restore(before)
             self._finish()
             raise
