@@ -48,6 +48,8 @@ typedef struct asp_fields {
     PyObject *watch;
     PyObject *retained;   /* list of arrays that were replaced while a product was reading them, or NULL */
     Py_ssize_t n_running; /* products that are computing now */
+    Py_ssize_t n_values;  /* number of values, and NumPy's number of their dtype, when `rows` was set */
+    int values_type;
 } asp_fields;
 enum { ASP_FIELDS = (offsetof(asp_fields, n_running) - offsetof(asp_fields, arrays)) / sizeof(PyObject *) };
 
@@ -80,6 +82,11 @@ int asp_add_fields(PyObject *module);
 int asp_add_watch(PyObject *module);
 int asp_add_fast_call(PyObject *module);
 PyObject *asp_make_field(PyObject *module, PyObject *args);
+/* Set the operand's rows. */
+void asp_set_rows(asp_fields *operand, PyObject *rows);
+/* Return whether the values have the dtype, the layout and at least the length that they had when `rows` was set: an array
+ * that other code holds may get others in place (`d.dtype = ...`, `d.resize(...)`). */
+int asp_values_fit(const asp_fields *operand);
 /* Return whether `enter`, the method `run` of a FastCall, has computed the product args[0..4] and executed the sweep over
  * the rows of its result. */
 int asp_fast_call_sweeps(PyObject *enter, PyObject *const *args, const asp_sweep *sweep);

@@ -88,7 +88,7 @@ static int is_current(fast_call *call, asp_fields *operand)
 static int has_rows(const fast_call *call, const asp_fields *operand)
 {
     asp_watch *watch = call->watch;
-    if (operand->rows == call->rows) return 1;
+    if (operand->rows == call->rows) return asp_values_fit(operand);
     if (!watch || watch->rows != call->rows || !watch->just_seen || !asp_watch_is_same(watch, operand)) return 0;
     if (!is_guarded(call) || call->fixed_indptr) watch->just_seen = 0; /* valid for one product */
     return 1;

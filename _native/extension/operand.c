@@ -6,7 +6,6 @@ PyTypeObject *fields_type;
 #define OBJECT(name, member) {name, T_OBJECT_EX, offsetof(asp_fields, member), 0, NULL}
 static PyMemberDef fields_members[] = {
     OBJECT("_arrays", arrays),
-    OBJECT("rows", rows),
     OBJECT("_checked", checked),
     OBJECT("_exported", exported),
     OBJECT("_aliases_before", aliases_before),
@@ -93,10 +92,64 @@ static PyMethodDef fields_methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
+/* Return the values of an operand if kernels can read them in place, else NULL. */
+static PyArrayObject *fields_values(const asp_fields *operand)
+{
+    PyObject *arrays = operand->arrays, *values = NULL;
+    if (arrays && PyList_Check(arrays) && PyList_GET_SIZE(arrays) == 3) values = PyList_GET_ITEM(arrays, 2);
+    if (!values || !PyArray_Check(values)) return NULL;
+    PyArrayObject *array = (PyArrayObject *)values;
+    return PyArray_NDIM(array) == 1 && (PyArray_FLAGS(array) & ASP_READ) == ASP_READ ? array : NULL;
+}
+
+/* Return NumPy's number of the dtype of values, with another sign for the other byte order. */
+static int fields_type_of(PyArrayObject *values)
+{
+    return PyArray_ISBYTESWAPPED(values) ? -1 - PyArray_TYPE(values) : PyArray_TYPE(values);
+}
+
+int asp_values_fit(const asp_fields *operand)
+{
+    PyArrayObject *values = fields_values(operand);
+    return values && PyArray_DIM(values, 0) >= operand->n_values && fields_type_of(values) == operand->values_type;
+}
+
+void asp_set_rows(asp_fields *operand, PyObject *rows)
+{
+    PyArrayObject *values = rows == Py_None ? NULL : fields_values(operand);
+    operand->n_values = values ? PyArray_DIM(values, 0) : 0;
+    operand->values_type = values ? fields_type_of(values) : 0;
+    asp_set(&operand->rows, rows);
+}
+
+static PyObject *fields_get_rows(PyObject *self, void *closure)
+{
+    asp_fields *operand = (asp_fields *)self;
+    (void)closure;
+    if (!operand->rows) return PyErr_Format(PyExc_AttributeError, "rows");
+    if (operand->rows != Py_None && !asp_values_fit(operand)) asp_set(&operand->rows, Py_None);
+    Py_INCREF(operand->rows);
+    return operand->rows;
+}
+
+static int fields_set_rows(PyObject *self, PyObject *rows, void *closure)
+{
+    (void)closure;
+    if (rows) asp_set_rows((asp_fields *)self, rows);
+    else Py_CLEAR(((asp_fields *)self)->rows);
+    return 0;
+}
+
+static PyGetSetDef fields_computed[] = {
+    {"rows", fields_get_rows, fields_set_rows, "NativeRows, or None where `validate` must look again.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
 static PyType_Slot fields_slots[] = {
     {Py_tp_doc, "Attributes of an operand that C reads."},
     {Py_tp_methods, fields_methods},
     {Py_tp_members, fields_members},
+    {Py_tp_getset, fields_computed},
     {Py_tp_traverse, fields_traverse},
     {Py_tp_clear, fields_clear},
     {Py_tp_dealloc, fields_dealloc},
@@ -181,6 +234,7 @@ static int field_set(PyObject *object, PyObject *value, void *closure)
         /* nothing changes */
     } else if (arrays && operand->unvalidated == Py_True) { /* never exported, so nothing depends on the arrays */
         Py_INCREF(value);
+        if (kept->position < 2) asp_set(&operand->checked, Py_False);
         status = PyList_SetItem(arrays, kept->position, value);
     } else {
         Py_CLEAR(operand); /* `put` counts the references to the operand */

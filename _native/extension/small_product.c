@@ -6,6 +6,9 @@
 /* Negative results. */
 enum { NOT_PLAIN = -1, FAULTY = -2, NOT_SMALL = -3 };
 
+/* Code of a dtype of values that has no kernels of one dtype, in the result of `examine`. */
+enum { OTHER_DTYPE = 4 };
+
 /* A sparse operand as `examine` found it. */
 typedef struct small_matrix {
     PyArrayObject *indptr, *indices, *data;
@@ -24,7 +27,7 @@ static int examine(PyObject *const *args, int64_t most, small_matrix *A)
     A->indptr = parts[0], A->indices = parts[1], A->data = parts[2];
     A->dtype = asp_value_code(A->data);
     A->itype = asp_index_code(A->indices);
-    if (A->dtype < 0 || A->itype < 0 || asp_index_code(A->indptr) != A->itype) return NOT_PLAIN;
+    if (A->itype < 0 || asp_index_code(A->indptr) != A->itype || (A->dtype < 0 && most < INT64_MAX)) return NOT_PLAIN;
     A->n_rows = PyLong_AsLongLong(args[1]);
     A->n_cols = PyLong_AsLongLong(args[2]);
     if (A->n_rows < 0 || A->n_cols < 0 || PyArray_DIM(A->indptr, 0) != A->n_rows + 1) return FAULTY;
@@ -35,7 +38,7 @@ static int examine(PyObject *const *args, int64_t most, small_matrix *A)
                                                     PyArray_DATA(A->indices), PyArray_DIM(A->indices, 0),
                                                     most < INT64_MAX ? 1 : runtime.asp_max_threads()))
         return FAULTY;
-    return A->dtype + 4 * A->itype;
+    return (A->dtype < 0 ? OTHER_DTYPE : A->dtype) + 8 * A->itype;
 }
 
 /* Return a dense operand as the kernels read it: rows of contiguous elements, *ld apart. It is copied if necessary

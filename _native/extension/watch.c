@@ -168,6 +168,7 @@ static int watch_is_back(const asp_watch *watch, const asp_fields *operand)
     for (int at = 0; at < 3; ++at) {
         const asp_watched *one = watch->of + at;
         PyObject *base = PyArray_BASE((PyArrayObject *)one->array);
+        if (at < 2 && *PyObject_GET_WEAKREFS_LISTPTR((PyObject *)(uintptr_t)one->array)) return 0;
         total += Py_REFCNT((PyObject *)(uintptr_t)one->array) + (base ? Py_REFCNT(base) : 0);
         const Py_ssize_t n_held = one->held ? PyTuple_GET_SIZE(one->held) : 0;
         for (Py_ssize_t n = n_held - one->n_beneath; n < n_held; ++n)
@@ -186,7 +187,7 @@ int asp_watch_validates(asp_watch *watch, asp_fields *operand, int n_threads)
     if (is_back || is_checked) {
         asp_set(&operand->checked, Py_True);
         asp_set(&operand->exported, Py_False);
-        asp_set(&operand->rows, watch->rows);
+        asp_set_rows(operand, watch->rows);
     } else {
         /* Exported arrays are still referenced elsewhere, so every product must check. */
         watch->just_seen = WATCH_STRUCTURE;

@@ -121,9 +121,9 @@ class Copies:
 
         SciPy's conversions to coordinates leave the rows of such elements uninitialised.
         """
-        check_starts(self._cell)
+        self._cell.check_bounds()
         indptr, indices, data = self._cell._arrays
-        if len(indices) == len(data) == indptr[-1]:
+        if len(indices) != len(data) or len(indices) == indptr[-1]:
             return self
         whole = self._same()
         whole.prune()
@@ -204,6 +204,7 @@ def transposed_rows(cell: Operand) -> Compressed | None:
     """
     rows, arrays = cell.checked_arrays()
     if rows.dtype_code < 0:
+        cell.check_bounds()
         return None
     threads, shape = get_options().threads or runtime_api.max_threads(), (rows.n_major, rows.n_minor)
     made = runtime_api.transpose(arrays, shape, threads=threads, room=memory.empty_output)

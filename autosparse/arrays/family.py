@@ -237,14 +237,15 @@ class AutoSparseMatrix(ConvertedBack, Reflected, Copies, Products, DenseResults,
 
     def resize(self, *shape: Any) -> None:
         """Resize in place, as SciPy's `resize` does, or not at all; a transpose made earlier keeps its shape."""
-        before = self._own_cell().saved()
+        before, shape_before = self._own_cell().saved(), self._shape
         try:
             super().resize(*shape)  # type: ignore[misc]
-        except BaseException:
-            self._cell.restore(before)
-            raise
-        finally:
             self._finish()
+        except BaseException:  # also an interrupt behind SciPy's method
+            self._shape = shape_before  # type: ignore[misc]  # an attribute of SciPy's class
+            self._cell.restore(before)
+            self._finish()
+            raise
 
     def _own_cell(self) -> Operand:
         """Return the operand, first replaced by one of this object alone if others (such as the transpose) share it."""

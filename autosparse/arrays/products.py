@@ -165,6 +165,7 @@ class Products:
 
     def _by_pair(self, other: AnyArray) -> AnyArray | None:
         """Return A @ B by the kernels of dtype pairs; None where they do not take it."""
+        self._cell.check_bounds()
         try:
             pairs = _pairs()
         except (ImportError, OSError):  # no file descriptor left, or another root directory: SciPy needs no import
@@ -240,25 +241,23 @@ class DenseResults:
 
     def toarray(self, order: Any = None, out: Any = None) -> Any:
         """Return the matrix as an ndarray, as SciPy's `toarray` does."""
+        self._cell.check_bounds()
         arrays = self._cell._arrays
         if order is not None or out is not None or len(self._shape) != 2 or type(arrays[DATA]) is not ndarray:
             return super().toarray(order=order, out=out)  # type: ignore[misc]
         dense = np.zeros(self._shape, arrays[DATA].dtype, "F" if self._transposed else "C")
         rows = dense.T if self._transposed else dense
-        if len(arrays[INDPTR]) <= len(rows):
-            plain.check_starts(self._cell)
         csr_todense(*rows.shape, *arrays, rows)
         return dense
 
     def diagonal(self, k: int = 0) -> Any:
         """Return the k-th diagonal of the matrix, as SciPy's `diagonal` does."""
         cell = self._cell
+        cell.check_bounds()
         values = cell._arrays[DATA]
         if not (_is_native(values) and type(k) is int and len(self._shape) == 2):
             return super().diagonal(k)  # type: ignore[misc]
         n_major, n_minor, k = cell.n_major, cell.n_minor, -k if self._transposed else k
-        if len(cell._arrays[INDPTR]) <= n_major:
-            plain.check_starts(cell)
         diagonal = np.empty(max(0, min(n_major + min(k, 0), n_minor - max(k, 0))), values.dtype)
         if diagonal.size:
             csr_diagonal(k, n_major, n_minor, *cell._arrays, diagonal)

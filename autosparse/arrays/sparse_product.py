@@ -16,7 +16,7 @@ from autosparse._native.kernels.spgemm import CompressedRows
 from autosparse.config import Effort, get_options
 from autosparse.dispatch import number
 from autosparse.operands.csr import INDICES, Operand
-from autosparse.operands.native_rows import check_bounds, plain_codes
+from autosparse.operands.native_rows import check_bounds, stored_codes
 from autosparse.ops import names
 from autosparse.scalar import PRODUCT_CODES
 
@@ -84,7 +84,8 @@ def _plain_rows(A: Any) -> CompressedRows | None:
         known, arrays = A._cell.checked_arrays()
         return None if known.dtype is None else CompressedRows(*arrays)
     rows = CompressedRows(A.indptr, A.indices, A.data)
-    if plain_codes(*rows) is None:
+    codes = stored_codes(*rows)
+    if codes is None or codes[0] not in runtime_api.DTYPE_CODES.values():
         return None
     if rows.data.size < rows.indices.size or runtime_api.check_structure(A.shape, rows.indptr, rows.indices):
         check_bounds(*rows, A.shape, checked=False)  # raises the error that says what is wrong

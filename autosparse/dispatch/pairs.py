@@ -39,7 +39,7 @@ _from_buffer: Any = _ffi.from_buffer if runtime_api.available else None  # unuse
 @functools.lru_cache(maxsize=512)
 def _result_of(dtype: np.dtype[Any], other: np.dtype[Any]) -> tuple[np.dtype[Any], int] | None:
     """Return SciPy's dtype of products of the two and its code; None where one of the three has no kernels."""
-    if stored_code(dtype) is None or stored_code(other.newbyteorder("=")) is None:
+    if stored_code(dtype) < 0 or stored_code(other.newbyteorder("=")) < 0:
         return None
     result = np.dtype(upcast_char(dtype.char, other.char))
     code = product_code(result)

@@ -252,8 +252,8 @@ class Rows:
     def is_held(self) -> bool:
         """Return whether other code may hold row starts or indices, and write to them at any time."""
         arrays, n_own = self.arrays, _UNHELD + (self.checked is not None)
-        is_view = arrays[0].base is not None or arrays[1].base is not None
-        return is_view or max(sys.getrefcount(arrays[0]), sys.getrefcount(arrays[1])) > n_own
+        is_own = arrays[0].base is None is arrays[1].base and not any(map(weakref.getweakrefcount, arrays[:2]))
+        return not is_own or max(sys.getrefcount(arrays[0]), sys.getrefcount(arrays[1])) > n_own
 
 
 def is_sound(indptr: Any, indices: Any, data: Any, n_major: int, n_minor: int) -> bool:

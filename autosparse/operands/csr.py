@@ -20,11 +20,11 @@ from autosparse.config import get_options
 from autosparse.configured import structure_sample
 from autosparse.operands.native_rows import (
     BUILTIN,
-    NATIVE,
     NativeRows,
     check_bounds,
-    plain_codes,
     pointer_to,
+    stay_within,
+    stored_code,
     stored_codes,
 )
 from autosparse.operands.watched import (
@@ -232,7 +232,8 @@ class Operand(WatchedArrays):
             self.small_product_ns = NOT_SMALL_NS
         if codes is None:
             return NativeRows(self.n_major, self.n_minor)
-        is_back = not self._exported or self._n_aliases() <= self._aliases_before
+        has_weak = self._exported and any(map(weakref.getweakrefcount, self._arrays[:2]))
+        is_back = not self._exported or (self._n_aliases() <= self._aliases_before and not has_weak)
         with REPLACING:
             if self.n_replaced != n_replaced:  # another thread has replaced an array since it was checked
                 rows = None
@@ -244,6 +245,23 @@ class Operand(WatchedArrays):
         if takes_prints:
             self._fill_in_watch()
         return rows
+
+    def check_bounds(self) -> None:
+        """Raise StructureError where SciPy's loops over the arrays would read or write out of bounds."""
+        _, indices, data = self._arrays
+        is_known = self._checked and getattr(data, "size", 0) >= indices.size
+        del indices, data  # `validate` counts references
+        if is_known or self.rows is not None or self._flat:
+            return
+        look = python_objects.look
+        if look is None:
+            self.validate()
+        elif look(self._arrays, self.n_major, self.n_minor, self._checked) < 0:
+            (indptr, indices, data), shape = map(np.ravel, self._arrays), (self.n_major, self.n_minor)
+            if not stay_within(indptr, indices, data, shape):
+                check_bounds(indptr, indices, data, shape, checked=False)
+        elif not self._exported:
+            self._checked = True
 
     def checked_arrays(self) -> tuple[NativeRows, tuple[Any, Any, Any]]:
         """Return rows and the arrays that were validated for them; another thread may replace these at any time."""
@@ -270,7 +288,8 @@ class Operand(WatchedArrays):
         """
         rows = self._known_rows
         if rows is None or (rows.dtype_code, rows.index_code) != codes:
-            rows = NativeRows(self.n_major, self.n_minor, BUILTIN.get(self._arrays[DATA].dtype.char), codes)
+            dtype = None if codes[0] < 0 else BUILTIN.get(self._arrays[DATA].dtype.char)
+            rows = NativeRows(self.n_major, self.n_minor, dtype, codes)
             rows.indptr, rows.indices, rows.data = map(self._point, (INDPTR, INDICES, DATA))
             self._known_rows = rows  # assigned once it is complete, because another thread may use it
         if is_validated:
@@ -297,12 +316,12 @@ class Operand(WatchedArrays):
         indptr, indices, data = self._arrays
         if self._flat or not isinstance(data, np.ndarray) or not runtime_api.is_there():
             return None
-        is_native = data.dtype.char in NATIVE
-        if python_objects.look is not None and is_native:
+        if python_objects.look is not None:
             code = python_objects.look(self._arrays, self.n_major, self.n_minor, self._checked)
             if code >= 0:
-                return code & 3, code >> 2
-        codes = (plain_codes if is_native else stored_codes)(indptr, indices, data)
+                dtype_code, index_code = code & 7, code >> 3
+                return dtype_code if dtype_code < 4 else stored_code(data.dtype), index_code
+        codes = stored_codes(indptr, indices, data)
         if codes is not None:
             check_bounds(indptr, indices, data, (self.n_major, self.n_minor), checked=self._checked)
         return codes

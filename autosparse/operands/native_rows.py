@@ -13,7 +13,6 @@ from autosparse.scalar import PRODUCT_CODES, SCALARS
 
 AnyArray = NDArray[Any]  # Any: value arrays may have any dtype
 
-_DTYPE_CODES: Final = {np.dtype(name).str: code for name, code in runtime_api.DTYPE_CODES.items()}
 _INDEX_CODES: Final = {np.dtype(name).str: code for name, code in runtime_api.INDEX_CODES.items()}
 NATIVE: Final = frozenset("fdFD")
 """Characters of the dtypes that have kernels."""
@@ -101,17 +100,9 @@ def check_starts(indptr: AnyArray, n_rows: int) -> None:
         raise StructureError.decreasing(row, start=int(indptr[row]), end=int(indptr[row + 1]))
 
 
-def plain_codes(indptr: Any, indices: Any, data: Any) -> tuple[int, int] | None:
-    """Return the codes of the value and index dtypes if a C kernel accepts the arrays unchanged, else None."""
-    if not (runtime_api.available and _is_plain(indptr, indices) and _is_row(data)):
-        return None
-    code = _DTYPE_CODES.get(data.dtype.str)
-    return None if code is None else (code, _INDEX_CODES[indices.dtype.str])
-
-
-def stored_code(dtype: np.dtype[Any]) -> int | None:
-    """Return the code under which kernels of dtype pairs read values of this dtype; None where they do not."""
-    return _STORED_CODES.get(dtype.str)
+def stored_code(dtype: np.dtype[Any]) -> int:
+    """Return the code under which kernels of dtype pairs read values of this dtype; -1 where they do not."""
+    return _STORED_CODES.get(dtype.str, -1)
 
 
 def product_code(dtype: np.dtype[Any]) -> int | None:
@@ -120,11 +111,10 @@ def product_code(dtype: np.dtype[Any]) -> int | None:
 
 
 def stored_codes(indptr: Any, indices: Any, data: Any) -> tuple[int, int] | None:
-    """Return the codes of the value and index dtypes if kernels of dtype pairs accept the arrays, else None."""
+    """Return the codes of value (`stored_code`) and index dtype if a C kernel accepts the arrays' layout, else None."""
     if not (_is_plain(indptr, indices) and _is_row(data)):
         return None
-    code = stored_code(data.dtype)
-    return None if code is None else (code, _INDEX_CODES[indices.dtype.str])
+    return stored_code(data.dtype), _INDEX_CODES[indices.dtype.str]
 
 
 def _is_plain(indptr: Any, indices: Any) -> bool:
@@ -151,6 +141,20 @@ def check_bounds(indptr: AnyArray, indices: AnyArray, data: AnyArray, shape: tup
         raise StructureError.too_short(int(indptr[-1]), n_indices=indices.size, n_data=data.size)
     if not checked:
         check_structure(indptr, indices, shape)
+
+
+def stay_within(indptr: AnyArray, indices: AnyArray, data: AnyArray, shape: tuple[int, int]) -> bool:
+    """Return whether SciPy's loops over the arrays stay within them, and within `shape`."""
+    if {indptr.dtype.kind, indices.dtype.kind} - set("iub"):
+        return True  # SciPy's loops refuse them
+    first, last = indptr[: shape[0]], indptr[1 : shape[0] + 1]
+    filled = last > first if first.size == last.size == shape[0] else None
+    if filled is None or not filled.any():
+        return filled is not None
+    begin, end = int(first[filled].min()), int(last[filled].max())
+    read = indices[max(0, begin) : end]
+    is_held = begin >= 0 and end <= min(indices.size, data.size)
+    return is_held and read.min() >= 0 and bool(read.max() < shape[1])
 
 
 class Lease:

@@ -106,6 +106,7 @@ class WatchedArrays(python_objects.OperandFields):
         swapped = None
         if self._is_unread():
             swapped, self._arrays[field] = self._arrays[field], value
+            self._checked = self._checked and field == DATA
             if self._is_unread():  # still: no other thread has begun to read the arrays
                 return
         old = self.fetch(field)

@@ -16,6 +16,7 @@ import scipy.sparse as sps
 from scipy.sparse import csgraph
 
 import autosparse
+from autosparse.arrays.family import AutoSparseMatrix
 from autosparse.operands.csr import Operand
 
 CLASSES = ("csr_array", "csc_array", "csr_matrix", "csc_matrix")
@@ -355,3 +356,19 @@ def test_signatures_are_documented() -> None:
         assert cls.__doc__ == getattr(sps, name).__doc__
         parameters = inspect.signature(cls.__init__).parameters
         assert list(parameters)[:5] == ["self", "arg1", "shape", "dtype", "copy"]
+
+
+def test_an_interrupt_behind_scipys_resize_leaves_the_matrix_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    A = autosparse.csr(sps.random_array((30, 20), density=0.2, format="csr", random_state=np.random.default_rng(0)))
+    expected, finish = A.toarray(), AutoSparseMatrix._finish
+
+    def interrupted(made: AutoSparseMatrix) -> None:
+        monkeypatch.setattr(AutoSparseMatrix, "_finish", finish)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(AutoSparseMatrix, "_finish", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        A.resize(40, 10)
+    assert A.shape == (30, 20)
+    np.testing.assert_array_equal(A.toarray(), expected)
+    np.testing.assert_allclose(A @ np.ones(20), expected.sum(axis=1))

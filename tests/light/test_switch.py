@@ -239,3 +239,17 @@ found = A.tocsc()
 print(json.dumps(bool((found != converted).nnz == 0)))
 """
     assert printed(lines) is True
+
+
+def test_indices_that_only_a_weak_reference_reaches_are_checked() -> None:
+    lines = """
+import weakref
+reference = weakref.ref(A.indices)
+A @ x, A @ x
+reference()[0] = 1 << 30
+try:
+    A @ x
+except ValueError as error:
+    print(type(error).__name__)
+"""
+    assert run(lines) == "StructureError"
