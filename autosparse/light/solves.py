@@ -1,13 +1,16 @@
-"""First solves of small light matrices by SciPy's functions, while loading the library takes longer than they do."""
+"""First solves of small matrices by SciPy's functions, while loading the library takes longer than they do."""
 
 from __future__ import annotations
 
 import functools
+import importlib
 from collections.abc import Callable
 from time import perf_counter_ns
 from typing import Any, Final
 
 import numpy as np
+import scipy.sparse as sps
+from scipy.sparse.linalg import LinearOperator
 
 from autosparse import light
 
@@ -16,20 +19,32 @@ MAX_ENTRIES: Final = 1 << 14
 
 Loading the library takes as long as 300 iterations. A larger value delays what long first solves save.
 """
-_SYSTEMS: Final = frozenset({"bicgstab", "cg", "cgs", "minres"})
+MAX_ROWS: Final = 1 << 12
+"""Maximum number of rows of an operator without entries, whose products autosparse computes no faster."""
+MAX_BLOCK: Final = 1 << 14
+"""Maximum number of elements of lobpcg's X: the library calls SciPy's function, too (`block_eigenvalues`)."""
+PATIENCE_NS: Final = 6_000_000
+"""Time in ns after which SciPy's gmres is stopped, whose iterations take long, and the library solves from the start.
+
+A solve takes at most so much longer than if the library had been loaded at once, which takes 7 to 10 ms.
+"""
+_SYSTEMS: Final = frozenset({"bicgstab", "cg", "cgs", "gmres", "minres", "qmr"})
 _FITS: Final = frozenset({"lsmr", "lsqr"})
 _EIGENVALUES: Final = frozenset({"eigs", "eigsh", "svds"})
-_OTHERS: Final = frozenset({"expm_multiply", "spsolve_triangular"})
+_OTHERS: Final = frozenset({"expm_multiply", "lobpcg", "spsolve_triangular"})
 NAMES: Final = _SYSTEMS | _FITS | _EIGENVALUES | _OTHERS
-"""Functions of SciPy that warn neither of small matrices nor at the line of their caller.
-
-`gmres` is none of them: its iterations take so long that a system with 4,300 entries (28 ms) pays for the library.
-"""
+"""Functions of SciPy that warn neither of small matrices nor, but for lobpcg, at the line of their caller."""
 _KEYWORDS: Final = frozenset({
-    "atol", "btol", "conlim", "damp", "iter_lim", "k", "lower", "maxiter", "ncv", "return_eigenvectors",
-    "return_singular_vectors", "rtol", "unit_diagonal", "v0", "which", "x0",
+    "B", "M", "M1", "M2", "Y", "atol", "btol", "callback", "conlim", "damp", "iter_lim", "k", "largest", "lower",
+    "maxiter", "ncv", "restart", "restartControl", "return_eigenvectors", "return_singular_vectors", "rtol", "tol",
+    "unit_diagonal", "v0", "which", "x0",
 })  # fmt: skip
+_OF_MATRICES: Final = frozenset({"expm_multiply", "spsolve_triangular"})  # SciPy's warns of operators
 _FEWEST_LEFT: Final = 3  # eigenvalues that must not be asked for: SciPy warns, and uses a dense matrix
+
+
+class _TooLongError(BaseException):
+    """Exception that ends SciPy's gmres, which no handler of the program catches."""
 
 
 def first(name: str, theirs: Callable[..., Any], load: Callable[[], Callable[..., Any]]) -> Callable[..., Any]:
@@ -44,34 +59,78 @@ def first(name: str, theirs: Callable[..., Any], load: Callable[[], Callable[...
             return load()(*args, **how)
         spent_ns, start_ns = light._spent_ns, perf_counter_ns()
         try:
-            return theirs(*args, **how)
+            if name == "gmres":
+                return theirs(*args, **how, callback=_until(start_ns + PATIENCE_NS), callback_type="pr_norm")
+            return _warning_at_caller(name, theirs)(*args, **how)
+        except _TooLongError:
+            pass
         finally:
             light._spent_ns = spent_ns  # without products inside
             light.count(start_ns, share=1)
+        return load()(*args, **how)
 
     solve.__module__, solve.__qualname__ = "autosparse.linalg", name
     return solve
 
 
+def _warning_at_caller(name: str, theirs: Callable[..., Any]) -> Callable[..., Any]:
+    """Return SciPy's function `theirs`; for lobpcg one whose warnings pass over the frame of `first`."""
+    if name != "lobpcg":
+        return theirs
+    found: Callable[..., Any] = importlib.import_module("autosparse.interop.relocated").scipys(name)
+    return found
+
+
+def _until(end_ns: int) -> Callable[[Any], None]:
+    """Return a callback that raises an error from the time `end_ns` on."""
+
+    def after_iteration(_: Any) -> None:
+        if perf_counter_ns() > end_ns:
+            raise _TooLongError
+
+    return after_iteration
+
+
 def _suits(name: str, args: tuple[Any, ...], how: dict[str, Any]) -> bool:
-    """Return whether SciPy's function takes the arguments of a solve with a small light matrix without a warning."""
-    rows = light.rows_of(args[0]) if args else None
-    if rows is None or not light.may_be_light() or not how.keys() <= _KEYWORDS:
+    """Return whether SciPy's function takes the arguments of a small solve without a warning."""
+    A = args[0] if args else None
+    if not (light.may_be_light() and how.keys() <= _KEYWORDS and _is_small(A) and A.dtype.char in "fdFD"):
         return False
-    A = args[0]
-    is_square, is_final = A._shape[0] == A._shape[1], A._twin._twin is type(A)
-    if not is_final or rows.arrays[1].size > MAX_ENTRIES or rows.sound() is None or A.dtype.char not in "fdFD":
-        return False
+    is_square = A.shape[0] == A.shape[1]
     if not is_square and name not in _FITS and name != "svds":
+        return False
+    if name in _OF_MATRICES and isinstance(A, LinearOperator):
         return False
     if name in _EIGENVALUES:
         return len(args) <= 2 and _is_few(A, args, how)
     b = args[1] if len(args) == 2 else None
-    is_plain = type(b) is np.ndarray and b.shape == A._shape[:1] and b.dtype.char in "fdFD"
-    return is_plain and (name != "spsolve_triangular" or A.format == "csr")  # SciPy 1.13 warns of others
+    if type(b) is not np.ndarray or b.dtype.char not in "fdFD" or b.shape[:1] != A.shape[:1]:
+        return False
+    if name == "lobpcg":
+        return b.ndim == 2 and b.size < MAX_BLOCK
+    if name == "gmres" and not (_is_repeatable(A) and _is_repeatable(how.get("M")) and "callback" not in how):
+        return False
+    return b.ndim == 1 and (name != "spsolve_triangular" or A.format == "csr")  # SciPy 1.13 warns of others
+
+
+def _is_small(A: Any) -> bool:
+    """Return whether A is a light matrix or one of SciPy's objects, and so small that SciPy's functions solve fast."""
+    rows = light.rows_of(A)
+    if rows is not None:
+        is_sound = rows.arrays[1].size <= MAX_ENTRIES and rows.sound() is not None
+        return A._twin._twin is type(A) and is_sound
+    if isinstance(A, LinearOperator):
+        return getattr(A, "dtype", None) is not None and max(A.shape) <= MAX_ROWS
+    is_scipys = sps.issparse(A) and type(A).__module__.startswith("scipy.") and A.ndim == 2
+    return bool(is_scipys and A.nnz <= MAX_ENTRIES and light.is_sound_matrix(A))
+
+
+def _is_repeatable(A: Any) -> bool:
+    """Return whether products with A call no code of the program, which may count its calls."""
+    return A is None or light.rows_of(A) is not None or (sps.issparse(A) and type(A).__module__.startswith("scipy."))
 
 
 def _is_few(A: Any, args: tuple[Any, ...], how: dict[str, Any]) -> bool:
     """Return whether so few eigenvalues or singular values are asked for that SciPy uses ARPACK."""
     k = args[1] if len(args) == 2 else how.get("k", 6)
-    return type(k) is int and 0 < k <= min(A._shape) - _FEWEST_LEFT
+    return type(k) is int and 0 < k <= min(A.shape) - _FEWEST_LEFT
