@@ -239,6 +239,8 @@ class Light(ConvertedBack, Slots):
 
     def transpose(self, axes: tuple[int, int] | None = None, copy: bool = False) -> Any:
         """Return Aᵀ, which shares arrays with A unless `copy`."""
+        if copy and light.may_be_light():
+            return self.transpose(axes).copy()
         rows = self._light
         twin = object.__new__(self._twin)
         is_plain = rows is not None and not copy and axes in (None, (1, 0)) and rows.sound()
