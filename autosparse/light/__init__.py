@@ -298,6 +298,9 @@ def arrays_of(made: Any, arg1: Any, shape: Any = None) -> Arrays:
         shape = _least_shape(made, indices, indptr) if shape is None else shape
         if not is_shape(shape):
             return NOTHING
+        if not isinstance(made, sps.sparray) and type(indices) is type(indptr) is np.ndarray:
+            indices, indptr = _narrowed(indices, indptr, max(shape))
+            arg1 = data, indices, indptr
         if type(data) is not np.ndarray or data.dtype.char not in VALUE_TYPES or not data.dtype.isnative:
             return NOTHING
         for part in arg1:
@@ -316,6 +319,16 @@ def _least_shape(made: Any, indices: Any, indptr: Any) -> Any:
     if not is_plain or indices.dtype not in (INT32, INT64) or not indices.size * indptr.size:
         return None
     return made._swap((indptr.size - 1, int(_largest(indices)) + 1))
+
+
+def _narrowed(indices: Any, indptr: Any, extent: int) -> tuple[Any, Any]:
+    """Return index arrays of a matrix class, converted to int32 as SciPy's constructors do where they may be int64."""
+    is_wide = INT64 in (indices.dtype, indptr.dtype) and {indices.dtype, indptr.dtype} <= {INT32, INT64}
+    if not is_wide or max(extent, indices.size) > INT32_MAX:
+        return indices, indptr
+    if any(part.size and not 0 <= part.min() <= part.max() <= INT32_MAX for part in (indices, indptr)):
+        return indices, indptr
+    return indices.astype(INT32, copy=False), indptr.astype(INT32, copy=False)
 
 
 def _format_of(kind: Any) -> str | None:

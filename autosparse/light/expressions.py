@@ -91,6 +91,13 @@ def _transposed(A: Any) -> Any:
     return rows
 
 
+def _values(found: Any) -> Any:
+    """Return the values of the entries of a sparse matrix; return other results unchanged."""
+    rows = light.rows_of(found)
+    values = found if rows is None else rows.arrays[2]
+    return values.data if sps.issparse(values) else values
+
+
 def _row_sums(A: Any) -> Any:
     return np.asarray(A.sum(axis=1)).reshape(-1)
 
@@ -114,16 +121,16 @@ _PRODUCTS: Final[Mapping[tuple[str, str], tuple[Callable[..., Any], int]]] = {
     ("ab,ab->ab", "ss"): (lambda A, B: _by_rows(A.multiply(B)), _FINITE_RESULT),
     ("ab,ab,ab->ab", "sss"): (lambda A, B, C: _by_rows(A.multiply(B).multiply(C)), _FINITE_RESULT),
     ("ab,ab->a", "ss"): (lambda A, B: _row_sums(A.multiply(B)), _FINITE_RESULT),
-    ("ab,ab->", "ss"): (lambda A, B: A.multiply(B).sum(), _FINITE_RESULT),
+    ("ab,ab->", "ss"): (lambda A, B: _values(A.multiply(B)).sum(), _FINITE_RESULT),
     ("ab,ac,cb->ab", "sss"): (lambda A, B, C: _by_rows(A.multiply(B @ C)), _FOR_FINITE),
-    ("ab,bc,ca->", "sss"): (lambda A, B, C: (A @ B).multiply(C.T).sum(), _FOR_FINITE),
-    ("ab,bc,ac->", "sss"): (lambda A, B, C: (A @ B).multiply(C).sum(), _FOR_FINITE),
+    ("ab,bc,ca->", "sss"): (lambda A, B, C: _values((A @ B).multiply(C.T)).sum(), _FOR_FINITE),
+    ("ab,bc,ac->", "sss"): (lambda A, B, C: _values((A @ B).multiply(C)).sum(), _FOR_FINITE),
     ("ab,a->ab", "sd"): (lambda A, x: _by_rows(A.multiply(x[:, None])), _EXACT),
     ("ab,b->ab", "sd"): (lambda A, x: _by_rows(A.multiply(x)), _EXACT),
     ("ab->ba", "s"): (_transposed, _EXACT),
     ("ab->a", "s"): (_row_sums, _EXACT),
     ("ab->b", "s"): (lambda A: _row_sums(A.T), _EXACT),
-    ("ab->", "s"): (lambda A: A.sum(), _EXACT),
+    ("ab->", "s"): (lambda A: _values(A).sum(), _EXACT),
     ("aa->a", "s"): (lambda A: A.diagonal(), _EXACT),
     ("aa->", "s"): (lambda A: A.diagonal().sum(), _EXACT),
 }
@@ -176,10 +183,7 @@ def _computed(run: Callable[..., Any], values: int, operands: list[Any]) -> Any:
 
 def _is_finite(found: Any) -> bool:
     """Return whether no value is infinite or NaN, judged by the sum of all values, which may also overflow."""
-    rows = light.rows_of(found)
-    values = found if rows is None else rows.arrays[2]
-    values = values if rows is not None or not sps.issparse(values) else values.data
-    return bool(np.isfinite(np.add.reduce(values, axis=None)))
+    return bool(np.isfinite(np.add.reduce(_values(found), axis=None)))
 
 
 def _kind(operand: Any) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import math
 from collections.abc import Callable
 from time import perf_counter_ns
 from typing import Any, Final
@@ -23,11 +24,11 @@ MAX_ROWS: Final = 1 << 12
 """Maximum number of rows of an operator without entries, whose products autosparse computes no faster."""
 MAX_BLOCK: Final = 1 << 14
 """Maximum number of elements of lobpcg's X: the library calls SciPy's function, too (`block_eigenvalues`)."""
-PATIENCE_NS: Final = 6_000_000
-"""Time in ns after which SciPy's gmres is stopped, whose iterations take long, and the library solves from the start.
-
-A solve takes at most so much longer than if the library had been loaded at once, which takes 7 to 10 ms.
-"""
+PATIENCE_NS: Final = 8_000_000
+"""Time in ns after which SciPy's gmres is stopped, whose iterations take long: the library loads in 7 to 10 ms."""
+LOOK_NS: Final = 1_500_000
+"""Time in ns after which gmres is stopped if its residual promises an end only after `PATIENCE_NS`."""
+_RTOL: Final = 1e-5  # SciPy's default
 _SYSTEMS: Final = frozenset({"bicgstab", "cg", "cgs", "gmres", "minres", "qmr"})
 _FITS: Final = frozenset({"lsmr", "lsqr"})
 _EIGENVALUES: Final = frozenset({"eigs", "eigsh", "svds"})
@@ -60,7 +61,7 @@ def first(name: str, theirs: Callable[..., Any], load: Callable[[], Callable[...
         spent_ns, start_ns = light._spent_ns, perf_counter_ns()
         try:
             if name == "gmres":
-                return theirs(*args, **how, callback=_until(start_ns + PATIENCE_NS), callback_type="pr_norm")
+                return theirs(*args, **how, callback=_watch(start_ns, how.get("rtol")), callback_type="pr_norm")
             return _warning_at_caller(name, theirs)(*args, **how)
         except _TooLongError:
             pass
@@ -81,11 +82,14 @@ def _warning_at_caller(name: str, theirs: Callable[..., Any]) -> Callable[..., A
     return found
 
 
-def _until(end_ns: int) -> Callable[[Any], None]:
-    """Return a callback that raises an error from the time `end_ns` on."""
+def _watch(start_ns: int, rtol: Any) -> Callable[[float], None]:
+    """Return a callback that raises an error where gmres takes too long, judged by its relative residuals."""
+    wanted = math.log(rtol if type(rtol) is float and 0.0 < rtol < 1.0 else _RTOL)
 
-    def after_iteration(_: Any) -> None:
-        if perf_counter_ns() > end_ns:
+    def after_iteration(residual: float) -> None:
+        spent_ns = perf_counter_ns() - start_ns
+        is_slow = spent_ns > LOOK_NS and not residual < math.exp(wanted * spent_ns / PATIENCE_NS)
+        if spent_ns > PATIENCE_NS or is_slow:
             raise _TooLongError
 
     return after_iteration

@@ -69,6 +69,8 @@ STAYS_LIGHT: Final = (
     "asp.csr((m.data, m.indices, m.indptr))", "asp.csr_array((m.data, m.indices, m.indptr)) @ x",
     "asp.csc_matrix((m.data, m.indices, m.indptr))",
     "asp.csr_array((m.data, m.indices.astype('i8'), m.indptr.astype('i8'))) @ x",
+    "asp.csr_matrix((m.data, m.indices.astype('i8'), m.indptr.astype('i8'))) * x", "(A @ A.T).multiply(A @ A.T).sum()",
+    "asp.csc_matrix((m.data, m.indices, m.indptr.astype('i8'))).indptr", "unsorted().sum()",
     "A.transpose(copy=True)", "A.T.transpose(copy=True) @ x", "A.transpose((1, 0), copy=True)",
     "asp.matmul(A, x)", "asp.matmul(m, X)", "asp.matmul(asp.csc(m), x, out=np.empty(40))", "asp.matmul(m.tocoo(), x)",
     "(lambda v: asp.matmul(asp.csr(B), v, out=v))(x + 1)", "asp.matmul(A, x.astype('f'), out=np.empty(40))",

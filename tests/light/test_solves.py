@@ -9,7 +9,7 @@ from tests.light.test_light import printed
 
 SETTING = """
 from autosparse.light import solves
-solves.PATIENCE_NS = 1 << 60
+solves.PATIENCE_NS = solves.LOOK_NS = 1 << 60
 S = (m[:30] @ m[:30].T + 40 * sps.eye_array(30)).tocsr()
 T, b = sps.csr_array(sps.tril(S)), np.linspace(1.0, 2.0, 30)
 import scipy.sparse.linalg as sla
@@ -59,9 +59,10 @@ def test_preconditioners_operators_and_installed_names_need_no_library(call):
     assert printed(f"{SETTING}print(json.dumps([{call}, light.is_complete]))") == [True, False]
 
 
-def test_a_long_gmres_is_solved_by_the_library():
-    lines = """
-solves.PATIENCE_NS = -1
+@pytest.mark.parametrize("limits", ["PATIENCE_NS = -1", "LOOK_NS, solves.PATIENCE_NS = -1, 1"])
+def test_a_long_gmres_is_solved_by_the_library(limits):
+    lines = f"""
+solves.{limits}
 found = [both("gmres", S, b, rtol=1e-9), light.is_complete]
 print(json.dumps(found))
 """
