@@ -72,5 +72,5 @@ def _by_loop(A: Any, B: Any, out: Any) -> Any:
 def _use(function: Callable[..., Any]) -> None:
     """Let `matmul` call `function` from now on, and the package offer it."""
     global _complete
-    _complete = function
+    _complete, function.__doc__ = function, matmul.__doc__
     setattr(sys.modules["autosparse"], function.__name__, function)
