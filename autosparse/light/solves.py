@@ -97,7 +97,7 @@ def _watch(start_ns: int, rtol: Any) -> Callable[[float], None]:
 
 def _suits(name: str, args: tuple[Any, ...], how: dict[str, Any]) -> bool:
     """Return whether SciPy's function takes the arguments of a small solve without a warning."""
-    A = args[0] if args else None
+    A: Any = args[0] if args else None
     if not (light.may_be_light() and how.keys() <= _KEYWORDS and _is_small(A) and A.dtype.char in "fdFD"):
         return False
     is_square = A.shape[0] == A.shape[1]
