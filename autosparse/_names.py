@@ -6,7 +6,6 @@ from autosparse.arrays.family import csc_array as csc_array
 from autosparse.arrays.family import csc_matrix as csc_matrix
 from autosparse.arrays.family import csr_array as csr_array
 from autosparse.arrays.family import csr_matrix as csr_matrix
-from autosparse.arrays.functions import matmul as matmul
 from autosparse.arrays.sampled import sddmm as sddmm
 from autosparse.arrays.sparse_tensor import mttkrp as mttkrp
 from autosparse.arrays.sparse_tensor import tensor as tensor
@@ -25,6 +24,7 @@ from autosparse.interop.installing import uninstall as uninstall
 from autosparse.light.construct import csc as csc
 from autosparse.light.construct import csr as csr
 from autosparse.light.expressions import einsum as einsum
+from autosparse.light.into import matmul as matmul
 from autosparse.notices import CacheWarning as CacheWarning
 from autosparse.notices import FallbackWarning as FallbackWarning
 from autosparse.notices import SnapshotWarning as SnapshotWarning

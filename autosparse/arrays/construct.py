@@ -9,8 +9,7 @@ from typing import Any, Final
 import numpy as np
 import scipy.sparse as sps
 
-from autosparse import light
-from autosparse.arrays.family import AutoSparseMatrix, csc_array, csc_matrix, csr_array, csr_matrix
+from autosparse.arrays.family import AutoSparseMatrix, csc_array, csc_matrix, csr_array, csr_matrix, greet
 from autosparse.config import get_options
 from autosparse.errors import AutosparseError, DtypeError, InputError, InputTypeError, LayoutError, ShapeError
 from autosparse.light.adoption import arrays_of
@@ -90,7 +89,7 @@ def _construct(
     kept = _OVER.get((fmt, type(obj))) if shape is None and dtype is None else None
     if kept is None and (made := _with_gradients(obj, shape, dtype, gradients, is_copy=bool(copy))) is not None:
         return made
-    light.greet()
+    greet()
     if copy is not False and (copy is not None or get_options().share):
         copy = bool(copy)
     A: Any = None

@@ -7,6 +7,9 @@ private hooks used here, and SciPy's own test suite runs on these classes (tests
 
 from __future__ import annotations
 
+import importlib
+import sys
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
@@ -41,6 +44,18 @@ AnyArray = NDArray[Any]  # Any: any dtype that SciPy takes
 ndarray = np.ndarray
 
 
+_greet: Callable[[], None] | None = None  # `neighbours.greet`, once one of these libraries is imported
+
+
+def greet() -> None:
+    """Register the classes with libraries that the program has imported (`interop.neighbours`)."""
+    global _greet
+    if _greet is None and not sys.modules.keys().isdisjoint(light.NEIGHBOURS):
+        _greet = importlib.import_module("autosparse.interop.neighbours").greet
+    if _greet is not None:
+        _greet()
+
+
 class AutoSparseMatrix(ConvertedBack, Reflected, Copies, Products, DenseResults, Slots):
     """Base class of sparse arrays whose ``A @ B`` gives SciPy's result, faster; mixed into SciPy's csr and csc classes.
 
@@ -62,7 +77,7 @@ class AutoSparseMatrix(ConvertedBack, Reflected, Copies, Products, DenseResults,
         self, arg1: Any, shape: Any = None, dtype: Any = None, copy: bool = False, **kwargs: Any
     ) -> None:  # Any: SciPy's own arguments, checked by SciPy
         if not (hasattr(self, "_cell") if type(self) in plain.FAMILY else cell_of(self)):
-            light.greet()
+            greet()
             if not copy and not kwargs and self._adopt(*adoption.arrays_of(self, arg1, shape, dtype)):
                 if type(arg1) is tuple and type(arg1[1]) in (tuple, list):  # entries by coordinates
                     self.has_canonical_format = True  # type: ignore[misc]
@@ -308,6 +323,27 @@ else:
     from autosparse.light.matrices import csc_array, csc_matrix, csr_array, csr_matrix
 
 
+def _finish_light(bases: Mapping[type, tuple[type, ...]], give_operand: Callable[[Any, Rows], None]) -> None:
+    """Make all light matrices and the four classes complete: `give_operand` sets a matrix's `_cell` from its rows."""
+    with light.FINISHING:
+        found = [made for reference in list(light.alive.values()) if (made := reference()) is not None]
+        rows_of = {id(made): made._light for made in found if made._light is not None}
+        try:
+            for made in found:
+                made._light = None  # before an operand reads `is_exported`, which other threads set when they fetch
+            for made in found:
+                if id(made) in rows_of:
+                    give_operand(made, rows_of[id(made)])
+        except BaseException:
+            for made in found:
+                made._light = rows_of.get(id(made))
+            raise
+        light.alive.clear()
+        for kind, wanted in bases.items():
+            kind.__bases__ = wanted
+        light.is_complete = True
+
+
 def _make_complete() -> None:
     """Give the four classes their complete base, and every light matrix an operand."""
     operands: dict[int, Operand] = {}  # a light matrix and its transpose share rows
@@ -320,7 +356,7 @@ def _make_complete() -> None:
     plain.hasten(AutoSparseMatrix)
     own: dict[type, type] = {csr_matrix: _MatrixSemantics, csc_matrix: _MatrixSemantics}
     kinds = csr_array, csc_array, csr_matrix, csc_matrix
-    light.finish({kind: (own.get(kind, AutoSparseMatrix), kind._plain_class) for kind in kinds}, give_operand)
+    _finish_light({kind: (own.get(kind, AutoSparseMatrix), kind._plain_class) for kind in kinds}, give_operand)
 
 
 _make_complete()

@@ -21,31 +21,7 @@ _PLAIN: Final = 0x505  # NPY_ARRAY_C_CONTIGUOUS | OWNDATA | ALIGNED | WRITEABLE,
 
 
 def matmul(A: Any, B: Any, *, out: AnyArray | None = None) -> Any:
-    """Compute C = A @ B, into `out` when given, and return C.
-
-    Parameters
-    ----------
-    A
-        Sparse matrix of shape (m, k). A matrix that is not autosparse's is wrapped for this call.
-    B
-        Array of shape (k,) or (k, n).
-    out
-        Array of shape (m,) or (m, n) and of the product's dtype, into which C is written. Its rows have no gaps between
-        elements: it is in C order, or consists of rows of a wider array in C order. Where it overlaps B or the arrays
-        of A, C is computed in other memory and copied.
-
-    Returns
-    -------
-    C, which is `out` when that is given.
-
-    Raises
-    ------
-    The errors of ``A @ B``; ShapeError, DtypeError or LayoutError if `out` has another shape, dtype or memory layout.
-
-    >>> A, C = asp.csr(sps.eye_array(3, format="csr")), np.empty((3, 2))
-    >>> asp.matmul(A, np.ones((3, 2)), out=C) is C
-    True
-    """
+    """Compute C = A @ B, into `out` when given, and return C; see `light.into.matmul`."""
     if out is not None and isinstance(A, AutoSparseMatrix):
         cell = A._cell
         enter = cell.fast_path

@@ -3,8 +3,8 @@
 Loading the library takes as long as hundreds of small products. Until products and slices of the process have taken
 `LOADING_NS` together, matrices are light: methods are SciPy's. After the first products the C runtime is loaded, whose
 kernels multiply from then on (`native`); no other module is imported. `complete` loads the library. The module
-`arrays.family` then calls `finish`, which gives every light matrix an operand and replaces the base `Light` of the
-four classes by `AutoSparseMatrix`. The classes and the objects stay the same.
+`arrays.family` then gives every light matrix an operand and replaces the base `Light` of the four classes by
+`AutoSparseMatrix`. The classes and the objects stay the same.
 
 Light and complete matrices have the same results. Where SciPy's methods differ (errors with hints, tuning), and after
 the program has used an option, the library is loaded first.
@@ -16,7 +16,7 @@ import contextlib
 import importlib
 import sys
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from time import perf_counter_ns
 from typing import Any, Final
 
@@ -68,7 +68,6 @@ part_of: Callable[..., Any] | None = None  # `selection.part_of`, once it is imp
 _n_selections = 0
 _is_unavailable = False  # whether loading it failed
 _is_failed = False  # whether the library could not be loaded, for example for lack of file descriptors
-_greet: Callable[[], None] | None = None  # `neighbours.greet`, once one of these libraries is imported
 _is_set: bool | None = None  # whether the environment sets options; None until the first matrix
 FINISHING: Final = forking.rlock()  # held while classes are finished, and while a light matrix is registered
 _probe: Final = [object()]
@@ -97,37 +96,6 @@ def complete() -> bool:
 def _is_loading() -> bool:
     """Return whether the library is being loaded, perhaps by code that a signal handler has interrupted."""
     return not _modules.keys().isdisjoint(_LIBRARY)
-
-
-def finish(bases: Mapping[type, tuple[type, ...]], give_operand: Callable[[Any, Rows], None]) -> None:
-    """Make all light matrices and the four classes complete: `give_operand` sets a matrix's `_cell` from its rows."""
-    global is_complete
-    with FINISHING:
-        found = [made for reference in list(alive.values()) if (made := reference()) is not None]
-        rows_of = {id(made): made._light for made in found if made._light is not None}
-        try:
-            for made in found:
-                made._light = None  # before an operand reads `is_exported`, which other threads set when they fetch
-            for made in found:
-                if id(made) in rows_of:
-                    give_operand(made, rows_of[id(made)])
-        except BaseException:
-            for made in found:
-                made._light = rows_of.get(id(made))
-            raise
-        alive.clear()
-        for kind, wanted in bases.items():
-            kind.__bases__ = wanted
-        is_complete = True
-
-
-def greet() -> None:
-    """Register the classes with libraries that the program has imported (`interop.neighbours`)."""
-    global _greet
-    if _greet is None and not _modules.keys().isdisjoint(NEIGHBOURS):
-        _greet = importlib.import_module("autosparse.interop.neighbours").greet
-    if _greet is not None:
-        _greet()
 
 
 def may_be_light() -> bool:
@@ -320,13 +288,19 @@ Arrays = tuple[Any, Any, Any, Any]  # shape, indptr, indices and data; Any: unch
 def arrays_of(made: Any, arg1: Any, shape: Any = None) -> Arrays:
     """Return (shape, indptr, indices, data) from a constructor's arguments; four None if SciPy must interpret them.
 
-    Accepted are an `arg1` that is a matrix of the format of `made`, and a tuple (data, indices, indptr) with a shape.
+    Accepted are an `arg1` that is a matrix of the format of `made`, and a tuple (data, indices, indptr).
     """
     kind = type(arg1)
     if kind is tuple:
-        if len(arg1) != 3 or not is_shape(shape):
+        if len(arg1) != 3:
             return NOTHING
         data, indices, indptr = arg1
+        shape = _least_shape(made, indices, indptr) if shape is None else shape
+        if not is_shape(shape):
+            return NOTHING
+        if not isinstance(made, sps.sparray) and type(indices) is type(indptr) is np.ndarray:
+            indices, indptr = _narrowed(indices, indptr, max(shape))
+            arg1 = data, indices, indptr
         if type(data) is not np.ndarray or data.dtype.char not in VALUE_TYPES or not data.dtype.isnative:
             return NOTHING
         for part in arg1:
@@ -337,6 +311,24 @@ def arrays_of(made: Any, arg1: Any, shape: Any = None) -> Arrays:
     else:
         return NOTHING
     return shape, indptr, indices, data
+
+
+def _least_shape(made: Any, indices: Any, indptr: Any) -> Any:
+    """Return the smallest shape that holds all indices, as SciPy's constructors find it; None for them to find it."""
+    is_plain = type(indices) is type(indptr) is np.ndarray and indices.ndim == indptr.ndim == 1
+    if not is_plain or indices.dtype not in (INT32, INT64) or not indices.size * indptr.size:
+        return None
+    return made._swap((indptr.size - 1, int(_largest(indices)) + 1))
+
+
+def _narrowed(indices: Any, indptr: Any, extent: int) -> tuple[Any, Any]:
+    """Return index arrays of a matrix class, converted to int32 as SciPy's constructors do where they may be int64."""
+    is_wide = INT64 in (indices.dtype, indptr.dtype) and {indices.dtype, indptr.dtype} <= {INT32, INT64}
+    if not is_wide or max(extent, indices.size) > INT32_MAX:
+        return indices, indptr
+    if any(part.size and not 0 <= part.min() <= part.max() <= INT32_MAX for part in (indices, indptr)):
+        return indices, indptr
+    return indices.astype(INT32, copy=False), indptr.astype(INT32, copy=False)
 
 
 def _format_of(kind: Any) -> str | None:

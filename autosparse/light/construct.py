@@ -122,18 +122,18 @@ def csc(
 def _first(fmt: str, obj: Any, shape: Any, dtype: Any, *, copy: Any, frozen: bool, gradients: Any) -> Any:
     """Return a light matrix of a SciPy matrix or arrays in the format `fmt`; load the library for other arguments."""
     kind = _KINDS.get((fmt, type(obj)))
-    is_plain = copy is not False and not frozen and gradients is None
-    is_plain = is_plain and light.may_be_light()
-    if is_plain and copy is None and shape is None and dtype is None and (same := _same(obj, fmt)) is not None:
+    is_plain = not frozen and gradients is None and light.may_be_light()
+    is_as_is = is_plain and not copy and shape is None and dtype is None
+    if is_as_is and (same := _same(obj, fmt)) is not None:
         return same
     if kind is not None and is_plain and is_small(obj):
         made: Any = object.__new__(kind)
-        is_new = copy is None and not sps.issparse(obj) and (type(obj) is not tuple or len(obj) == 2)
+        is_new = not copy and not sps.issparse(obj) and (type(obj) is not tuple or len(obj) == 2)
         rows = adopt(made, arrays_of(made, obj, shape, dtype), copy=False if is_new else copy)
         if rows is not None and rows.sound():
             rows.copied_bytes = 0 if is_new else rows.copied_bytes
             return made
-    if is_plain and copy is None and shape is None and dtype is None and (made := _converted(fmt, obj)) is not None:
+    if is_as_is and (made := _converted(fmt, obj)) is not None:
         return made
     with forking.loading():
         importlib.import_module("autosparse.arrays.construct")  # calls `use`

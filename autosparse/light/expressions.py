@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping
+from time import perf_counter_ns
 from typing import Any, Final
 
 import numpy as np
+import scipy.sparse as sps
 from numpy.typing import DTypeLike, NDArray
 
 from autosparse import light
+from autosparse.light.matrices import csr_array
 
 _PLUS_TIMES: Final = "plus_times"  # `contraction.expressions.semirings.PLUS_TIMES`, which is not loaded yet
 
@@ -75,21 +79,62 @@ def einsum(
     return evaluate(arguments, format=format, out=out, dtype=dtype, casting=casting, semiring=semiring)
 
 
-def _row_sums(A: Any, B: Any) -> Any:
-    return np.asarray(A.multiply(B).sum(axis=1)).reshape(-1)
+def _by_rows(A: Any) -> Any:
+    """Return A as a csr_array, as einsum's results are."""
+    rows = A if A.format == "csr" else A.tocsr()
+    return rows if type(rows) is csr_array else csr_array(rows)
 
 
-_PRODUCTS: Final[Mapping[tuple[str, str], tuple[Callable[..., Any], bool]]] = {
-    ("ab,bc->ac", "sd"): (lambda A, X: A @ X, True),
-    ("ab,b->a", "sd"): (lambda A, x: A @ x, True),
-    ("ab,a->b", "sd"): (lambda A, x: A.T @ x, True),
-    ("ab,ac->bc", "sd"): (lambda A, X: A.T @ X, True),
-    ("a,ab,b->", "dsd"): (lambda x, A, y: x @ (A @ y), False),
-    ("ab,ab->a", "ss"): (_row_sums, False),
-    ("ab,ab->", "ss"): (lambda A, B: A.multiply(B).sum(), False),
-    ("aa->", "s"): (lambda A: A.diagonal().sum(), True),
+def _transposed(A: Any) -> Any:
+    rows = csr_array(A.T, copy=True)
+    rows.sum_duplicates()
+    return rows
+
+
+def _values(found: Any) -> Any:
+    """Return the values of the entries of a sparse matrix; return other results unchanged."""
+    rows = light.rows_of(found)
+    values = found if rows is None else rows.arrays[2]
+    return values.data if sps.issparse(values) else values
+
+
+def _row_sums(A: Any) -> Any:
+    return np.asarray(A.sum(axis=1)).reshape(-1)
+
+
+_EXACT: Final = 0
+"""The computation is einsum's for infinities and NaNs, too."""
+_FINITE_RESULT: Final = 1
+"""The computation also multiplies by entries that are not stored: it is einsum's where the result is finite."""
+_FOR_FINITE: Final = 2
+"""The computation is einsum's for finite operands: it drops sums that are zero, or multiplies such entries before."""
+_PRODUCTS: Final[Mapping[tuple[str, str], tuple[Callable[..., Any], int]]] = {
+    ("ab,bc->ac", "ss"): (lambda A, B: _by_rows(A @ B), _EXACT),
+    ("ab,cb->ac", "ss"): (lambda A, B: _by_rows(A @ B.T), _EXACT),
+    ("ab,ac->bc", "ss"): (lambda A, B: _by_rows(A.T @ B), _EXACT),
+    ("ab,bc->ac", "sd"): (lambda A, X: A @ X, _EXACT),
+    ("ab,cb->ac", "sd"): (lambda A, X: A @ X.T, _EXACT),
+    ("ab,b->a", "sd"): (lambda A, x: A @ x, _EXACT),
+    ("ab,a->b", "sd"): (lambda A, x: A.T @ x, _EXACT),
+    ("ab,ac->bc", "sd"): (lambda A, X: A.T @ X, _EXACT),
+    ("ab,a,b->", "sdd"): (lambda A, x, y: x @ (A @ y), _FINITE_RESULT),
+    ("ab,ab->ab", "ss"): (lambda A, B: _by_rows(A.multiply(B)), _FINITE_RESULT),
+    ("ab,ab,ab->ab", "sss"): (lambda A, B, C: _by_rows(A.multiply(B).multiply(C)), _FINITE_RESULT),
+    ("ab,ab->a", "ss"): (lambda A, B: _row_sums(A.multiply(B)), _FINITE_RESULT),
+    ("ab,ab->", "ss"): (lambda A, B: _values(A.multiply(B)).sum(), _FINITE_RESULT),
+    ("ab,ac,cb->ab", "sss"): (lambda A, B, C: _by_rows(A.multiply(B @ C)), _FOR_FINITE),
+    ("ab,bc,ca->", "sss"): (lambda A, B, C: _values((A @ B).multiply(C.T)).sum(), _FOR_FINITE),
+    ("ab,bc,ac->", "sss"): (lambda A, B, C: _values((A @ B).multiply(C)).sum(), _FOR_FINITE),
+    ("ab,a->ab", "sd"): (lambda A, x: _by_rows(A.multiply(x[:, None])), _EXACT),
+    ("ab,b->ab", "sd"): (lambda A, x: _by_rows(A.multiply(x)), _EXACT),
+    ("ab->ba", "s"): (_transposed, _EXACT),
+    ("ab->a", "s"): (_row_sums, _EXACT),
+    ("ab->b", "s"): (lambda A: _row_sums(A.T), _EXACT),
+    ("ab->", "s"): (lambda A: _values(A).sum(), _EXACT),
+    ("aa->a", "s"): (lambda A: A.diagonal(), _EXACT),
+    ("aa->", "s"): (lambda A: A.diagonal().sum(), _EXACT),
 }
-"""Subscripts and kinds of operands -> the computation, and whether it is einsum's for infinities and NaNs, too."""
+"""Subscripts and kinds of operands -> the computation, and for which values it is einsum's."""
 
 
 def _by_products(arguments: tuple[Any, ...]) -> Any:
@@ -97,20 +142,48 @@ def _by_products(arguments: tuple[Any, ...]) -> Any:
     text, operands = arguments[0], arguments[1:]
     if type(text) is not str or not 0 < len(operands) < 4 or not light.may_be_light():
         return None
-    kinds = "".join(map(_kind, operands))
-    letters: dict[str, str] = {}
-    named = "".join(letters.setdefault(one, chr(97 + len(letters))) if one.isalpha() else one for one in text)
-    run, is_exact = _PRODUCTS.get((named.replace(" ", ""), kinds), (None, False))
-    if run is None or operands[0].dtype.char not in "fd" or len({one.dtype for one in operands}) > 1:
+    inputs, arrow, output = text.replace(" ", "").partition("->")
+    names = inputs.split(",")
+    if not arrow or len(names) != len(operands) or "?" in (kinds := "".join(map(_kind, operands))):
+        return None
+    if operands[0].dtype.char not in "fd" or len({one.dtype for one in operands}) > 1:
         return None
     extents: dict[str, int] = {}
-    for names, one in zip(named.replace(" ", "").partition("->")[0].split(","), operands, strict=True):
-        is_whole = len(names) == one.ndim
-        if not is_whole or any(extents.setdefault(name, n) != n for name, n in zip(names, one.shape, strict=True)):
+    for letters, one in zip(names, operands, strict=True):
+        if len(letters) != one.ndim:
             return None
-    with np.errstate(all="ignore"):  # as the library's
-        found = run(*operands)
-    return found if is_exact or np.isfinite(found).all() else None
+        if any(not n or extents.setdefault(name, n) != n for name, n in zip(letters, one.shape, strict=True)):
+            return None
+    for order in itertools.permutations(range(len(operands))):
+        key = _renamed([names[n] for n in order], output), "".join(kinds[n] for n in order)
+        if key in _PRODUCTS:
+            return _computed(*_PRODUCTS[key], [operands[n] for n in order])
+    return None
+
+
+def _renamed(inputs: list[str], output: str) -> str:
+    """Return subscripts with letters renamed in order of appearance; the text unchanged if they are no letters."""
+    letters: dict[str, str] = {}
+    text = f"{','.join(inputs)}->{output}"
+    return "".join(letters.setdefault(one, chr(97 + len(letters))) if one.isalpha() else one for one in text)
+
+
+def _computed(run: Callable[..., Any], values: int, operands: list[Any]) -> Any:
+    """Return the result of a row of `_PRODUCTS`; None where it might not be einsum's."""
+    spent_ns, start_ns = light._spent_ns, perf_counter_ns()
+    try:
+        with np.errstate(all="ignore"):  # as the library's
+            if values == _FOR_FINITE and not all(map(_is_finite, operands)):
+                return None
+            found = run(*operands)
+            return found if values != _FINITE_RESULT or _is_finite(found) else None
+    finally:
+        light._spent_ns = max(light._spent_ns, spent_ns + (perf_counter_ns() - start_ns) // light.LOOP_SHARE)
+
+
+def _is_finite(found: Any) -> bool:
+    """Return whether no value is infinite or NaN, judged by the sum of all values, which may also overflow."""
+    return bool(np.isfinite(np.add.reduce(_values(found), axis=None)))
 
 
 def _kind(operand: Any) -> str:

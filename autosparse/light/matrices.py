@@ -229,7 +229,7 @@ class Light(ConvertedBack, Slots):
 
     def sum(self, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
         """Return the sum over all entries or along an axis, as SciPy's `sum` does."""
-        if not light.may_be_light() or (axis is None and not self.has_canonical_format):  # SciPy adds up duplicates
+        if not light.may_be_light():
             return completed(self, "sum")(axis=axis, dtype=dtype, out=out)
         return self._plain_class.sum(self, axis=axis, dtype=dtype, out=out)
 
@@ -239,6 +239,8 @@ class Light(ConvertedBack, Slots):
 
     def transpose(self, axes: tuple[int, int] | None = None, copy: bool = False) -> Any:
         """Return Aᵀ, which shares arrays with A unless `copy`."""
+        if copy and light.may_be_light():
+            return self.transpose(axes).copy()
         rows = self._light
         twin = object.__new__(self._twin)
         is_plain = rows is not None and not copy and axes in (None, (1, 0)) and rows.sound()

@@ -1,14 +1,18 @@
-"""First solves of small light matrices by SciPy's functions, while loading the library takes longer than they do."""
+"""First solves of small matrices by SciPy's functions, while loading the library takes longer than they do."""
 
 from __future__ import annotations
 
+import importlib
 import inspect
+import math
 import types
 from collections.abc import Callable
 from time import perf_counter_ns
 from typing import Any, Final
 
 import numpy as np
+import scipy.sparse as sps
+from scipy.sparse.linalg import LinearOperator
 
 from autosparse import light
 
@@ -17,20 +21,32 @@ MAX_ENTRIES: Final = 1 << 14
 
 Loading the library takes as long as 300 iterations. A larger value delays what long first solves save.
 """
-_SYSTEMS: Final = frozenset({"bicgstab", "cg", "cgs", "minres"})
+MAX_ROWS: Final = 1 << 12
+"""Maximum number of rows of an operator without entries, whose products autosparse computes no faster."""
+MAX_BLOCK: Final = 1 << 14
+"""Maximum number of elements of lobpcg's X: the library calls SciPy's function, too (`block_eigenvalues`)."""
+PATIENCE_NS: Final = 8_000_000
+"""Time in ns after which SciPy's gmres is stopped, whose iterations take long: the library loads in 7 to 10 ms."""
+LOOK_NS: Final = 1_500_000
+"""Time in ns after which gmres is stopped if its residual promises an end only after `PATIENCE_NS`."""
+_RTOL: Final = 1e-5  # SciPy's default
+_SYSTEMS: Final = frozenset({"bicgstab", "cg", "cgs", "gmres", "minres", "qmr"})
 _FITS: Final = frozenset({"lsmr", "lsqr"})
 _EIGENVALUES: Final = frozenset({"eigs", "eigsh", "svds"})
-_OTHERS: Final = frozenset({"expm_multiply", "spsolve_triangular"})
+_OTHERS: Final = frozenset({"expm_multiply", "lobpcg", "spsolve_triangular"})
 NAMES: Final = _SYSTEMS | _FITS | _EIGENVALUES | _OTHERS
-"""Functions of SciPy that warn neither of small matrices nor at the line of their caller.
-
-`gmres` is none of them: its iterations take so long that a system with 4,300 entries (28 ms) pays for the library.
-"""
+"""Functions of SciPy that warn neither of small matrices nor, but for lobpcg, at the line of their caller."""
 _KEYWORDS: Final = frozenset({
-    "atol", "btol", "conlim", "damp", "iter_lim", "k", "lower", "maxiter", "ncv", "return_eigenvectors",
-    "return_singular_vectors", "rtol", "unit_diagonal", "v0", "which", "x0",
+    "B", "M", "M1", "M2", "Y", "atol", "btol", "callback", "conlim", "damp", "iter_lim", "k", "largest", "lower",
+    "maxiter", "ncv", "restart", "restartControl", "return_eigenvectors", "return_singular_vectors", "rtol", "tol",
+    "unit_diagonal", "v0", "which", "x0",
 })  # fmt: skip
+_OF_MATRICES: Final = frozenset({"expm_multiply", "spsolve_triangular"})  # SciPy's warns of operators
 _FEWEST_LEFT: Final = 3  # eigenvalues that must not be asked for: SciPy warns, and uses a dense matrix
+
+
+class _TooLongError(BaseException):
+    """Exception that ends SciPy's gmres, which no handler of the program catches."""
 
 
 class LightSolver:
@@ -53,10 +69,16 @@ class LightSolver:
             return self._load()(*args, **how)
         spent_ns, start_ns = light._spent_ns, perf_counter_ns()
         try:
-            return self.__wrapped__(*args, **how)
+            if self.__name__ == "gmres":
+                watch = _watch(start_ns, how.get("rtol"))
+                return self.__wrapped__(*args, **how, callback=watch, callback_type="pr_norm")
+            return _warning_at_caller(self.__name__, self.__wrapped__)(*args, **how)
+        except _TooLongError:
+            pass
         finally:
             light._spent_ns = spent_ns  # without products inside
             light.count(start_ns, share=1)
+        return self._load()(*args, **how)
 
     def __get__(self, made: Any, owner: type | None = None) -> Any:  # as functions, so that help() shows it as one
         return self if made is None else types.MethodType(self, made)
@@ -68,25 +90,67 @@ class LightSolver:
         return self.__name__
 
 
+def _warning_at_caller(name: str, theirs: Callable[..., Any]) -> Callable[..., Any]:
+    """Return SciPy's function `theirs`; for lobpcg one whose warnings pass over the frame of `LightSolver`."""
+    if name != "lobpcg":
+        return theirs
+    found: Callable[..., Any] = importlib.import_module("autosparse.interop.relocated").scipys(name)
+    return found
+
+
+def _watch(start_ns: int, rtol: Any) -> Callable[[float], None]:
+    """Return a callback that raises an error where gmres takes too long, judged by its relative residuals."""
+    wanted = math.log(rtol if type(rtol) is float and 0.0 < rtol < 1.0 else _RTOL)
+
+    def after_iteration(residual: float) -> None:
+        spent_ns = perf_counter_ns() - start_ns
+        is_slow = spent_ns > LOOK_NS and not residual < math.exp(wanted * spent_ns / PATIENCE_NS)
+        if spent_ns > PATIENCE_NS or is_slow:
+            raise _TooLongError
+
+    return after_iteration
+
+
 def _suits(name: str, args: tuple[Any, ...], how: dict[str, Any]) -> bool:
-    """Return whether SciPy's function takes the arguments of a solve with a small light matrix without a warning."""
-    rows = light.rows_of(args[0]) if args else None
-    if rows is None or not light.may_be_light() or not how.keys() <= _KEYWORDS:
+    """Return whether SciPy's function takes the arguments of a small solve without a warning."""
+    A: Any = args[0] if args else None
+    if not (light.may_be_light() and how.keys() <= _KEYWORDS and _is_small(A) and A.dtype.char in "fdFD"):
         return False
-    A = args[0]
-    is_square, is_final = A._shape[0] == A._shape[1], A._twin._twin is type(A)
-    if not is_final or rows.arrays[1].size > MAX_ENTRIES or rows.sound() is None or A.dtype.char not in "fdFD":
-        return False
+    is_square = A.shape[0] == A.shape[1]
     if not is_square and name not in _FITS and name != "svds":
+        return False
+    if name in _OF_MATRICES and isinstance(A, LinearOperator):
         return False
     if name in _EIGENVALUES:
         return len(args) <= 2 and _is_few(A, args, how)
     b = args[1] if len(args) == 2 else None
-    is_plain = type(b) is np.ndarray and b.shape == A._shape[:1] and b.dtype.char in "fdFD"
-    return is_plain and (name != "spsolve_triangular" or A.format == "csr")  # SciPy 1.13 warns of others
+    if type(b) is not np.ndarray or b.dtype.char not in "fdFD" or b.shape[:1] != A.shape[:1]:
+        return False
+    if name == "lobpcg":
+        return b.ndim == 2 and b.size < MAX_BLOCK
+    if name == "gmres" and not (_is_repeatable(A) and _is_repeatable(how.get("M")) and "callback" not in how):
+        return False
+    return b.ndim == 1 and (name != "spsolve_triangular" or A.format == "csr")  # SciPy 1.13 warns of others
+
+
+def _is_small(A: Any) -> bool:
+    """Return whether A is a light matrix or one of SciPy's objects, and so small that SciPy's functions solve fast."""
+    rows = light.rows_of(A)
+    if rows is not None:
+        is_sound = rows.arrays[1].size <= MAX_ENTRIES and rows.sound() is not None
+        return A._twin._twin is type(A) and is_sound
+    if isinstance(A, LinearOperator):
+        return getattr(A, "dtype", None) is not None and max(A.shape) <= MAX_ROWS
+    is_scipys = sps.issparse(A) and type(A).__module__.startswith("scipy.") and A.ndim == 2
+    return bool(is_scipys and A.nnz <= MAX_ENTRIES and light.is_sound_matrix(A))
+
+
+def _is_repeatable(A: Any) -> bool:
+    """Return whether products with A call no code of the program, which may count its calls."""
+    return A is None or light.rows_of(A) is not None or (sps.issparse(A) and type(A).__module__.startswith("scipy."))
 
 
 def _is_few(A: Any, args: tuple[Any, ...], how: dict[str, Any]) -> bool:
     """Return whether so few eigenvalues or singular values are asked for that SciPy uses ARPACK."""
     k = args[1] if len(args) == 2 else how.get("k", 6)
-    return type(k) is int and 0 < k <= min(A._shape) - _FEWEST_LEFT
+    return type(k) is int and 0 < k <= min(A.shape) - _FEWEST_LEFT

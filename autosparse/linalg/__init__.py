@@ -58,9 +58,11 @@ def _first(name: str) -> Any:
     if not importlib.import_module("autosparse.light").may_be_light():
         return None
     solves = importlib.import_module("autosparse.light.solves")
-    theirs = getattr(_scipy, name) if name in solves.NAMES else None
-    if theirs is None or theirs.__module__.startswith("autosparse"):
+    if name not in solves.NAMES:
         return None
+    theirs = getattr(_scipy, name)
+    if theirs.__module__.startswith("autosparse"):  # while `install` is active
+        theirs = theirs.__wrapped__
     return solves.LightSolver(name, theirs, functools.cache(lambda: _own(name)))
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from shortlib import building, direct, grids, objects, parts, products, solvers, sums, text, walks
+from shortlib import building, direct, grids, libraries, objects, parts, products, solvers, sums, text, walks
 from shortlib.program import PROGRAMS
 
 __all__ = ["GROUPS", "PROGRAMS"]
 
-GROUPS = (solvers, direct, walks, text, grids, building, parts, sums, objects, products)
+GROUPS = (solvers, direct, walks, text, grids, building, parts, sums, objects, products, libraries)
 """Modules whose functions are registered in `PROGRAMS`."""

@@ -8,6 +8,8 @@ from autosparse.light import solves
 from tests.light.test_light import printed
 
 SETTING = """
+from autosparse.light import solves
+solves.PATIENCE_NS = solves.LOOK_NS = 1 << 60
 S = (m[:30] @ m[:30].T + 40 * sps.eye_array(30)).tocsr()
 T, b = sps.csr_array(sps.tril(S)), np.linspace(1.0, 2.0, 30)
 import scipy.sparse.linalg as sla
@@ -17,12 +19,15 @@ def both(name, matrix, *args, **how):
     ours = first(getattr(asp.linalg, name)(asp.csr(matrix), *args, **how))
     theirs = first(getattr(sla, name)(matrix, *args, **how))
     return bool(np.allclose(ours, theirs))
+def same(ours, theirs):
+    return bool(np.allclose(first(ours), first(theirs)))
 """
 CALLS = {
-    **{name: f"both('{name}', S, b, rtol=1e-9)" for name in ("bicgstab", "cg", "cgs", "minres")},
+    **{name: f"both('{name}', S, b, rtol=1e-9)" for name in ("bicgstab", "cg", "cgs", "gmres", "minres", "qmr")},
     **{name: f"both('{name}', m, np.ones(40))" for name in ("lsmr", "lsqr")},
     **{name: f"both('{name}', S, 2, v0=b)" for name in ("eigs", "eigsh")},
     "svds": "both('svds', m, k=2, v0=x)",
+    "lobpcg": "both('lobpcg', S, np.stack([b, b**2], 1), tol=1e-6, maxiter=60)",
     "expm_multiply": "both('expm_multiply', S / 50, b)",
     "spsolve_triangular": "both('spsolve_triangular', T, b, lower=True)",
 }
@@ -40,9 +45,49 @@ def test_a_first_solve_needs_no_library(name):
 @pytest.mark.parametrize(
     "call",
     [
+        "both('cg', S, b, callback=len, rtol=1e-9)", "both('cg', S, b, M=sps.eye(30), rtol=1e-9)",
+        "both('cg', S, b, M=sla.LinearOperator(S.shape, lambda r: r / S.diagonal()), rtol=1e-9)",
+        "both('gmres', S, b, M=sps.diags_array(1 / S.diagonal()), restart=5, rtol=1e-9)",
+        "same(asp.linalg.cg(sla.LinearOperator(S.shape, asp.csr(S).__matmul__), b), sla.cg(S, b))",
+        "same(asp.linalg.lsqr(sla.aslinearoperator(m), np.ones(40)), sla.lsqr(m, np.ones(40)))",
+        "same(asp.linalg.bicgstab(S.tocoo(), b), sla.bicgstab(S, b))",
+        "(asp.install(), same(sla.cg(sps.csr_array(S), b), sla.cg.__wrapped__(S, b)))[1]",
+        "(asp.install(), same(sla.gmres(sps.csr_array(S), b), sla.gmres.__wrapped__(S, b)))[1]",
+    ],
+)  # fmt: skip
+def test_preconditioners_operators_and_installed_names_need_no_library(call):
+    assert printed(f"{SETTING}print(json.dumps([{call}, light.is_complete]))") == [True, False]
+
+
+@pytest.mark.parametrize("limits", ["PATIENCE_NS = -1", "LOOK_NS, solves.PATIENCE_NS = -1, 1"])
+def test_a_long_gmres_is_solved_by_the_library(limits):
+    lines = f"""
+solves.{limits}
+found = [both("gmres", S, b, rtol=1e-9), light.is_complete]
+print(json.dumps(found))
+"""
+    assert printed(SETTING + lines) == [True, True]
+
+
+def test_warnings_of_lobpcg_name_the_line_of_the_caller():
+    lines = """
+import warnings
+with warnings.catch_warnings(record=True) as seen:
+    warnings.simplefilter("always")
+    asp.linalg.lobpcg(asp.csr(S), b[:, None], maxiter=1, tol=1e-12)
+print(json.dumps([sorted({one.filename for one in seen}), light.is_complete]))
+"""
+    assert printed(SETTING + lines) == [["<string>"], False]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
         "asp.linalg.cg(asp.csr(S), b, progress=False)", "both('cg', S, b.astype(int))",
         "asp.linalg.cg(asp.csr(S), np.stack([b, b], 1), columns=True)", "both('eigsh', S, 28)",
-        "both('cg', S, b, callback=len)", "both('cg', S, b, M=sps.eye(30))", "both('cg', asp.csr(S) * 1, b.tolist())",
+        "both('cg', asp.csr(S) * 1, b.tolist())", "both('gmres', S, b, callback=float)",
+        "both('gmres', S, b, M=sla.aslinearoperator(S))", "asp.linalg.minres(sla.aslinearoperator(S), b, check=True)",
+        "asp.linalg.expm_multiply(sla.aslinearoperator(S / 50), b, traceA=1.0)",
     ],
 )  # fmt: skip
 def test_other_arguments_load_the_library(call):
@@ -54,7 +99,6 @@ def test_other_arguments_load_the_library(call):
 
 def test_time_of_solves_and_size_of_matrices_load_the_library():
     lines = """
-from autosparse.light import solves
 found = [light.is_complete]
 for limit, spent_ns in ((S.nnz, 0), (S.nnz - 1, 0)):
     solves.MAX_ENTRIES = limit

@@ -195,7 +195,7 @@ ROUTES: Final[dict[tuple[str, str], Route]] = {
         lambda A, B, C: by_entry.inner(C, product(A, B)), "(A @ B).multiply(C).sum()", **TRIANGLES
     ),
     ("ab->ab", "s"): Route(by_entry.copied, "a copy"),
-    ("ab->ba", "s"): Route(lambda A: by_entry.by_rows(_turned(A)), "the library's transpose"),
+    ("ab->ba", "s"): Route(lambda A: ours(by_entry.by_rows(_turned(A))), "the library's transpose"),
     ("ab->a", "s"): Route(by_entry.row_sums, "NumPy's sums of rows"),
     ("ab->b", "s"): Route(by_entry.column_sums, "NumPy's sums of columns"),
     ("ab->", "s"): Route(by_entry.total, "NumPy's sum of the entries"),
