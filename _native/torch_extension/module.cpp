@@ -127,7 +127,7 @@ class Kernel final : public c10::OperatorKernel {
         if (signature_->scalars >= 0 && !(read_number(stack[first + signature_->scalars], &task->beta) &&
                                           read_number(stack[first + signature_->scalars + 1], &task->alpha)))
             return false;
-        if (!task->A.starts && !std::isfinite(task->alpha)) return false; /* PyTorch scales each entry: see `_addmm` */
+        if (!std::isfinite(task->alpha) && (!task->A.starts || !task->A.nnz)) return false; /* see `_leaves_zeros` */
         const auto *base = signature_->base < 0 ? nullptr : &argument(stack, signature_->base);
         const auto *out = signature_->out < 0 ? nullptr : &argument(stack, signature_->out);
         return read_operands(B, base, out, signature_->n_dims, task);
