@@ -13,6 +13,7 @@
 #include <torch/headeronly/version.h>
 
 #include <map>
+#include <sstream>
 
 #include "places.h"
 #include "sampled.h"
@@ -200,6 +201,34 @@ template <class Function> int caught(Function function)
     }
 }
 
+/* Keep the present kernel of a place, before ours is registered. */
+void keep(Place &place)
+{
+    const auto key = c10::parseDispatchKey(place.key);
+    const auto op = operator_of("aten", place.name);
+    place.python.forget();
+    place.stock.reset();
+    if (op.hasComputedKernelForDispatchKey(key)) place.stock.emplace(op.getComputedKernelForDispatchKey(key));
+}
+
+/* Register a kernel that chooses between the kernel that was kept and Python's kernel. */
+void replace(Place &place)
+{
+    const auto op = operator_of("aten", place.name);
+    c10::KernelFunction kernel;
+    if (place.key.rfind("Autograd", 0) == 0) {
+        kernel = typed(op, place.stock, std::make_unique<GradientKernel>(place));
+    } else {
+        const auto signature = SIGNATURES.find(place.name);
+        const bool computes = signature != SIGNATURES.end() && place.key.find("CPU") != std::string::npos;
+        kernel = typed(op, place.stock, std::make_unique<Kernel>(place, computes ? &signature->second : nullptr));
+    }
+    Silent silent; /* PyTorch warns of each replaced kernel */
+    const c10::WarningUtils::WarningHandlerGuard guard(&silent);
+    place.registration.emplace(c10::Dispatcher::singleton().registerImpl(
+        op.operator_name(), c10::parseDispatchKey(place.key), std::move(kernel), std::nullopt, nullptr, "autosparse"));
+}
+
 void hold() { table_lock.lock(); }
 void release() { table_lock.unlock(); }
 void release_in_child()
@@ -231,40 +260,17 @@ EXPORT void asp_torch_set_up(const uintptr_t *functions, const int64_t *sizes)
     (void)once;
 }
 
-/* Keep the present kernel of an operator ("mm.out") and dispatch key ("SparseCsrCPU"), before ours are registered. */
-EXPORT int asp_torch_keep(const char *name, const char *key)
+/* Replace kernels of places, given as words "mm.out SparseCsrCPU", by ours, which choose between the replaced kernel and
+ * Python's. All present kernels are kept first, because PyTorch's kernels call each other through the dispatcher. */
+EXPORT int asp_torch_replace(const char *words)
 {
     return caught([&] {
-        Place &place = places.try_emplace({name, key}, name, key).first->second;
-        const auto dispatch_key = c10::parseDispatchKey(key);
-        const auto op = operator_of("aten", name);
-        place.python.forget();
-        place.stock.reset();
-        if (op.hasComputedKernelForDispatchKey(dispatch_key))
-            place.stock.emplace(op.getComputedKernelForDispatchKey(dispatch_key));
-    });
-}
-
-/* Register a kernel that chooses between the kernel that was kept and Python's kernel. */
-EXPORT int asp_torch_register(const char *name, const char *key)
-{
-    return caught([&] {
-        Place &place = places.at({name, key});
-        const auto dispatch_key = c10::parseDispatchKey(key);
-        const auto op = operator_of("aten", name);
-        c10::KernelFunction kernel;
-        if (std::string(key).rfind("Autograd", 0) == 0) {
-            kernel = typed(op, place.stock, std::make_unique<GradientKernel>(place));
-        } else {
-            const bool on_cpu = std::string(key).find("CPU") != std::string::npos;
-            const auto signature = SIGNATURES.find(name);
-            kernel = typed(op, place.stock, std::make_unique<Kernel>(
-                place, on_cpu && signature != SIGNATURES.end() ? &signature->second : nullptr));
-        }
-        Silent silent; /* PyTorch warns of each replaced kernel */
-        const c10::WarningUtils::WarningHandlerGuard guard(&silent);
-        place.registration.emplace(c10::Dispatcher::singleton().registerImpl(
-            op.operator_name(), dispatch_key, std::move(kernel), std::nullopt, nullptr, "autosparse"));
+        std::vector<Place *> asked;
+        std::istringstream stream(words);
+        for (std::string name, key; stream >> name >> key;)
+            asked.push_back(&places.try_emplace({name, key}, name, key).first->second);
+        for (Place *place : asked) keep(*place);
+        for (Place *place : asked) replace(*place);
     });
 }
 

@@ -42,8 +42,7 @@ _SIGNATURES: Final[dict[str, tuple[Any, ...]]] = {
     "forget": (None,),
     "compute": (None, ctypes.c_int),
     "n_computed": (_SIZE,),
-    "keep": (ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p),
-    "register": (ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p),
+    "replace": (ctypes.c_int, ctypes.c_char_p),
     "deregister": (ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p),
     "define": (ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p),
     "fault": (ctypes.c_char_p,),
@@ -59,8 +58,9 @@ class Library:
 
     def __init__(self, path: Path) -> None:
         with_gil, without_gil = ctypes.PyDLL(str(path)), ctypes.CDLL(str(path))
+        self.loaded = without_gil
         for name, (result, *arguments) in _SIGNATURES.items():
-            home = without_gil if name in ("keep", "register", "deregister", "define") else with_gil
+            home = without_gil if name in ("replace", "deregister", "define") else with_gil
             function = getattr(home, f"asp_torch_{name}")
             function.restype, function.argtypes = result, arguments
             setattr(self, name, function)
@@ -127,10 +127,10 @@ def _load(operator: str, key: str) -> None:
         _loaded[operator, key] = kernel
 
 
-def call(function: str, operator: str, key: str) -> None:
-    """Call a function of the module on an operator and a dispatch key. Raises RuntimeError."""
+def call(function: str, *words: str) -> None:
+    """Call a function of the module, with an operator and a dispatch key or a list of them. Raises RuntimeError."""
     assert library is not None
-    if getattr(library, function)(operator.encode(), key.encode()):
+    if getattr(library, function)(*[word.encode() for word in words]):
         raise RuntimeError(library.fault().decode())
 
 
