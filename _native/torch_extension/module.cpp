@@ -12,6 +12,7 @@
 #include <c10/util/Exception.h>
 #include <torch/headeronly/version.h>
 
+#include <algorithm>
 #include <map>
 #include <sstream>
 
@@ -85,9 +86,32 @@ class Kernel final : public c10::OperatorKernel {
             stock_->callBoxed(op, keys, stack);
             return true;
         }
+        if (A.layout() == c10::kStrided) return multiplies_rows(op, keys, stack);
         if (!read_matrix(A, &task.A)) return false;
         if (read(*stack, B, &task) && answer(task, stack)) return true;
         if (!stock_ || !is_for_pytorch(*stack, task.A, B) || !validate(task.A).is_sound) return false;
+        const InPyTorch guard;
+        stock_->callBoxed(op, keys, stack);
+        return true;
+    }
+
+    /* Compute a small product with a sparse matrix on the right, as in `linear`, or let PyTorch compute it. */
+    bool multiplies_rows(const c10::OperatorHandle &op, c10::DispatchKeySet keys, Stack *stack) const
+    {
+        const at::Tensor &right = argument(*stack, signature_->b);
+        Entries B;
+        Dense X, base;
+        if (!stock_ || signature_->out >= 0 || right.layout() != c10::kSparseCsc || !read_matrix(right, &B) ||
+            !read_dense(argument(*stack, signature_->a), 2, &X) || X.n_dims != 2 || X.dtype != B.dtype ||
+            X.sizes[1] != B.n || (signature_->base >= 0 && !read_dense(argument(*stack, signature_->base), 2, &base)))
+            return false;
+        const int64_t n = X.sizes[0], most = limits.rows;
+        if (B.nnz >= most || n >= most || B.k >= most || B.nnz * n >= most || !validate(B).is_sound) return false;
+        at::Tensor result;
+        if (signature_->base < 0 && multiply_rows(X, B, &result)) {
+            push(std::move(result), stack);
+            return true;
+        }
         const InPyTorch guard;
         stock_->callBoxed(op, keys, stack);
         return true;
@@ -123,7 +147,8 @@ class Kernel final : public c10::OperatorKernel {
     bool read(const Stack &stack, const at::Tensor &B, Task *task) const
     {
         const size_t first = stack.size() - signature_->n_args;
-        if (signature_->reduce >= 0 && (stack[first + signature_->reduce].toStringRef() != "sum" || !is_csr(stack)))
+        if (signature_->reduce >= 0 && (stack[first + signature_->reduce].toStringRef() != "sum" || !is_csr(stack) ||
+                                        !is_real(task->A.dtype)))
             return false;
         if (signature_->scalars >= 0 && !(read_number(stack[first + signature_->scalars], &task->beta) &&
                                           read_number(stack[first + signature_->scalars + 1], &task->alpha)))
@@ -151,10 +176,12 @@ class Kernel final : public c10::OperatorKernel {
     bool is_for_pytorch(const Stack &stack, const Entries &A, const at::Tensor &B) const
     {
         Dense X, base;
-        if (signature_->reduce >= 0 || signature_->out >= 0 || A.by_columns || known) return false;
+        const int64_t most = signature_->reduce < 0 ? limits.pytorch : limits.reduced;
+        if (signature_->out >= 0 || A.by_columns || known) return false;
+        if (signature_->reduce >= 0 && !(is_csr(stack) && is_real(A.dtype))) return false;
         if (signature_->base >= 0 && !read_dense(argument(stack, signature_->base), 2, &base)) return false;
         if (!read_dense(B, 2, &X) || X.n_dims != signature_->n_dims || X.dtype != A.dtype) return false;
-        return X.sizes[0] == A.k && A.nnz < limits.pytorch && A.nnz * X.sizes[1] < limits.pytorch;
+        return X.sizes[0] == A.k && A.nnz < most && X.sizes[1] < most && A.nnz * X.sizes[1] < most;
     }
 
     std::optional<c10::SafeKernelFunction> stock_;
@@ -254,8 +281,9 @@ EXPORT void asp_torch_set_up(const uintptr_t *functions, const int64_t *sizes)
                reinterpret_cast<decltype(Runtime::check)>(functions[3]),
                reinterpret_cast<decltype(Runtime::hash)>(functions[4]),
                reinterpret_cast<decltype(Runtime::coordinates)>(functions[5]),
-               reinterpret_cast<decltype(Runtime::dense_rows)>(functions[6])};
-    limits = {sizes[0], sizes[1], sizes[2], sizes[3], sizes[4], sizes[5], sizes[6], sizes[7], sizes[8]};
+               reinterpret_cast<decltype(Runtime::dense_rows)>(functions[6]),
+               reinterpret_cast<decltype(Runtime::rows)>(functions[7])};
+    std::copy_n(sizes, sizeof limits / sizeof *sizes, reinterpret_cast<int64_t *>(&limits));
     static const int once = pthread_atfork(hold, release, release_in_child);
     (void)once;
 }

@@ -28,7 +28,7 @@ from autosparse.torch.structure import forgotten_too
 _SIZE: Final = WIDE_INDEX.ctypes
 _RUNTIME_FUNCTIONS: Final = (
     "asp_csr_mm_at", "asp_scaled_sum_at", "asp_sddmm_at", "asp_csr_check", "asp_look_low",
-    "asp_coo_mm_at", "asp_dense_rows",
+    "asp_coo_mm_at", "asp_dense_rows", "asp_csr_rows_at",
 )  # fmt: skip
 """Functions of the C runtime that the module calls, in the order of `Runtime` in structures.h."""
 _SIGNATURES: Final[dict[str, tuple[Any, ...]]] = {
@@ -89,6 +89,7 @@ def _found() -> Library | None:
         thresholds.BUILTIN_PRODUCT, thresholds.PYTORCH_PRODUCT, thresholds.DIRECT_PRODUCT,
         thresholds.UNPREPARED_PRODUCTS, thresholds.ENTRIES_CHECKED, thresholds.REMEMBERED_PRODUCTS,
         thresholds.POOLED_BYTES, thresholds.KEPT_COORDINATES, thresholds.UNPREPARED_MULTIPLICATIONS,
+        thresholds.PYTORCH_REDUCTION, thresholds.PYTORCH_ROWS,
     )  # fmt: skip
     _define_operators()
     library.set_up((ctypes.c_size_t * len(addresses))(*addresses), (_SIZE * len(sizes))(*sizes))
