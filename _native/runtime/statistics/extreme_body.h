@@ -75,8 +75,12 @@ static void NAME(extreme)(const void *args, int64_t begin, int64_t end)
             for (int64_t j = 0; arg && j < n; ++j) arg[j] = (I)s->nnz;
             continue;
         }
-        if (n < W) {
-            if (s->least)
+        if (n < W) { /* loops over a known number of columns use no memory between entries */
+            if (n == 1)
+                NAME(extreme_narrow)(s, row, 1, s->least);
+            else if (n == 2)
+                NAME(extreme_narrow)(s, row, 2, s->least);
+            else if (s->least)
                 NAME(extreme_narrow)(s, row, n, 1);
             else
                 NAME(extreme_narrow)(s, row, n, 0);
