@@ -323,10 +323,12 @@ def _sampled_values(
     dtype = S.dtype
     if S.layout is not torch.sparse_csr or dtype not in SERVED or S.dim() != 2 or not _holds(dtype, alpha, beta):
         return None
-    if not (is_plain(x, dtype, 2) and is_plain(y, dtype, 2)) or x.shape[1] != y.shape[0] or not y.shape[0]:
+    if not (is_plain(x, dtype, 2) and is_plain(y, dtype, 2)) or x.shape[1] != y.shape[0]:
         return None
     if (x.shape[0], y.shape[1]) != tuple(S.shape) or (A := entries_of(S)) is None:
         return None
+    if not y.shape[0]:
+        alpha = 1  # PyTorch does not scale sums of no products
     if dtype in HALF:  # PyTorch's kernel does not support half precision
         return A, native.sddmm(A, x.float(), y.t().float(), scale=(alpha, beta), base=A.values.float()).to(dtype)
     return A, native.sddmm(A, x, y.t(), scale=(alpha, beta), base=A.values)
