@@ -12,7 +12,9 @@
 #include <c10/util/Exception.h>
 #include <torch/headeronly/version.h>
 
+#include <algorithm>
 #include <map>
+#include <sstream>
 
 #include "places.h"
 #include "sampled.h"
@@ -84,9 +86,32 @@ class Kernel final : public c10::OperatorKernel {
             stock_->callBoxed(op, keys, stack);
             return true;
         }
+        if (A.layout() == c10::kStrided) return multiplies_rows(op, keys, stack);
         if (!read_matrix(A, &task.A)) return false;
         if (read(*stack, B, &task) && answer(task, stack)) return true;
         if (!stock_ || !is_for_pytorch(*stack, task.A, B) || !validate(task.A).is_sound) return false;
+        const InPyTorch guard;
+        stock_->callBoxed(op, keys, stack);
+        return true;
+    }
+
+    /* Compute a small product with a sparse matrix on the right, as in `linear`, or let PyTorch compute it. */
+    bool multiplies_rows(const c10::OperatorHandle &op, c10::DispatchKeySet keys, Stack *stack) const
+    {
+        const at::Tensor &right = argument(*stack, signature_->b);
+        Entries B;
+        Dense X, base;
+        if (!stock_ || signature_->out >= 0 || right.layout() != c10::kSparseCsc || !read_matrix(right, &B) ||
+            !read_dense(argument(*stack, signature_->a), 2, &X) || X.n_dims != 2 || X.dtype != B.dtype ||
+            X.sizes[1] != B.n || (signature_->base >= 0 && !read_dense(argument(*stack, signature_->base), 2, &base)))
+            return false;
+        const int64_t n = X.sizes[0], most = limits.rows;
+        if (B.nnz >= most || n >= most || B.k >= most || B.nnz * n >= most || !validate(B).is_sound) return false;
+        at::Tensor result;
+        if (signature_->base < 0 && multiply_rows(X, B, &result)) {
+            push(std::move(result), stack);
+            return true;
+        }
         const InPyTorch guard;
         stock_->callBoxed(op, keys, stack);
         return true;
@@ -122,12 +147,13 @@ class Kernel final : public c10::OperatorKernel {
     bool read(const Stack &stack, const at::Tensor &B, Task *task) const
     {
         const size_t first = stack.size() - signature_->n_args;
-        if (signature_->reduce >= 0 && (stack[first + signature_->reduce].toStringRef() != "sum" || !is_csr(stack)))
+        if (signature_->reduce >= 0 && (stack[first + signature_->reduce].toStringRef() != "sum" || !is_csr(stack) ||
+                                        !is_real(task->A.dtype)))
             return false;
         if (signature_->scalars >= 0 && !(read_number(stack[first + signature_->scalars], &task->beta) &&
                                           read_number(stack[first + signature_->scalars + 1], &task->alpha)))
             return false;
-        if (!task->A.starts && !std::isfinite(task->alpha)) return false; /* PyTorch scales each entry: see `_addmm` */
+        if (!std::isfinite(task->alpha) && (!task->A.starts || !task->A.nnz)) return false; /* see `_leaves_zeros` */
         const auto *base = signature_->base < 0 ? nullptr : &argument(stack, signature_->base);
         const auto *out = signature_->out < 0 ? nullptr : &argument(stack, signature_->out);
         return read_operands(B, base, out, signature_->n_dims, task);
@@ -150,10 +176,12 @@ class Kernel final : public c10::OperatorKernel {
     bool is_for_pytorch(const Stack &stack, const Entries &A, const at::Tensor &B) const
     {
         Dense X, base;
-        if (signature_->reduce >= 0 || signature_->out >= 0 || A.by_columns || known) return false;
+        const int64_t most = signature_->reduce < 0 ? limits.pytorch : limits.reduced;
+        if (signature_->out >= 0 || A.by_columns || known) return false;
+        if (signature_->reduce >= 0 && !(is_csr(stack) && is_real(A.dtype))) return false;
         if (signature_->base >= 0 && !read_dense(argument(stack, signature_->base), 2, &base)) return false;
         if (!read_dense(B, 2, &X) || X.n_dims != signature_->n_dims || X.dtype != A.dtype) return false;
-        return X.sizes[0] == A.k && A.nnz < limits.pytorch && A.nnz * X.sizes[1] < limits.pytorch;
+        return X.sizes[0] == A.k && A.nnz < most && X.sizes[1] < most && A.nnz * X.sizes[1] < most;
     }
 
     std::optional<c10::SafeKernelFunction> stock_;
@@ -200,6 +228,34 @@ template <class Function> int caught(Function function)
     }
 }
 
+/* Keep the present kernel of a place, before ours is registered. */
+void keep(Place &place)
+{
+    const auto key = c10::parseDispatchKey(place.key);
+    const auto op = operator_of("aten", place.name);
+    place.python.forget();
+    place.stock.reset();
+    if (op.hasComputedKernelForDispatchKey(key)) place.stock.emplace(op.getComputedKernelForDispatchKey(key));
+}
+
+/* Register a kernel that chooses between the kernel that was kept and Python's kernel. */
+void replace(Place &place)
+{
+    const auto op = operator_of("aten", place.name);
+    c10::KernelFunction kernel;
+    if (place.key.rfind("Autograd", 0) == 0) {
+        kernel = typed(op, place.stock, std::make_unique<GradientKernel>(place));
+    } else {
+        const auto signature = SIGNATURES.find(place.name);
+        const bool computes = signature != SIGNATURES.end() && place.key.find("CPU") != std::string::npos;
+        kernel = typed(op, place.stock, std::make_unique<Kernel>(place, computes ? &signature->second : nullptr));
+    }
+    Silent silent; /* PyTorch warns of each replaced kernel */
+    const c10::WarningUtils::WarningHandlerGuard guard(&silent);
+    place.registration.emplace(c10::Dispatcher::singleton().registerImpl(
+        op.operator_name(), c10::parseDispatchKey(place.key), std::move(kernel), std::nullopt, nullptr, "autosparse"));
+}
+
 void hold() { table_lock.lock(); }
 void release() { table_lock.unlock(); }
 void release_in_child()
@@ -225,46 +281,24 @@ EXPORT void asp_torch_set_up(const uintptr_t *functions, const int64_t *sizes)
                reinterpret_cast<decltype(Runtime::check)>(functions[3]),
                reinterpret_cast<decltype(Runtime::hash)>(functions[4]),
                reinterpret_cast<decltype(Runtime::coordinates)>(functions[5]),
-               reinterpret_cast<decltype(Runtime::dense_rows)>(functions[6])};
-    limits = {sizes[0], sizes[1], sizes[2], sizes[3], sizes[4], sizes[5], sizes[6], sizes[7], sizes[8]};
+               reinterpret_cast<decltype(Runtime::dense_rows)>(functions[6]),
+               reinterpret_cast<decltype(Runtime::rows)>(functions[7])};
+    std::copy_n(sizes, sizeof limits / sizeof *sizes, reinterpret_cast<int64_t *>(&limits));
     static const int once = pthread_atfork(hold, release, release_in_child);
     (void)once;
 }
 
-/* Keep the present kernel of an operator ("mm.out") and dispatch key ("SparseCsrCPU"), before ours are registered. */
-EXPORT int asp_torch_keep(const char *name, const char *key)
+/* Replace kernels of places, given as words "mm.out SparseCsrCPU", by ours, which choose between the replaced kernel and
+ * Python's. All present kernels are kept first, because PyTorch's kernels call each other through the dispatcher. */
+EXPORT int asp_torch_replace(const char *words)
 {
     return caught([&] {
-        Place &place = places.try_emplace({name, key}, name, key).first->second;
-        const auto dispatch_key = c10::parseDispatchKey(key);
-        const auto op = operator_of("aten", name);
-        place.python.forget();
-        place.stock.reset();
-        if (op.hasComputedKernelForDispatchKey(dispatch_key))
-            place.stock.emplace(op.getComputedKernelForDispatchKey(dispatch_key));
-    });
-}
-
-/* Register a kernel that chooses between the kernel that was kept and Python's kernel. */
-EXPORT int asp_torch_register(const char *name, const char *key)
-{
-    return caught([&] {
-        Place &place = places.at({name, key});
-        const auto dispatch_key = c10::parseDispatchKey(key);
-        const auto op = operator_of("aten", name);
-        c10::KernelFunction kernel;
-        if (std::string(key).rfind("Autograd", 0) == 0) {
-            kernel = typed(op, place.stock, std::make_unique<GradientKernel>(place));
-        } else {
-            const bool on_cpu = std::string(key).find("CPU") != std::string::npos;
-            const auto signature = SIGNATURES.find(name);
-            kernel = typed(op, place.stock, std::make_unique<Kernel>(
-                place, on_cpu && signature != SIGNATURES.end() ? &signature->second : nullptr));
-        }
-        Silent silent; /* PyTorch warns of each replaced kernel */
-        const c10::WarningUtils::WarningHandlerGuard guard(&silent);
-        place.registration.emplace(c10::Dispatcher::singleton().registerImpl(
-            op.operator_name(), dispatch_key, std::move(kernel), std::nullopt, nullptr, "autosparse"));
+        std::vector<Place *> asked;
+        std::istringstream stream(words);
+        for (std::string name, key; stream >> name >> key;)
+            asked.push_back(&places.try_emplace({name, key}, name, key).first->second);
+        for (Place *place : asked) keep(*place);
+        for (Place *place : asked) replace(*place);
     });
 }
 

@@ -31,12 +31,19 @@ struct Entries {
 
     int64_t n_major() const { return by_columns ? k : n; }
     int64_t n_minor() const { return by_columns ? n : k; }
+    size_t width() const { return c10::elementSize(dtype); }
 };
 
 inline bool is_real(at::ScalarType dtype) { return dtype == at::kFloat || dtype == at::kDouble; }
 inline bool is_number(at::ScalarType dtype)
 {
     return is_real(dtype) || dtype == at::kComplexFloat || dtype == at::kComplexDouble;
+}
+
+/* Return the C runtime's code of a dtype for which `is_number` is true. */
+inline int code_of(at::ScalarType dtype)
+{
+    return dtype == at::kFloat ? 0 : dtype == at::kDouble ? 1 : dtype == at::kComplexFloat ? 2 : 3;
 }
 
 /* Return whether the memory of a tensor holds its values: no lazy conjugate or negative, no wrapped tensor. */

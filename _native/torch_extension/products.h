@@ -22,7 +22,7 @@ struct Task {
     double alpha = 1, beta = 0;
     int64_t how = 1; /* threads + 1024 * flags */
 
-    size_t width() const { return A.dtype == at::kDouble ? 8 : 4; }
+    size_t width() const { return A.width(); }
     bool adds() const { return has_base && beta != 0; }
     bool is_mere_product() const { return !has_base && alpha == 1 && !has_out; }
 };
@@ -64,7 +64,7 @@ inline bool has_rows(const Dense &X)
 inline bool read_operands(const at::Tensor &B, const at::Tensor *base, const at::Tensor *out, int64_t n_dims, Task *task)
 {
     const Entries &A = task->A;
-    if (!is_real(A.dtype) || !read_dense(B, 2, &task->B) || task->B.n_dims != n_dims || task->B.dtype != A.dtype ||
+    if (!read_dense(B, 2, &task->B) || task->B.n_dims != n_dims || task->B.dtype != A.dtype ||
         task->B.sizes[0] != A.k)
         return false;
     const int64_t m = task->m = task->B.sizes[1], most = limits.small;
@@ -94,14 +94,14 @@ inline void move(char *to, int64_t row_step, const char *from, int64_t from_row,
 inline bool multiply(const Task &task, const char *B, int64_t ldb, char *C)
 {
     const Entries &A = task.A;
-    const int is_double = A.dtype == at::kDouble, n_threads = static_cast<int>(task.how % 1024);
+    const int code = code_of(A.dtype), n_threads = static_cast<int>(task.how % 1024);
     const int flags = static_cast<int>(task.how / 1024);
     const auto indices = reinterpret_cast<uintptr_t>(A.indices), values = reinterpret_cast<uintptr_t>(A.values);
     const auto from = reinterpret_cast<uintptr_t>(B), to = reinterpret_cast<uintptr_t>(C);
     if (!A.starts)
-        return !runtime.coordinates(is_double, A.n, A.k, A.nnz, indices, A.index_step, A.pair_step, values, from, ldb,
+        return !runtime.coordinates(code, A.n, A.k, A.nnz, indices, A.index_step, A.pair_step, values, from, ldb,
                                     to, task.m, n_threads, flags);
-    return !runtime.product(A.by_columns, is_double, A.is_wide, A.n_major(), A.n_minor(),
+    return !runtime.product(A.by_columns, code, A.is_wide, A.n_major(), A.n_minor(),
                             reinterpret_cast<uintptr_t>(A.starts), indices, values, from, ldb, to, task.m, n_threads,
                             flags);
 }
@@ -109,7 +109,7 @@ inline bool multiply(const Task &task, const char *B, int64_t ldb, char *C)
 /* Return memory for a dense tensor; large ones use the pool of `autosparse.torch.results`. */
 inline at::Tensor room(const at::IntArrayRef sizes, at::ScalarType dtype)
 {
-    int64_t n_bytes = dtype == at::kDouble ? 8 : 4;
+    int64_t n_bytes = static_cast<int64_t>(c10::elementSize(dtype));
     for (const int64_t size : sizes) n_bytes *= size;
     if (n_bytes < limits.pooled_bytes) return at::Tensor(at::detail::empty_cpu(sizes, dtype));
     static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("autosparse::room", "");
@@ -149,9 +149,23 @@ inline bool compute(const Task &task, char *C)
     }
     if (!multiply(task, rows, ldb, C)) return false;
     if (!task.adds() && task.alpha == 1) return true;
-    return !runtime.scaled_sum(task.A.dtype == at::kDouble, task.A.n, m, reinterpret_cast<uintptr_t>(C), task.alpha,
+    return !runtime.scaled_sum(code_of(task.A.dtype), task.A.n, m, reinterpret_cast<uintptr_t>(C), task.alpha,
                                task.adds() ? reinterpret_cast<uintptr_t>(task.base.data()) : 0, task.base_steps[0],
                                task.base_steps[1], task.beta);
+}
+
+/* Compute X B for a CSC matrix B row by row; return false if that is slower than PyTorch's kernel, or impossible. */
+inline bool multiply_rows(const Dense &X, const Entries &B, at::Tensor *result)
+{
+    const int64_t n = X.sizes[0], shape[2] = {n, B.k}, n_multiplications = B.nnz * n;
+    if (!is_real(B.dtype) || X.strides[1] != 1 || X.strides[0] < B.n || n < 1 || B.k < 1 || B.n < 1 ||
+        n_multiplications >= limits.small || n * B.k >= limits.small)
+        return false;
+    *result = at::Tensor(at::detail::empty_cpu(shape, B.dtype));
+    return !runtime.rows(code_of(B.dtype), B.is_wide, B.k, B.n, reinterpret_cast<uintptr_t>(B.starts),
+                         reinterpret_cast<uintptr_t>(B.indices), reinterpret_cast<uintptr_t>(B.values),
+                         reinterpret_cast<uintptr_t>(X.data()), X.strides[0], n,
+                         reinterpret_cast<uintptr_t>(result->mutable_data_ptr()), 1, 0);
 }
 
 /* Return whether `out` (n_bytes) overlaps the memory from the first to the last element of a dense tensor. */
@@ -172,7 +186,7 @@ inline bool is_apart(const Task &task, const char *out)
     const auto values = reinterpret_cast<uintptr_t>(task.A.values), start = reinterpret_cast<uintptr_t>(out);
     return !overlaps(out, n_bytes, task.B, task.width()) &&
            !(start < values + task.A.nnz * task.width() && values < start + n_bytes) &&
-           !(task.has_base && overlaps(out, n_bytes, task.base, task.width()));
+           !(task.adds() && overlaps(out, n_bytes, task.base, task.width()));
 }
 
 /* Compute the result in `out`; return false, with `out` unchanged, if that is impossible here. */
@@ -195,6 +209,7 @@ inline Answer serve(Task &task, at::Tensor *result, int64_t *id)
     const Entries &A = task.A;
     const int64_t m = task.m, most = INT64_MAX >> 8;
     const bool is_plain_sum = !task.adds() && task.alpha == 1;
+    if (!is_real(A.dtype) && !is_plain_sum) return Answer::declined; /* complex results are not scaled here */
     if (!task.is_small && (A.nnz > most / m || A.n > most / m)) return Answer::declined;
     if (!task.is_small && !is_plain_sum && A.n * m >= limits.direct / 4) return Answer::declined; /* worth threads */
     if (!A.starts && A.nnz * m >= limits.coordinates) return Answer::declined; /* worth keeping its rows */

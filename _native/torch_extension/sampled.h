@@ -5,18 +5,19 @@
 
 namespace asp_torch {
 
-/* Compute a sampled product of few entries; return false, with *result undefined, if it is not supported. */
+/* Compute a small sampled product; return false, with *result undefined, if it is not supported. */
 inline bool sample(const at::Tensor &S, const at::Tensor &left, const at::Tensor &right, double beta, double alpha,
                    at::Tensor *result)
 {
     Entries A;
     Dense X, Y;
-    if (S.layout() != c10::kSparseCsr || !read_matrix(S, &A) || !is_real(A.dtype) || A.nnz >= limits.checked ||
+    if (S.layout() != c10::kSparseCsr || !read_matrix(S, &A) || !is_real(A.dtype) || 8 * A.nnz >= limits.direct ||
         !read_dense(left, 2, &X) || !read_dense(right, 2, &Y) || X.n_dims != 2 || Y.n_dims != 2)
         return false;
     const int64_t K = X.sizes[1];
     if (X.dtype != A.dtype || Y.dtype != A.dtype || X.sizes[0] != A.n || Y.sizes[1] != A.k || Y.sizes[0] != K ||
-        X.strides[1] != 1 || X.strides[0] < K || K < 1 || K >= limits.direct || A.nnz * K >= limits.direct || !check(A))
+        X.strides[1] != 1 || X.strides[0] < K || K < 1 || K >= limits.direct || A.nnz * K >= limits.direct ||
+        !validate(A).is_sound)
         return false;
     *result = S.clone();
     auto *impl = static_cast<at::SparseCsrTensorImpl *>(result->unsafeGetTensorImpl());

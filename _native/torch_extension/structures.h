@@ -25,12 +25,14 @@ struct Runtime {
     int (*coordinates)(int, int64_t, int64_t, int64_t, uintptr_t, int64_t, int64_t, uintptr_t, uintptr_t, int64_t,
                        uintptr_t, int64_t, int, int);
     int (*dense_rows)(int, int64_t, int64_t, const void *, int64_t, int64_t, void *, int64_t, int);
+    int (*rows)(int, int, int64_t, int64_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, int64_t, int64_t, uintptr_t, int,
+                int);
 };
 inline Runtime runtime{};
 
 /* Size limits, described in `autosparse/torch/thresholds.py`. */
 struct Limits {
-    int64_t small, pytorch, direct, unprepared, checked, remembered, pooled_bytes, coordinates, repaid;
+    int64_t small, pytorch, direct, unprepared, checked, remembered, pooled_bytes, coordinates, repaid, reduced, rows;
 };
 inline Limits limits{};
 

@@ -15,6 +15,7 @@ from typing import Final
 import torch
 
 from autosparse._native import runtime_api
+from autosparse.torch.dispatcher import extension
 
 _FORKED_WITHOUT_EXEC: Final = 0x40
 """Process flag PF_FORKNOEXEC of Linux: the process is a fork that has started no other program."""
@@ -44,33 +45,37 @@ def _has_lost_threads() -> bool:
 
     No threads are lost in a process that was started by exec, nor in the fork of a parent with a single thread.
     """
-    if not Path("/proc/self/stat").exists():
-        return multiprocessing.parent_process() is not None
-    is_fork, _ = _process("self")
-    if not is_fork:
-        return False
-    parent = os.getppid()
     try:
-        is_same = Path(f"/proc/{parent}/exe").readlink() == Path("/proc/self/exe").readlink()
-    except OSError:
-        return True
-    is_parent_fork, n_threads = _process(str(parent))
-    return not is_same or is_parent_fork or n_threads != 1
-
-
-def _process(name: str) -> tuple[bool, int]:
-    """Return whether process `name` ("self" or an id) is a fork without exec, and its thread count (0: unknown)."""
-    try:
-        fields = Path(f"/proc/{name}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
-        return bool(int(fields[6]) & _FORKED_WITHOUT_EXEC), int(fields[17])
+        is_fork, _ = _process("self")
+        if not is_fork:
+            return False
+        parent = os.getppid()
+        if Path(f"/proc/{parent}/exe").readlink() != Path("/proc/self/exe").readlink():
+            return True
+        is_parent_fork, n_threads = _process(parent)
     except (OSError, ValueError, IndexError):
-        return True, 0
+        return Path("/proc/self/stat").exists() or multiprocessing.parent_process() is not None
+    return is_parent_fork or n_threads != 1
+
+
+def _process(name: int | str) -> tuple[bool, int]:
+    """Return whether process `name` ("self" or an id) is a fork without exec, and its thread count (0: unknown)."""
+    file = os.open(f"/proc/{name}/stat", os.O_RDONLY)  # a tenth of the time of Path.read_text
+    try:
+        fields = os.read(file, 1 << 12).rpartition(b")")[2].split()
+    finally:
+        os.close(file)
+    return bool(int(fields[6]) & _FORKED_WITHOUT_EXEC), int(fields[17])
 
 
 def _addresses() -> tuple[int, int]:
     """Return the addresses of the two OpenMP `_FUNCTIONS` in the library that PyTorch has loaded, or (0, 0)."""
     try:
-        core = ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"))  # and dependencies
+        if extension.library is not None:
+            core = extension.library.loaded
+        else:
+            core = ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"))
+        # names are looked up in the library's dependencies, too
         parallel, number = (ctypes.cast(getattr(core, name), ctypes.c_void_p).value or 0 for name in _FUNCTIONS)
     except (OSError, AttributeError):
         return 0, 0

@@ -6,6 +6,7 @@ Above these limits `autosparse.tuning.planner` chooses; no other module of this 
 |---|---|
 | below `BUILTIN_PRODUCT` | the C++ module (`dispatcher.extension`), where it is built and reads the operands |
 | below `PYTORCH_PRODUCT` | PyTorch's own kernel, for operands that the module does not read |
+| below `PYTORCH_REDUCTION`, `PYTORCH_ROWS` | PyTorch's own kernel, called by the module |
 | below `DIRECT_PRODUCT` | the default kernel, called directly (`direct`, `native`); without the module all of these |
 | below `DIRECT_SAMPLE` | the same for products that are sampled at a matrix's entries |
 | above | the executor, so that the planner may choose another kernel (`products`) |
@@ -25,6 +26,10 @@ PYTORCH_PRODUCT = 1 << 13 if torch._C.has_mkl else 0  # without MKL PyTorch refu
 Without the module the default kernel computes it. Called from Python, both take 8 µs for a CSR matrix of 8 entries. For
 a COO matrix the default kernel takes 9 µs with 8 entries and 10 µs with 1,000, PyTorch 6 and 24 µs.
 """
+PYTORCH_REDUCTION: Final = 1 << 18
+"""Multiplications below which PyTorch computes a mean or an extreme of rows; the kernel in Python takes 35 µs more."""
+PYTORCH_ROWS: Final = 1 << 17
+"""Multiplications below which PyTorch computes ``X @ A`` for dense X, unless the C++ module computes it."""
 DIRECT_PRODUCT = 1 << 18
 """Multiplications below which a plan gains nothing, and the executor adds 10 µs."""
 KEPT_COORDINATES = 1 << 20

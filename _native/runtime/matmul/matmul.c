@@ -178,8 +178,9 @@ int asp_llc_contention(int64_t n_rows, int64_t n_cols, int64_t row_bytes)
 {
     const int wish = ASP_FORCED(forced_llc_contention);
     if (wish >= 0) return wish ? 2 : 0;
-    if (!asp_amd_family()) return 0;
-    const int64_t bytes = (n_rows + n_cols) * row_bytes, cache = asp_last_cache_bytes();
+    const int64_t bytes = (n_rows + n_cols) * row_bytes;
+    if (4 * bytes <= ASP_MIN_LAST_CACHE || !asp_amd_family()) return 0;
+    const int64_t cache = asp_last_cache_bytes();
     return 2 * bytes > cache ? 2 : 4 * bytes > cache;
 }
 

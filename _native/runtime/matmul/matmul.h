@@ -12,6 +12,7 @@ enum { L2_AHEAD = 16 };
 /* Return the bytes of a core's own (L2) cache, and of the last-level cache, which cores share. */
 int64_t asp_private_cache_bytes(void);
 int64_t asp_last_cache_bytes(void);
+#define ASP_MIN_LAST_CACHE (1 << 20) /* asp_last_cache_bytes() returns at least this; its first call reads a file */
 /* Return the family of an AMD processor, whose caches work best with other strategies than Intel's; 0 for other
  * vendors. */
 int asp_amd_family(void);

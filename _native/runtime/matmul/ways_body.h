@@ -6,7 +6,9 @@
 static int worth_transposing(const asp_args *args, int64_t row_bytes)
 {
     const int64_t result_bytes = args->n_cols * row_bytes;
-    if (2 * result_bytes > asp_last_cache_bytes() && args->n_rows / STREAMING_ROWS < args->n_cols) return 1;
+    if (2 * result_bytes > ASP_MIN_LAST_CACHE && 2 * result_bytes > asp_last_cache_bytes() &&
+        args->n_rows / STREAMING_ROWS < args->n_cols)
+        return 1;
     return row_bytes >= TRANSPOSE_FROM_BYTES && result_bytes > asp_private_cache_bytes() &&
            2 * args->n_rows < 3 * args->n_cols;
 }

@@ -5,6 +5,7 @@
 #include "common.h"
 
 #include "coordinates_api.h"
+#include "kernels.h"
 #include "matmul_api.h"
 #include "structure_api.h"
 
@@ -53,8 +54,8 @@ int asp_coo_rows(int64_t n, int64_t m, int64_t nnz, const int64_t *row, const in
 int asp_coo_mm_at(int dtype, int64_t n, int64_t m, int64_t nnz, uintptr_t row, int64_t step, int64_t pair_step,
                   uintptr_t values, uintptr_t B, int64_t ldb, uintptr_t C, int64_t n_vecs, int n_threads, int flags)
 {
-    if (dtype < 0 || dtype > 1 || n >= INT32_MAX || nnz >= INT32_MAX) return -1;
-    const int64_t width = dtype == 0 ? 4 : 8, *rows = (const int64_t *)row;
+    if (dtype < ASP_F32 || dtype > ASP_C128 || n >= INT32_MAX || nnz >= INT32_MAX) return -1;
+    const int64_t width = asp_element_bytes(dtype), *rows = (const int64_t *)row;
     char *memory = malloc((size_t)(nnz * (width + 8) + (n + 1) * 4)); /* values, columns, order, starts */
     if (!memory) return ASP_NO_MEMORY;
     int32_t *columns = (int32_t *)(memory + nnz * width), *order = columns + nnz, *starts = order + nnz;

@@ -37,6 +37,29 @@ ASP_INLINE void NAME(extreme_tile)(const g_extreme *s, int64_t row, int64_t j, i
     }
 }
 
+/* Compute the n < W results of a row, and the entries that attain them, without branches on values. */
+ASP_INLINE void NAME(extreme_narrow)(const g_extreme *s, int64_t row, int64_t n, int least)
+{
+    const I *indices = s->indices;
+    const R *data = s->data;
+    const int64_t p = (int64_t)((const I *)s->indptr)[row], end = (int64_t)((const I *)s->indptr)[row + 1];
+    R best[W];
+    RINT at[W];
+    for (int64_t j = 0; j < n; ++j) best[j] = least ? (R)INFINITY : -(R)INFINITY, at[j] = 0;
+    for (int64_t q = p; q < end; ++q) {
+        const R *b = (const R *)s->B + (int64_t)indices[q] * s->ldb, factor = data ? data[q] : (R)1;
+        const RINT here = (RINT)(q - p);
+        for (int64_t j = 0; j < n; ++j) {
+            const R v = factor * b[j];
+            const int wins = (least ? v < best[j] : v > best[j]) | (v != v);
+            best[j] = wins ? v : best[j];
+            at[j] = wins ? here : at[j];
+        }
+    }
+    for (int64_t j = 0; j < n; ++j) ((R *)s->C)[row * n + j] = best[j];
+    for (int64_t j = 0; s->arg && j < n; ++j) ((I *)s->arg)[row * n + j] = (I)(p + at[j]);
+}
+
 /* Aggregate the rows [begin, end). */
 static void NAME(extreme)(const void *args, int64_t begin, int64_t end)
 {
@@ -52,27 +75,21 @@ static void NAME(extreme)(const void *args, int64_t begin, int64_t end)
             for (int64_t j = 0; arg && j < n; ++j) arg[j] = (I)s->nnz;
             continue;
         }
-        int64_t j = 0;
-        if (n >= W) {
-            for (; j + 4 * W <= n; j += 4 * W) NAME(extreme_tile)(s, row, j, 4);
-            for (; j + W <= n; j += W) NAME(extreme_tile)(s, row, j, 1);
-            if (j < n) NAME(extreme_tile)(s, row, n - W, 1);
+        if (n < W) { /* loops over a known number of columns use no memory between entries */
+            if (n == 1)
+                NAME(extreme_narrow)(s, row, 1, s->least);
+            else if (n == 2)
+                NAME(extreme_narrow)(s, row, 2, s->least);
+            else if (s->least)
+                NAME(extreme_narrow)(s, row, n, 1);
+            else
+                NAME(extreme_narrow)(s, row, n, 0);
             continue;
         }
-        for (; j < n; ++j) {
-            R best = s->least ? (R)INFINITY : -(R)INFINITY;
-            int64_t at = p;
-            for (int64_t q = p; q < q_end; ++q) {
-                R v = ((const R *)s->B)[(int64_t)((const I *)s->indices)[q] * s->ldb + j];
-                if (s->data) v *= ((const R *)s->data)[q];
-                if ((s->least ? v < best : v > best) || v != v) {
-                    best = v;
-                    at = q;
-                }
-            }
-            C[j] = best;
-            if (arg) arg[j] = (I)at;
-        }
+        int64_t j = 0;
+        for (; j + 4 * W <= n; j += 4 * W) NAME(extreme_tile)(s, row, j, 4);
+        for (; j + W <= n; j += W) NAME(extreme_tile)(s, row, j, 1);
+        if (j < n) NAME(extreme_tile)(s, row, n - W, 1);
     }
 }
 

@@ -28,7 +28,7 @@ from autosparse.torch.structure import forgotten_too
 _SIZE: Final = WIDE_INDEX.ctypes
 _RUNTIME_FUNCTIONS: Final = (
     "asp_csr_mm_at", "asp_scaled_sum_at", "asp_sddmm_at", "asp_csr_check", "asp_look_low",
-    "asp_coo_mm_at", "asp_dense_rows",
+    "asp_coo_mm_at", "asp_dense_rows", "asp_csr_rows_at",
 )  # fmt: skip
 """Functions of the C runtime that the module calls, in the order of `Runtime` in structures.h."""
 _SIGNATURES: Final[dict[str, tuple[Any, ...]]] = {
@@ -42,8 +42,7 @@ _SIGNATURES: Final[dict[str, tuple[Any, ...]]] = {
     "forget": (None,),
     "compute": (None, ctypes.c_int),
     "n_computed": (_SIZE,),
-    "keep": (ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p),
-    "register": (ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p),
+    "replace": (ctypes.c_int, ctypes.c_char_p),
     "deregister": (ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p),
     "define": (ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p),
     "fault": (ctypes.c_char_p,),
@@ -59,8 +58,9 @@ class Library:
 
     def __init__(self, path: Path) -> None:
         with_gil, without_gil = ctypes.PyDLL(str(path)), ctypes.CDLL(str(path))
+        self.loaded = without_gil
         for name, (result, *arguments) in _SIGNATURES.items():
-            home = without_gil if name in ("keep", "register", "deregister", "define") else with_gil
+            home = without_gil if name in ("replace", "deregister", "define") else with_gil
             function = getattr(home, f"asp_torch_{name}")
             function.restype, function.argtypes = result, arguments
             setattr(self, name, function)
@@ -89,6 +89,7 @@ def _found() -> Library | None:
         thresholds.BUILTIN_PRODUCT, thresholds.PYTORCH_PRODUCT, thresholds.DIRECT_PRODUCT,
         thresholds.UNPREPARED_PRODUCTS, thresholds.ENTRIES_CHECKED, thresholds.REMEMBERED_PRODUCTS,
         thresholds.POOLED_BYTES, thresholds.KEPT_COORDINATES, thresholds.UNPREPARED_MULTIPLICATIONS,
+        thresholds.PYTORCH_REDUCTION, thresholds.PYTORCH_ROWS,
     )  # fmt: skip
     _define_operators()
     library.set_up((ctypes.c_size_t * len(addresses))(*addresses), (_SIZE * len(sizes))(*sizes))
@@ -127,10 +128,10 @@ def _load(operator: str, key: str) -> None:
         _loaded[operator, key] = kernel
 
 
-def call(function: str, operator: str, key: str) -> None:
-    """Call a function of the module on an operator and a dispatch key. Raises RuntimeError."""
+def call(function: str, *words: str) -> None:
+    """Call a function of the module, with an operator and a dispatch key or a list of them. Raises RuntimeError."""
     assert library is not None
-    if getattr(library, function)(operator.encode(), key.encode()):
+    if getattr(library, function)(*[word.encode() for word in words]):
         raise RuntimeError(library.fault().decode())
 
 

@@ -147,6 +147,15 @@ def _scaled_sum(product: torch.Tensor, base: torch.Tensor, beta: Scalar, alpha: 
     return product if beta == 0 else product.add_(base, alpha=1 if beta is True else beta)  # add_ refuses True
 
 
+def _leaves_zeros(A: torch.Tensor) -> bool:
+    """Return whether PyTorch does not multiply all zeros of a product with this sparse matrix by alpha.
+
+    It multiplies each entry of a COO matrix, so that 0 · inf appears only in rows with entries, and no other zeros of a
+    matrix without entries.
+    """
+    return A.layout is torch.sparse_coo or (A.layout is not torch.strided and not A._nnz())
+
+
 def _fits(base: torch.Tensor, shape: Sequence[int], dtype: torch.dtype) -> bool:
     """Return whether `base` is dense on the CPU, has this dtype and can be broadcast to `shape`."""
     if base.layout is not torch.strided or base.dtype is not dtype or not base.is_cpu or base.dim() > len(shape):
@@ -206,8 +215,8 @@ def mm_out(keys: Keys, a: torch.Tensor, b: torch.Tensor, *, out: torch.Tensor) -
 def _addmm(base: torch.Tensor, a: torch.Tensor, b: torch.Tensor, beta: Scalar, alpha: Scalar) -> torch.Tensor | None:
     if a.dim() != 2 or b.dim() != 2 or b.layout is torch.sparse_coo:
         return None  # PyTorch refuses sums with a COO matrix on the right, and so do we
-    if a.layout is torch.sparse_coo and not cmath.isfinite(alpha):
-        return None  # PyTorch multiplies each entry of a COO matrix by alpha: 0 · inf appears only in rows with entries
+    if not cmath.isfinite(alpha) and _leaves_zeros(b if a.layout is torch.strided else a):
+        return None
     product = direct.multiply(a, b)  # cheap checks; the product is lost only where base does not fit
     if product is not None and direct.scale_and_add(product, base, beta, alpha):
         return product
@@ -298,7 +307,8 @@ def addmv_out(
     if has_bits(out):
         return write_through(out, lambda new: addmv_out(keys, base, a, x, beta=beta, alpha=alpha, out=new))
     result = None
-    if a.dim() == 2 and _holds(a.dtype, alpha, beta) and _fits(base, a.shape[:1], a.dtype):
+    are_all_scaled = cmath.isfinite(alpha) or not _leaves_zeros(a)
+    if are_all_scaled and a.dim() == 2 and _holds(a.dtype, alpha, beta) and _fits(base, a.shape[:1], a.dtype):
         product = _times_vector(a, x)
         result = None if product is None else _scaled_sum(product, base, beta, alpha)
     if result is None or not _takes(out, result):
@@ -317,6 +327,8 @@ def _sampled_values(
         return None
     if (x.shape[0], y.shape[1]) != tuple(S.shape) or (A := entries_of(S)) is None:
         return None
+    if not y.shape[0]:
+        alpha = 1  # PyTorch does not scale sums of no products
     if dtype in HALF:  # PyTorch's kernel does not support half precision
         return A, native.sddmm(A, x.float(), y.t().float(), scale=(alpha, beta), base=A.values.float()).to(dtype)
     return A, native.sddmm(A, x, y.t(), scale=(alpha, beta), base=A.values)

@@ -135,13 +135,12 @@ def _registered(tables: dict[str, Table], sparse_gradients: bool) -> Any:
 
 def _register_in_cpp(served: list[tuple[str, str, Callable[..., Any]]]) -> None:
     """Register kernels of the C++ module, which requests the kernels in Python when they are first called."""
-    for operator, key, kernel in served:  # all of them first, see `_registered`
+    for operator, key, kernel in served:
         extension.kernels[operator, key] = kernel
-        extension.call("keep", operator, key)
         fallback.aten_fallbacks.places[PREFIXES[key] + operator] = operator, key
-    for operator, key, _ in served:
-        extension.call("register", operator, key)
-        _replaced.append((operator, key))
+    places = [(operator, key) for operator, key, _ in served]
+    _replaced.extend(places)
+    extension.call("replace", " ".join(map(" ".join, places)))
 
 
 def _switched(name: str, ours: Callable[..., Any], sparse_gradients: bool) -> Callable[..., Any]:

@@ -63,6 +63,25 @@ def test_factors_of_sums_are_pytorchs(layout, shape, beta, alpha):
 
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
+@pytest.mark.parametrize("alpha", [float("inf"), float("nan")], ids=str)
+@pytest.mark.usefixtures("small_products")
+def test_zeros_of_empty_sums_are_scaled_as_pytorch_scales_them(layout, alpha):
+    """Check a matrix without entries, and a sampled product of no columns, where 0 · inf would be NaN."""
+    A, B, C = stored(torch.zeros(5, 4), layout), numbers(4, 3), numbers(5, 3)
+    for beta in (0, 0.5):
+        assert_same(lambda beta=beta: torch.addmm(C, A, B, beta=beta, alpha=alpha))
+        assert_same(lambda beta=beta: torch.addmm(C.t(), B.t(), A.t(), beta=beta, alpha=alpha))
+        assert_same(lambda beta=beta: torch.addmm(C, A, B, beta=beta, alpha=alpha, out=torch.empty_like(C)))
+        assert_same(lambda beta=beta: torch.addmv(C[:, 0], A, B[:, 0], beta=beta, alpha=alpha))
+        S = stored(dense(5, 4), layout)
+        assert_same(
+            lambda beta=beta, S=S: torch.sparse.sampled_addmm(
+                S, C[:, :0], B[:, :0].t(), beta=beta, alpha=alpha
+            ).values()
+        )
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
 @pytest.mark.usefixtures("small_products")
 def test_batches_and_matrices_of_rows_are_refused_as_pytorch_refuses_them(layout):
     D, B = dense(4, 6, dtype=torch.float64), numbers(6, 3, dtype=torch.float64)

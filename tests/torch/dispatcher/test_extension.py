@@ -11,7 +11,7 @@ from tests.processes import run_with_torch
 from tests.torch.samples import INDICES, assert_close, compressed, dense, numbers, torch
 
 import autosparse.torch as asp  # isort: skip  (torch first: the line above skips where it is missing)
-from autosparse.torch.dispatcher import extension, operators  # isort: skip
+from autosparse.torch.dispatcher import extension, operators, reductions  # isort: skip
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:Sparse"),  # PyTorch says once that its sparse tensors are beta
@@ -79,6 +79,22 @@ def test_products_equal_pytorchs(layout, dtype, index_dtype, shape):
                 out = numbers(product.shape[0], 9, dtype=dtype)[:, : want.shape[1]] if B.dim() == 2 else got * 0
                 assert matrix(A, B, base, beta, alpha, out) is out
                 assert_close(out, want)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128], ids=str)
+def test_complex_products_are_computed_without_python(layout, dtype):
+    for n, k in ((5, 7), (300, 200)):  # below and above the size of products for which Python holds the settings
+        D, wide = dense(n, k, dtype=dtype), numbers(k, 6, dtype=dtype)
+        A = stored(D, layout)
+        for B in (wide, wide[:, 1:4], numbers(3, k, dtype=dtype).t(), wide[:, 1], wide[:1, 0].expand(k, 3)):
+            assert_close(matrix(A, B, None, 0, 1, None), D @ B)
+            if layout is not torch.sparse_coo or B.dim() == 2:
+                base, out = numbers(n, *B.shape[1:], dtype=dtype), torch.empty(n, *B.shape[1:], dtype=dtype)
+                assert_close(matrix(A, B, base, 0, 1, None), D @ B)
+                assert matrix(A, B, None, 0, 1, out) is out
+                assert_close(out, D @ B)
+        assert matrix(A, wide.conj(), None, 0, 1, None) is None
 
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
@@ -175,6 +191,52 @@ def test_samples_equal_pytorchs():
             assert extension.library.n_computed() - before == 9
 
 
+def test_samples_of_more_entries_follow_writes_to_indices():
+    D, X, Y = dense(300, 200), numbers(300, 4), numbers(4, 200)
+    S, before = stored(D, torch.sparse_csr), extension.library.n_computed()
+    for _ in range(6):  # the structure is remembered meanwhile
+        assert_close(torch.sparse.sampled_addmm(S, X, Y, beta=0).to_dense(), (X @ Y) * (D != 0))
+    assert extension.library.n_computed() - before == 6
+    S.col_indices()[3] = 10**6
+    with pytest.raises(ValueError, match="outside the columns"):
+        torch.sparse.sampled_addmm(S, X, Y)
+
+
+@pytest.mark.parametrize("index_dtype", INDICES, ids=str)
+def test_small_reductions_do_not_enter_python(monkeypatch, index_dtype):
+    monkeypatch.setattr(reductions, "entries_of", lambda A: pytest.fail("the kernel in Python was called"))
+    for dtype in REAL:
+        D, B = dense(30, 20, dtype=dtype), numbers(20, 5, dtype=dtype)
+        A = stored(D, torch.sparse_csr, index_dtype)
+        want = (D @ B) / (D != 0).sum(1).clamp(min=1)[:, None]
+        assert_close(torch.sparse.mm(A, B, "mean"), want)
+        products = torch.where((D != 0)[..., None], D[..., None] * B, -torch.inf).amax(1)
+        assert_close(torch.sparse.mm(A, B, "amax"), products.nan_to_num(neginf=0))
+    A.col_indices()[0] = 1000
+    monkeypatch.undo()
+    with pytest.raises(ValueError, match="outside the columns"):
+        torch.sparse.mm(A, B, "amax")
+
+
+@pytest.mark.parametrize("index_dtype", INDICES, ids=str)
+def test_small_products_with_a_sparse_matrix_on_the_right_do_not_enter_python(monkeypatch, index_dtype):
+    monkeypatch.setattr(operators, "multiply", lambda a, b: pytest.fail("the kernel in Python was called"))
+    for dtype in REAL:
+        for n, (m, k) in ((3, (7, 5)), (40, (90, 60)), (1, (1, 4)), (0, (3, 2)), (2, (3, 0))):
+            D, X, base = dense(m, k, dtype=dtype), numbers(n, k, dtype=dtype), numbers(m, dtype=dtype)
+            A = stored(D, torch.sparse_csr, index_dtype)
+            for left in (X, numbers(k, n, dtype=dtype).t(), numbers(n, k + 2, dtype=dtype)[:, :k]):
+                got = torch.nn.functional.linear(left, A)
+                assert_close(got, left @ D.t())
+                assert got.stride() == (left @ D.t()).stride()
+                assert_close(torch.nn.functional.linear(left, A, base), left @ D.t() + base)
+    B = stored(dense(4, 5), torch.sparse_csc)
+    B.row_indices()[0] = 4
+    monkeypatch.undo()
+    with pytest.raises(ValueError, match="outside the"):
+        numbers(2, 4) @ B
+
+
 def test_blocks_batches_and_hybrids_are_left_alone():
     D = torch.ones(4, 4)
     B = numbers(4, 2)
@@ -250,9 +312,9 @@ def test_only_products_outside_other_kernels_are_computed(builtin):
     """Check that PyTorch's kernel of a small product does not meet ours in the operators that it calls."""
     D, B = dense(6, 5, dtype=torch.complex64), numbers(5, 3, dtype=torch.complex64)
     A, before = stored(D, torch.sparse_csr), extension.library.n_computed()
-    assert_close(A @ B, D @ B)
     base = numbers(3, dtype=torch.complex64)
-    assert_close(torch.addmm(base, A, B, beta=2j), D @ B + 2j * base)
+    for beta, alpha in ((1, 2), (2j, 1), (0, 1j)):
+        assert_close(torch.addmm(base, A, B, beta=beta, alpha=alpha), alpha * (D @ B) + beta * base)
     assert extension.library.n_computed() == before
 
 
