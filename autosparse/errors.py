@@ -25,7 +25,7 @@ def nearest(given: object, known: Iterable[str]) -> str:
     import difflib  # only where there is a mistake to explain
 
     found = difflib.get_close_matches(given, tuple(known), n=1) if isinstance(given, str) else []
-    return f"did you mean {found[0]}?" if found else ""
+    return f"did you mean {found[0]}?" if found and found[0] != given else ""
 
 
 class AutosparseError(Exception):

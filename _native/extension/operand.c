@@ -110,6 +110,9 @@ static int fields_type_of(PyArrayObject *values)
 
 int asp_values_fit(const asp_fields *operand)
 {
+    PyObject *arrays = operand->arrays;
+    if (arrays && PyList_Check(arrays) && PyList_GET_SIZE(arrays) == 3 && PyList_GET_ITEM(arrays, 2) == Py_None)
+        return 1; /* rows over tensors, not over arrays */
     PyArrayObject *values = fields_values(operand);
     return values && PyArray_DIM(values, 0) >= operand->n_values && fields_type_of(values) == operand->values_type;
 }

@@ -76,7 +76,7 @@ def _array(field: int) -> Any:  # Any: a property, which mypy would refuse in th
         rows = self._light
         if rows is not None and field != DATA:
             rows.checked, rows.is_exported = None, True
-            rows = self._light  # None if `finish` may have read `is_exported` before
+            rows = self._light  # None if `_finish_light` may have read `is_exported` before
         return completed(self, name) if rows is None else rows.arrays[field]
 
     def put(self: Any, value: Any) -> None:

@@ -200,7 +200,7 @@ def test_mistakes_are_told_with_facts_and_a_hint():
     A = asp.csr(dense(4, 3))
     X = numbers(3, 2)
     mistakes = (
-        (ShapeError, lambda: A @ numbers(4, 2), "4 x 3"),
+        (ShapeError, lambda: A @ numbers(4, 2), r"\(4, 3\)"),
         (ShapeError, lambda: asp.spmm(A, numbers(3, 2, 2)), "dimension mismatch"),
         (ShapeError, lambda: asp.sddmm(A, X, X), "sddmm"),
         (ShapeError, lambda: asp.edge_softmax(A, numbers(A.nnz + 1)), "one for each entry"),
