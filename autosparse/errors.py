@@ -81,7 +81,7 @@ class ShapeError(AutosparseError, ValueError):
     @classmethod
     def mismatch(cls, first_line: str, *, left: Sequence[int], right: Sequence[int]) -> ShapeError:
         """Build the error for ``left @ right`` with shapes that do not fit; `first_line` is SciPy's message."""
-        n_columns, n_rows = left[-1] if left else 1, right[0] if right else 1
+        n_columns, n_rows = left[-1] if left else 0, right[0] if right else 0
         return cls(
             f"{first_line}\n"
             f"  The left operand has {n_columns} columns (shape {tuple(left)}); "
