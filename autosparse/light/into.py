@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -70,7 +69,6 @@ def _by_loop(A: Any, B: Any, out: Any) -> Any:
 
 
 def _use(function: Callable[..., Any]) -> None:
-    """Let `matmul` call `function` from now on, and the package offer it."""
+    """Let `matmul` call `function` from now on."""
     global _complete
     _complete, function.__doc__ = function, matmul.__doc__
-    setattr(sys.modules["autosparse"], function.__name__, function)
