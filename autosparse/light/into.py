@@ -42,12 +42,12 @@ def matmul(A: Any, B: Any, *, out: NDArray[Any] | None = None) -> Any:
     >>> asp.matmul(A, np.ones((3, 2)), out=C) is C
     True
     """
+    global _complete
     if _complete is None:
         made = _by_loop(A, B, out) if light.may_be_light() else None
         if made is not None:
             return made
-        _use(importlib.import_module("autosparse.arrays.functions").matmul)
-    assert _complete is not None
+        _complete = importlib.import_module("autosparse.arrays.functions").matmul
     return _complete(A, B, out=out)
 
 
@@ -66,9 +66,3 @@ def _by_loop(A: Any, B: Any, out: Any) -> Any:
         return None
     out[...] = C
     return out
-
-
-def _use(function: Callable[..., Any]) -> None:
-    """Let `matmul` call `function` from now on."""
-    global _complete
-    _complete, function.__doc__ = function, matmul.__doc__

@@ -41,9 +41,9 @@ def test_helpers_take_part_when_allowed_and_only_then():
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="this machine has no second core")
 @pytest.mark.parametrize(("dtype", "is_shared"), [("float32", False), ("float64", True)])
 def test_the_estimate_of_dots_counts_bytes(dtype: str, is_shared: bool) -> None:
-    """Take a product of 10 microseconds, from which on threads share it, if it is one of doubles.
+    """Check a product whose estimated time is above the bound of sharing for doubles, and below it for floats.
 
-    A job that lasts much longer than its estimate counts as one whose helper lost its core.
+    The pool takes a job that lasts much longer than its estimate for one whose helper lost its core.
     """
     rng = np.random.default_rng(2)
     m = sps.random_array((500, 500), density=0.008, format="csr", rng=rng, dtype=dtype)
