@@ -242,6 +242,9 @@ def test_writing_a_page_keeps_links_and_pipes(tmp_path: Path):
     with pytest.raises(OSError, match="symbolic links"):
         write_whole(circle, "nowhere")
     assert circle.is_symlink()
+    with pytest.raises(FileNotFoundError) as raised:
+        write_whole(tmp_path / "absent" / "page.html", "nowhere")
+    assert (raised.value.filename, raised.value.filename2) == (str(tmp_path / "absent" / "page.html"), None)
     for bad in (circle, tmp_path / ("x" * 300), Path("a\0b")):
         with pytest.raises(CommandError):
             writable("--html", bad)
