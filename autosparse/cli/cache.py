@@ -66,7 +66,7 @@ def _show(arguments: argparse.Namespace) -> None:
     found = [entry for entry in open_store().entries() if entry.name.startswith(arguments.name)]
     if len(found) != 1:
         what = f"{len(found) or 'no'} entries begin with {arguments.name!r}"
-        raise CommandError(what, hint="a name from `python -m autosparse cache ls`, written long enough")
+        raise CommandError(what, hint="pass a name that `cache ls` lists, or enough of its beginning")
     _show_entry(found[0])
 
 

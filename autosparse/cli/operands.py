@@ -44,11 +44,11 @@ class Pair:
     def read(cls, path: Path, dtype: str | None = None) -> Pair:
         """Read a pair from a file; raise CommandError for paths such as pipes, which would block."""
         if path.exists() and not path.is_file():
-            raise CommandError(f"{str(path)!r} is not a file", hint=f"a file that ends in {', '.join(SUFFIXES)}")
+            raise CommandError(f"{str(path)!r} is not a file", hint=f"pass a file that ends in {', '.join(SUFFIXES)}")
         matrix = autosparse.csr(path)
         if len(matrix.shape) != 2:
             what = f"{str(path)!r} holds an array of shape {matrix.shape}, not a matrix"
-            raise CommandError(what, hint="a file with a matrix, of two dimensions")
+            raise CommandError(what, hint="pass a file with a matrix (two dimensions)")
         return cls.of(matrix, name=path.name, dtype=dtype)
 
     def dense(self, n_columns: int, *, transposed: bool = False) -> Any:
@@ -66,14 +66,14 @@ def files(path: Path) -> Iterator[Path]:
     """Yield `path` itself, or the matrix files in the folder `path` in the order of their names."""
     if not path.exists():
         raise CommandError(
-            f"there is no {str(path)!r}", hint=f"a file ({', '.join(SUFFIXES)}) or a folder of such files"
+            f"there is no {str(path)!r}", hint=f"pass a file ({', '.join(SUFFIXES)}) or a folder of such files"
         )
     if not path.is_dir():
         yield path
         return
     found = sorted(file for file in path.iterdir() if file.name.endswith(SUFFIXES))
     if not found:
-        raise CommandError(f"no matrix in {str(path)!r}", hint=f"files that end in {', '.join(SUFFIXES)}")
+        raise CommandError(f"no matrix in {str(path)!r}", hint=f"pass a folder with {', '.join(SUFFIXES)} files")
     yield from found
 
 
@@ -137,7 +137,7 @@ def writable(option: str, path: Path) -> None:
     except (OSError, ValueError) as error:  # ValueError: a name that no file can have
         fault = f"cannot be written: {error}"
     if fault is not None:
-        raise CommandError(f"{option} {str(path)!r} {fault}", hint=f"{option} with a file in a folder that there is")
+        raise CommandError(f"{option} {str(path)!r} {fault}", hint=f"pass {option} with a file in an existing folder")
 
 
 def folder_to_write(option: str, path: Path) -> None:
@@ -145,7 +145,9 @@ def folder_to_write(option: str, path: Path) -> None:
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise CommandError(f"{option} {str(path)!r} is no folder to write to: {error}", hint="another folder") from None
+        raise CommandError(
+            f"{option} {str(path)!r} cannot be written to: {error}", hint="pass another folder"
+        ) from None
 
 
 def columns(text: str) -> list[int]:

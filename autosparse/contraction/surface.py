@@ -32,7 +32,7 @@ def evaluate(
         whole = None if format == "dense" else format
         return _of_torch(text, operands, semiring, format=whole, out=out, dtype=dtype)
     if out is not None and format not in (None, "dense"):
-        raise EinsumError.refused(f"out is an ndarray, format={format!r} is another kind of result", hint="one of them")
+        raise EinsumError.refused(f"out is an ndarray, but format is {format!r}", hint="omit one of them")
     wanted = None if dtype is None else np.dtype(dtype)
     if wanted is not None:
         named(semiring).check_dtype(wanted)
@@ -91,7 +91,7 @@ def _finished(result: Any, out: Any) -> Any:
     if out is None:
         return result[()] if isinstance(result, np.ndarray) and not result.ndim else result
     if not isinstance(out, np.ndarray):
-        hint = "out=np.empty(shape, dtype=...)"
+        hint = "pass out=np.empty(shape, dtype=...)"
         raise InputTypeError.refused("return arrays must be of ArrayType", given=type(out).__name__, hint=hint)
     array = np.asarray(result)
     if out.shape != array.shape:
