@@ -46,7 +46,7 @@ _HINTS: Final[Mapping[str, str]] = {
     "indices and data should have the same size": "pass one index for each value",
     "data, indices, and indptr should be 1-D": "pass one-dimensional arrays",
     "index pointer size": "pass an indptr with one entry more than there are compressed rows, or another shape",
-    "index pointer should start with 0": "pass an indptr that starts with 0",
+    "index pointer should start with 0": "pass an indptr whose values start with 0",
     "Last value of index pointer": "pass indices and data with at least indptr[-1] entries",
     **dict.fromkeys(("'shape'", "shape must", "invalid 'shape'", "mismatching"), "pass shape=(n, m), both >= 0"),
     "data type": f"pass a dtype of numbers, for example dtype=np.{DOUBLE.name}",

@@ -190,7 +190,7 @@ def tensor(
     if places.ndim == 2 and places.size == 0:
         places = places.astype(NarrowIndex)  # an empty list has no integer type
     if places.ndim != 2 or places.dtype.kind not in "iu":
-        hint = "pass integers of shape (ndim, nnz): a row for each mode"
+        hint = "pass integers of shape (ndim, nnz): a row per mode"
         raise InputTypeError.refused(
             "coordinates must be integers in two dimensions", given=describe(coords), hint=hint
         )

@@ -141,6 +141,7 @@ def einsum_path(*arguments: Any, format: str | None = None, semiring: str = PLUS
     choice = choose(prepared, subscripts, is_dense_output=known.format == "dense")
     of = " of the strict lower part, six times" if halved is not None else ""
     lines = [f"{subscripts}{of}: {len(choice.plans)} programs of the frontier, of {choice.found.n_programs}"]
+    lines += ["  i:s steps through the stored coordinates of i, i:l locates one; a task is one innermost iteration"]
     lines += [f"  {price:9.3g} tasks  {candidate}" for price, _, candidate in choice.plans]
     return "\n".join([*begins, *lines, "runs:", *(f"  {line}" for line in loops(choice.plan))])
 

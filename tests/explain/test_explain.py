@@ -342,7 +342,7 @@ def test_features_of_the_pattern_are_told():
     facts = pattern_facts(made)
     for said in (
         "Pattern", "longest 4, deviation 0.00 of the mean, 0% empty", f"2 x 2 {facts.fill(2, 2):.0%}", "8,192: 1.00",
-        f"{facts.diagonal_share:.0%} of the entries", f"{1 / facts.columns_per_entry:.3g} entries a column",
+        f"{facts.diagonal_share:.0%} of the entries", f"{1 / facts.columns_per_entry:.3g} entries per column",
     ):  # fmt: skip
         assert said in text, said
 
