@@ -82,15 +82,15 @@ def add_common(parser: argparse.ArgumentParser, *, effort: str | None = None, bu
     parser.add_argument(
         "--dtype", choices=DTYPES, help="convert the matrix to this dtype first (default: keep its dtype)"
     )
-    add_count(parser, "--threads", "largest number of threads")
+    add_count(parser, "--threads", "maximum number of threads per product")
     parser.add_argument(
         "--effort",
         choices=[e.value for e in Effort],
         default=effort,
-        help="how far tuning may go: off, estimate (cost model), measure (a few candidates) or full (search)",
+        help="maximum work of tuning: off, estimate (cost model), measure (time a few candidates) or full (search)",
     )
     parser.add_argument(
-        "--budget-s", type=read_seconds, default=budget_s, metavar="S", help="largest number of seconds for one search"
+        "--budget-s", type=read_seconds, default=budget_s, metavar="S", help="maximum number of seconds of one search"
     )
 
 
