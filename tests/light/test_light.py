@@ -310,6 +310,7 @@ print(json.dumps([bool(np.allclose(T @ y, before)), float(abs(A @ x).max())]))
 """
     assert printed(lines) == [True, 0.0]
 
+
 def test_new_items_are_those_of_both_constructors(monkeypatch: pytest.MonkeyPatch) -> None:
     """SciPy 1.13 gives the base of its classes maxprint alone, later versions the constructor's argument first."""
 
