@@ -104,7 +104,8 @@ def _read(text: str, shapes: tuple[tuple[int, ...], ...]) -> Subscripts:
     for index in "".join((*inputs, right)).replace("...", ""):
         if index not in string.ascii_letters:
             raise EinsumError.refused(
-                f"invalid subscript {index!r} in einstein sum subscripts string", hint="use letters (a to z, A to Z)"
+                f"invalid subscript {index!r} in einstein sum subscripts string",
+                hint="use letters from a to z or A to Z",
             )
     inputs, dots = _without_dots(inputs, shapes)
     letters = "".join(inputs)

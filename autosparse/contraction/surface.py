@@ -32,7 +32,7 @@ def evaluate(
         whole = None if format == "dense" else format
         return _of_torch(text, operands, semiring, format=whole, out=out, dtype=dtype)
     if out is not None and format not in (None, "dense"):
-        raise EinsumError.refused(f"out is an ndarray, but format is {format!r}", hint="omit one of them")
+        raise EinsumError.refused(f"out is an ndarray, format={format!r} is another kind of result", hint="omit one")
     wanted = None if dtype is None else np.dtype(dtype)
     if wanted is not None:
         named(semiring).check_dtype(wanted)

@@ -170,7 +170,7 @@ def test_formats_that_do_not_fit_are_refused_with_both_facts():
         asp.einsum("ij,kj->ikj", A, A, format="csr")
     with pytest.raises(ValueError, match=r"(?s)'tensor' holds 1 dimensions or more, the result has 0.*'dense'"):
         asp.einsum("ij->", A, format="tensor")
-    with pytest.raises(ValueError, match=r"(?s)'nonsense'.*known are csr"):
+    with pytest.raises(ValueError, match=r"(?s)'nonsense'.*use one of csr"):
         asp.einsum_path("ij,jk->ik", A, A, format="nonsense")
     with pytest.raises(ValueError, match="out is an ndarray, format='csr'"):
         asp.einsum("ij,jk->ik", A, A, format="csr", out=np.empty((4, 4)))
