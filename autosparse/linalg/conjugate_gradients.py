@@ -208,22 +208,8 @@ def cgs(
 
     Parameters
     ----------
-    A
-        autosparse array, sparse or dense array, or LinearOperator, of shape (n, n).
-    b
-        Right-hand side of shape (n,) or (n, 1).
-    x0
-        Initial guess of shape (n,) or (n, 1); None: zero; ``"Mb"``: M b.
-    rtol, atol
-        The solve ends if |r| < max(rtol |b|, atol) in Euclidean norms, for the residual r that the recurrence updates.
-    maxiter
-        Maximum number of iterations; None: 10 n.
-    M
-        Preconditioner: approximate inverse of A, of the same types as A. A diagonal DIA matrix needs no extra pass.
-    callback
-        Called after each iteration with the current x, which later iterations overwrite.
-    progress
-        Show the residual and the expected end on stderr, if it is a terminal and the solve takes more than 0.5 s.
+    A, b, x0, rtol, atol, maxiter, M, callback, progress
+        As in `cg`. A need not be Hermitian.
 
     Returns
     -------
