@@ -79,9 +79,7 @@ def files(path: Path) -> Iterator[Path]:
 
 def add_common(parser: argparse.ArgumentParser, *, effort: str | None = None, budget_s: float | None = None) -> None:
     """Add the arguments of all measuring commands: dtype, threads, effort and budget."""
-    parser.add_argument(
-        "--dtype", choices=DTYPES, help="convert the matrix to this dtype first (default: keep its dtype)"
-    )
+    parser.add_argument("--dtype", choices=DTYPES, help="convert the matrix to this dtype (default: keep its dtype)")
     add_count(parser, "--threads", "maximum number of threads per product")
     parser.add_argument(
         "--effort",
@@ -90,7 +88,7 @@ def add_common(parser: argparse.ArgumentParser, *, effort: str | None = None, bu
         help="maximum work of tuning: off, estimate (cost model), measure (time a few candidates) or full (search)",
     )
     parser.add_argument(
-        "--budget-s", type=read_seconds, default=budget_s, metavar="S", help="maximum number of seconds of one search"
+        "--budget-s", type=read_seconds, default=budget_s, metavar="S", help="maximum seconds of one search"
     )
 
 
@@ -145,9 +143,7 @@ def folder_to_write(option: str, path: Path) -> None:
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise CommandError(
-            f"{option} {str(path)!r} cannot be written to: {error}", hint="pass another folder"
-        ) from None
+        raise CommandError(f"{option} {str(path)!r} is not writable: {error}", hint="pass another folder") from None
 
 
 def columns(text: str) -> list[int]:
