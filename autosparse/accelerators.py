@@ -181,7 +181,7 @@ def transfer(
         raise InputError.refused(
             f"samples of {missing[0]!r}, but no such matrix",
             given=f"matrices {sorted(matrices)}",
-            hint="the matrix by the name that its samples have",
+            hint="name the matrix as its samples do",
         )
     sources, phi = shipped_sources(operation), additive(target)
     rows, y, patterns = [], [], []

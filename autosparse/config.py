@@ -45,7 +45,7 @@ EffortName = Literal["off", "estimate", "measure", "full"]
 
 
 class Options(NamedTuple):  # a dataclass would cost 1 ms of the first product
-    """Settings in force for one call, a field for each.
+    """Values of all settings, as `get_options` returns them.
 
     >>> with asp.options(threads=1):
     ...     asp.get_options().threads
@@ -286,7 +286,7 @@ def _notice_unknown_variables() -> None:
 
         _noticed.add(name.removeprefix(prefix))
         near = nearest(name, known)
-        hint = f"; {near}" if near else ", see docs/settings.md"
+        hint = f"; {near}" if near else "; help(autosparse.Options) lists them"
         logging.getLogger("autosparse").warning("the environment variable %s is no setting%s", name, hint)
 
 
@@ -316,7 +316,9 @@ def decisive_options() -> tuple[Any, ...]:
 
 
 def set_options(**given: "Unpack[OptionValues]") -> None:
-    """Change the named options (docs/settings.md) for all threads of the process; blocks of `options` take precedence.
+    """Change options for all threads of the process; blocks of `options` take precedence.
+
+    ``help(autosparse.Options)`` describes each option.
 
     >>> asp.set_options(budget_s=5.0)
     >>> asp.get_options().budget_s
@@ -340,7 +342,7 @@ def reload_options() -> None:
 def options(**given: "Unpack[OptionValues]") -> Iterator[Options]:
     """Set options for the calls inside the ``with`` block, in this thread or task.
 
-    Blocks nest, and the inner block's values apply. docs/settings.md lists the options.
+    Blocks nest, and the inner block's values apply. ``help(autosparse.Options)`` describes each option.
 
     >>> A, x = asp.csr(sps.eye_array(3, format="csr")), np.ones(3)
     >>> with asp.options(effort="off", threads=1):

@@ -75,7 +75,7 @@ class ShapeError(AutosparseError, ValueError):
         """Build the error for ``out=`` of another shape than the product."""
         return cls(
             f"out has shape {tuple(got)}, but the product has shape {tuple(wanted)}.\n"
-            f"  Hint: out=np.empty({tuple(wanted)}, dtype=...), or omit out=."
+            f"  Hint: pass out=np.empty({tuple(wanted)}, dtype=...), or omit out=."
         )
 
     @classmethod
@@ -86,7 +86,7 @@ class ShapeError(AutosparseError, ValueError):
             f"{first_line}\n"
             f"  The left operand has {n_columns} columns (shape {tuple(left)}); "
             f"the right one has {n_rows} rows (shape {tuple(right)}).\n"
-            f"  Hint: a right operand with {n_columns} rows, or transpose one of the two."
+            f"  Hint: pass a right operand with {n_columns} rows, or transpose one of the two."
         )
 
     @classmethod
@@ -101,7 +101,7 @@ class ShapeError(AutosparseError, ValueError):
     def unfit(cls, what: str, *, wanted: str, **shapes: Sequence[int]) -> ShapeError:
         """Build the error for operands of `what` whose shapes do not satisfy `wanted`."""
         given = ", ".join(f"{name} {tuple(shape)}" for name, shape in shapes.items())
-        return cls(f"{what}: shapes do not fit: {given}.\n  Hint: {wanted}.")
+        return cls(f"{what}: shapes do not fit: {given}.\n  Hint: pass {wanted}.")
 
     @property
     def first_line(self) -> str:
@@ -117,7 +117,7 @@ class LayoutError(AutosparseError, ValueError):
         """Build the error for a read-only ``out=``."""
         return cls(
             "output array is read-only: out.flags.writeable is False, but the product is written to it.\n"
-            "  Hint: out=np.empty(shape, dtype=...), or omit out=."
+            "  Hint: pass out=np.empty(shape, dtype=...), or omit out=."
         )
 
     @classmethod
@@ -126,7 +126,7 @@ class LayoutError(AutosparseError, ValueError):
         return cls(
             f"out has strides {tuple(strides)}, but entries of a row must follow each other every {itemsize} bytes "
             f"and rows must start a multiple of {itemsize} bytes apart.\n"
-            f"  Hint: out in C order (out=np.empty(shape, dtype=...)), or rows of such an array."
+            f"  Hint: pass out in C order (out=np.empty(shape, dtype=...)), or rows of such an array."
         )
 
 
@@ -139,7 +139,7 @@ class StructureError(AutosparseError, ValueError):
         return cls(
             f"index pointer size {size} should be {wanted}\n"
             f"  indptr has {size} entries; {wanted - 1} compressed rows need {wanted}.\n"
-            f"  Hint: an indptr with {wanted} entries, or another shape."
+            f"  Hint: pass an indptr with {wanted} entries, or another shape."
         )
 
     @classmethod
@@ -148,7 +148,7 @@ class StructureError(AutosparseError, ValueError):
         return cls(
             "Last value of index pointer should be less than the size of index and data arrays\n"
             f"  indptr ends at {n_stored}; indices has {n_indices} entries and data {n_data}.\n"
-            "  Hint: indices and data with at least indptr[-1] entries."
+            "  Hint: pass indices and data with at least indptr[-1] entries."
         )
 
     @classmethod
@@ -165,7 +165,7 @@ class StructureError(AutosparseError, ValueError):
         return cls(
             f"indptr must be a non-decreasing sequence\n"
             f"  indptr[{row}] is {start}, but indptr[{row + 1}] is {end}.\n"
-            "  Hint: indptr must be the running total of entries per compressed row."
+            "  Hint: pass as indptr the running total of entries per compressed row."
         )
 
     @classmethod
@@ -173,7 +173,7 @@ class StructureError(AutosparseError, ValueError):
         """Build the error for an index beyond the matrix."""
         return cls(
             f"indices must be < {extent}\n  indices holds {index}; the matrix has {extent} along that axis.\n"
-            "  Hint: a larger shape=, or indices counted from 0."
+            "  Hint: pass a larger shape=, or count indices from 0."
         )
 
     @classmethod
@@ -190,7 +190,7 @@ class StructureError(AutosparseError, ValueError):
         return cls(
             "unsupported data types in input\n"
             f"  indptr has dtype {indptr}, indices has dtype {indices}; both must hold integers.\n"
-            "  Hint: A.indptr = A.indptr.astype(np.intc), and A.indices likewise."
+            "  Hint: set A.indptr = A.indptr.astype(np.intc), and A.indices likewise."
         )
 
     @classmethod
@@ -199,7 +199,7 @@ class StructureError(AutosparseError, ValueError):
         return cls(
             f"a sparse tensor's structure is not valid: {fault}\n"
             f"  It has {shape[0]} rows (compressed), {shape[1]} columns and {n_stored} stored entries.\n"
-            f"  Hint: starts of rows that rise from 0 to {n_stored}, and columns from 0 to {shape[1] - 1}."
+            f"  Hint: pass row starts that rise from 0 to {n_stored}, and columns from 0 to {shape[1] - 1}."
         )
 
 
@@ -229,7 +229,7 @@ class DtypeError(AutosparseError, TypeError):
         """Build the error for ``out=`` of another dtype than the product (dtypes format themselves)."""
         return cls(
             f"out has dtype {got}, but the product has dtype {wanted}.\n"
-            f"  Hint: out=np.empty(shape, dtype={str(wanted)!r})."
+            f"  Hint: pass out=np.empty(shape, dtype={str(wanted)!r})."
         )
 
     @classmethod
@@ -254,7 +254,8 @@ class OptionError(AutosparseError, ValueError):
     @classmethod
     def bad_value(cls, name: str, value: object, *, domain: str, source: str = "option") -> OptionError:
         """Build the error for a value outside the domain of setting `name`; `source` says where the value came from."""
-        hint = nearest(value, domain.replace(",", "").split()) or f"set {name} to {domain}."
+        choices = () if domain.startswith(("a ", "an ", "the ")) else {*domain.replace(",", "").split()} - {"one", "of"}
+        hint = nearest(value, choices) or f"set {name} to {domain}."
         return cls(f"{source} {name}={shown(value)} is not valid: it must be {domain}.\n  Hint: {hint}")
 
     @classmethod
@@ -262,7 +263,7 @@ class OptionError(AutosparseError, ValueError):
         """Build the error for a checkpoint of a run with other settings or data."""
         return cls(
             f"{str(path)!r} is the checkpoint of another run: {differences}.\n"
-            "  Hint: another --out, the settings of that run, or remove the checkpoint to begin anew."
+            "  Hint: pass another --out or the settings of that run, or remove the checkpoint."
         )
 
 
@@ -293,7 +294,7 @@ class InputFileError(AutosparseError, ValueError):
         """Build the error for a file of a known kind that does not parse."""
         return cls(
             f"cannot read a sparse matrix from {str(path)!r}: {reason}\n"
-            f"  Hint: a Matrix Market file (.mtx, .mtx.gz, .mtx.bz2, .tar.gz), one written by "
+            f"  Hint: pass a Matrix Market file (.mtx, .mtx.gz, .mtx.bz2, .tar.gz), one written by "
             f"scipy.sparse.save_npz (.npz), or a tensor by its entries (.tns)."
         )
 
@@ -349,7 +350,7 @@ class PackError(AutosparseError, MemoryError):
     @classmethod
     def unfit(cls, fmt: object, reason: str) -> PackError:
         """Build the error for a pattern that the format's index types cannot represent."""
-        return cls(f"format {fmt} cannot hold this pattern: {reason}.\n  Hint: wider index bits or another format.")
+        return cls(f"format {fmt} cannot hold this pattern: {reason}.\n  Hint: use wider index bits or another format.")
 
 
 class RoomError(AutosparseError, MemoryError):
@@ -358,11 +359,9 @@ class RoomError(AutosparseError, MemoryError):
     @classmethod
     def copy(cls, *, needed_bytes: int, available_bytes: int | None) -> RoomError:
         """Build the error for arrays larger than the available memory (None: NumPy could not allocate them)."""
-        there_is = (
-            "more than is available" if available_bytes is None else f"and {available_bytes:,} bytes are available"
-        )
+        limit = "more than is available" if available_bytes is None else f"and {available_bytes:,} bytes are available"
         return cls(
-            f"the matrix would own a copy of its arrays, which needs {needed_bytes:,} bytes, {there_is}.\n"
+            f"the matrix would own a copy of its arrays, which needs {needed_bytes:,} bytes, {limit}.\n"
             f"  Hint: copy=False shares the arrays of the caller, or free memory first."
         )
 

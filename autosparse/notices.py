@@ -41,7 +41,7 @@ class FallbackWarning(RuntimeWarning):
 class CacheWarning(RuntimeWarning):
     """Warning that the disk cache is unusable: results are unaffected, but nothing is remembered after this process.
 
-    >>> warnings.simplefilter("ignore", asp.CacheWarning)  # where there is no folder to write to, and that is known
+    >>> warnings.simplefilter("ignore", asp.CacheWarning)  # where no folder can be written
     """
 
     @staticmethod
@@ -60,7 +60,7 @@ class CacheWarning(RuntimeWarning):
         return (
             f"AUTOSPARSE_RATES names {str(path)!r}, which is no record of a machine's rates: {reason}\n"
             f"  Results are unaffected; cost models use the shipped rates.\n"
-            f"  Hint: python -m autosparse calibrate --out DIR writes a record, DIR/rates.json."
+            f"  Hint: write a record, DIR/rates.json, by python -m autosparse calibrate --out DIR."
         )
 
     @staticmethod
@@ -74,7 +74,7 @@ class SnapshotWarning(UserWarning):
 
     The matrix holds a snapshot of the tensor's values.
 
-    >>> warnings.simplefilter("ignore", asp.SnapshotWarning)  # where the values of that moment are meant
+    >>> warnings.simplefilter("ignore", asp.SnapshotWarning)  # where a snapshot is intended
     """
 
     @staticmethod
@@ -83,7 +83,7 @@ class SnapshotWarning(UserWarning):
         return (
             f"the matrix holds the values that the tensor had when csr() was called, and the tensor was written since\n"
             f"  Given: {tensor}.\n"
-            f"  Hint: csr(tensor, copy=False) follows the tensor; csr(tensor) again takes its values of now."
+            f"  Hint: use csr(tensor, copy=False), which follows the tensor, or call csr(tensor) again."
         )
 
 

@@ -59,6 +59,12 @@ def test_a_misspelt_name_is_suggested() -> None:
         asp.set_options(colour=2)
     with pytest.raises(OptionError, match=r"argument effort='mesure' is not valid(.|\n)*Hint: did you mean measure\?"):
         asp.csr(np.eye(3)).tune(effort="mesure")
+    for name, value, hint in (
+        ("columns", "a", "set columns to an integer"),
+        ("dtype", "float32", "set dtype to the dtype"),
+    ):
+        with pytest.raises(OptionError, match=rf"argument {name}=(.|\n)*Hint: {hint}"):
+            asp.csr(np.eye(3)).tune(**{name: value})
 
 
 def test_help_describes_each_field() -> None:

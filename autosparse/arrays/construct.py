@@ -43,15 +43,15 @@ _HINTS: Final[Mapping[str, str]] = {
     "Output dtype not compatible": _CONVERT,  # SciPy 1.13
     "unsupported data types in input": _CONVERT,
     "unable to infer matrix dimensions": "pass shape=(n_rows, n_cols)",
-    "indices and data should have the same size": "one index for each value",
+    "indices and data should have the same size": "pass one index for each value",
     "data, indices, and indptr should be 1-D": "pass one-dimensional arrays",
-    "index pointer size": "indptr needs one entry more than there are compressed rows, or pass another shape",
-    "index pointer should start with 0": "indptr must start with 0",
-    "Last value of index pointer": "indices and data need at least indptr[-1] entries",
-    **dict.fromkeys(("'shape'", "shape must", "invalid 'shape'", "mismatching"), "shape=(n_rows, n_cols), both >= 0"),
-    "data type": f"a dtype of numbers, for example dtype=np.{DOUBLE.name}",
-    **dict.fromkeys(("axis", "row index", "column index", "negative"), "a larger shape=, or indices counted from 0"),
-    "all index and data arrays": "one row index and one column index for each value",
+    "index pointer size": "pass an indptr with one entry more than there are compressed rows, or another shape",
+    "index pointer should start with 0": "pass an indptr whose values start with 0",
+    "Last value of index pointer": "pass indices and data with at least indptr[-1] entries",
+    **dict.fromkeys(("'shape'", "shape must", "invalid 'shape'", "mismatching"), "pass shape=(n, m), both >= 0"),
+    "data type": f"pass a dtype of numbers, for example dtype=np.{DOUBLE.name}",
+    **dict.fromkeys(("axis", "row index", "column index", "negative"), "pass a larger shape=, or count indices from 0"),
+    "all index and data arrays": "pass one row index and one column index for each value",
 }
 _ANY_INPUT: Final = (
     "pass a SciPy sparse array or matrix, a two-dimensional array, (data, indices, indptr), a torch sparse tensor or a "

@@ -49,7 +49,7 @@ class Copies:
         return ownership.owns_arrays(self._cell)
 
     def copy(self) -> Any:
-        """Return a matrix that owns copies of the arrays, as SciPy's `copy` does; all threads copy."""
+        """Return a matrix that owns copies of the arrays, as SciPy's `copy` does, on all threads."""
         made: Any = object.__new__(type(self))
         is_final = self._twin._twin is type(self)  # type: ignore[attr-defined]
         arrays = map(self._cell.peek, (INDPTR, INDICES, DATA))
@@ -82,11 +82,11 @@ class Copies:
         return made
 
     def tocoo(self, *copy: bool, **how: bool) -> Any:
-        """Return the entries by coordinates, as SciPy's method does, without spare room behind the last entry."""
+        """Return the matrix in COO format, as SciPy's method does, without array elements behind the last entry."""
         return super(Copies, self._without_room()).tocoo(*copy, **how)  # type: ignore[misc]
 
     def nonzero(self) -> Any:
-        """Return the rows and columns of entries that are not zero, as SciPy's method does, without spare room."""
+        """Return the rows and columns of the nonzero entries, as SciPy's method does."""
         return super(Copies, self._without_room()).nonzero()  # type: ignore[misc]
 
     def __iter__(self) -> Iterator[Any]:
@@ -117,7 +117,7 @@ class Copies:
             start = end
 
     def _without_room(self) -> Any:
-        """Return this object, or another one without spare room behind the last entry.
+        """Return this object, or one whose arrays end with the last entry.
 
         SciPy's conversions to coordinates leave the rows of such elements uninitialised.
         """

@@ -104,7 +104,7 @@ class AutoSparseMatrix(ConvertedBack, Reflected, Copies, Products, DenseResults,
         return int(self._cell._arrays[INDPTR][-1]) if axis is None else _getnnz(self, axis)
 
     def prune(self) -> None:
-        """Cut off spare room behind the last entry in place, as SciPy's `prune` does."""
+        """Shorten the arrays, in place, to the number of entries, as SciPy's `prune` does."""
         indptr, indices, data = map(self._cell.peek, (INDPTR, INDICES, DATA))
         n_major = self._shape[1] if self._transposed else (1, *self._shape)[-2]  # a one-dimensional array has one row
         is_cut = len(indptr) == n_major + 1 and len(indices) == len(data) == indptr[-1]

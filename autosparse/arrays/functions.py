@@ -16,7 +16,7 @@ from autosparse.errors import InputTypeError, LayoutError
 
 AnyArray = NDArray[Any]  # Any: any dtype that SciPy takes
 
-OUT_HINT: Final = "out=np.empty(shape, dtype=...)"
+OUT_HINT: Final = "pass out=np.empty(shape, dtype=...)"
 _PLAIN: Final = 0x505  # NPY_ARRAY_C_CONTIGUOUS | OWNDATA | ALIGNED | WRITEABLE, see numpy/ndarraytypes.h
 
 

@@ -167,7 +167,7 @@ def watched(field: int) -> Any:  # Any: a property, or a descriptor like one
 
 def _doc(field: int) -> str:
     name = NAMES[field]
-    return f"""The {name} array, live: what is written to it the next product sees.
+    return f"""Array `{name}` of the matrix, not a copy. The next product uses values that were written to it.
 
     >>> asp.csr([[0.0, 2.0], [3.0, 0.0]]).{name}
     {_OF_EXAMPLE[field]}

@@ -71,7 +71,7 @@ def sddmm(A: Any, X: Any, Y: Any, *, out: AnyArray | None = None) -> Any:
     cell = A._cell
     dtype = np.result_type(A.dtype, X.dtype, Y.dtype)
     if out is not None:
-        construct.check_out(out, (cell.nnz,), dtype, hint="out=np.empty(A.nnz, dtype=...)")
+        construct.check_out(out, (cell.nnz,), dtype, hint="pass out=np.empty(A.nnz, dtype=...)")
     # The stored rows are A's rows, or A's columns: then S.T = A.T ∘ (Y.T @ X.T) is computed on the same entries.
     of_rows, of_columns = (Y.T, X) if A._transposed else (X, Y.T)
     values = _values(cell, of_rows, of_columns, dtype, out)

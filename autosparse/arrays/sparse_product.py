@@ -156,10 +156,10 @@ def _of_diagonal(D: Any, left: Any) -> Any:
 
 def _common_rows(*cells: Operand) -> tuple[CompressedRows, CompressedRows] | None:
     """Return both operands as rows of one value and one index dtype; None if a dtype has no kernel."""
-    (first, ours), (second, theirs) = (cell.checked_arrays() for cell in cells)
+    (first, left_arrays), (second, right_arrays) = (cell.checked_arrays() for cell in cells)
     if min(first.dtype_code, second.dtype_code) < 0:
         return None
-    left, right = CompressedRows(*ours), CompressedRows(*theirs)
+    left, right = CompressedRows(*left_arrays), CompressedRows(*right_arrays)
     if (first.dtype_code, first.index_code) == (second.dtype_code, second.index_code):
         return left, right
     dtype = np.dtype(upcast(left.data.dtype, right.data.dtype))

@@ -42,11 +42,12 @@ _INT64_MAX = np.iinfo(WideIndex).max
 class AutoSparseTensor:
     """Sparse tensor by coordinates: entry e is ``values[e]`` at ``coords[:, e]``; repeated entries add up.
 
-    The coordinates are fixed. `values` is the live array: the next product sees what is written or assigned to it.
-    Make instances by `tensor`.
+    The coordinates are fixed. `values` may be written or assigned; the next product uses the new values. Make instances
+    by `tensor`, and multiply them by `mttkrp` and `einsum`.
     """
 
     __slots__ = ("__weakref__", "_entries", "_unfoldings")
+    __array_ufunc__ = None  # arithmetic with arrays raises TypeError, where NumPy would make an array of objects
 
     def __init__(self, entries: TensorEntries) -> None:
         self._entries = entries
@@ -74,12 +75,12 @@ class AutoSparseTensor:
 
     @property
     def coords(self) -> AnyArray:
-        """Coordinates, (ndim, nnz), int32 where extents allow, read-only."""
+        """Coordinates, of shape (ndim, nnz), read-only; int32 where the extents allow it."""
         return self._entries.coords[:]
 
     @property
     def values(self) -> AnyArray:
-        """Values, (nnz,), live: the next product sees what is written to them."""
+        """Values, of shape (nnz,), not a copy: the next product uses values that were written to it."""
         return self._entries.fetch()
 
     @values.setter
@@ -189,7 +190,7 @@ def tensor(
     if places.ndim == 2 and places.size == 0:
         places = places.astype(NarrowIndex)  # an empty list has no integer type
     if places.ndim != 2 or places.dtype.kind not in "iu":
-        hint = "coords of integers, shape (ndim, nnz): a row per mode"
+        hint = "pass integers of shape (ndim, nnz): a row per mode"
         raise InputTypeError.refused(
             "coordinates must be integers in two dimensions", given=describe(coords), hint=hint
         )
@@ -240,7 +241,7 @@ def _parts(obj: Any, shape: Sequence[int] | None) -> tuple[Any, Any, Any]:
                 "entries that are not stored must be 0", given=given, hint="subtract the fill value"
             )
         return obj.coords, obj.data, shape or obj.shape
-    hint = "tensor(coords, values, shape), a sparse.COO, a scipy.sparse.coo_array, or a path to a .tns file"
+    hint = "pass (coords, values, shape), a sparse.COO, a scipy.sparse.coo_array, or a path to a .tns file"
     raise InputTypeError.refused("a sparse tensor cannot be made from this", given=describe(obj), hint=hint)
 
 
@@ -249,7 +250,7 @@ def _extents(places: AnyArray, shape: Sequence[int] | None) -> tuple[int, ...]:
     most = [int(row.max()) if row.size else -1 for row in places]
     extents = tuple(n + 1 for n in most) if shape is None else _integers(shape)
     if max(extents, default=0) > _INT64_MAX:
-        raise InputError.refused("extents must be < 2**63", given=f"shape={extents}", hint="a smaller shape")
+        raise InputError.refused("extents must be < 2**63", given=f"shape={extents}", hint="pass a smaller shape")
     if len(extents) != len(most) or not extents or min(extents) < 0:
         wanted = f"a shape of {len(most)} extents >= 0, one for each row of coords"
         raise ShapeError.unfit("tensor", wanted=wanted, coords=places.shape, shape=extents)
@@ -269,7 +270,7 @@ def _integers(shape: Any) -> tuple[int, ...]:
         raise InputTypeError.refused(
             "the shape of a tensor is a sequence of integers",
             given=f"shape={shape!r:.60}",
-            hint="shape=(n_1, n_2, ...), one extent >= 0 for each row of coords",
+            hint="pass shape=(n_1, n_2, ...), one extent >= 0 for each row of coords",
         ) from None
 
 
@@ -322,7 +323,7 @@ def mttkrp(T: Any, factors: Sequence[Any], mode: int, *, out: Any = None) -> Any
     others = [matrix for matrix in matrices if matrix is not None]
     shape, dtype = (T.shape[mode], others[0].shape[1]), np.result_type(T.dtype, *others)
     if out is not None:
-        check_out(out, shape, dtype, hint=f"out=np.empty({shape}, dtype=...)")
+        check_out(out, shape, dtype, hint=f"pass out=np.empty({shape}, dtype=...)")
     unfolding = T._unfolding(mode)
     is_inexact = dtype.char in "fd" and dtype.isnative and all(one.dtype.kind == "f" for one in others)
     if is_inexact and unfolding.has_kernels:
@@ -361,7 +362,7 @@ def _matrices(T: AutoSparseTensor, factors: Sequence[Any], mode: int) -> list[An
         if n == mode:
             continue
         if sps.issparse(factor) or factor is None:
-            hint = f"an array of shape ({T.shape[n]}, R)"
+            hint = f"pass an array of shape ({T.shape[n]}, R)"
             raise InputTypeError.refused(
                 f"mttkrp: factor {n} must be a dense matrix", given=describe(factor), hint=hint
             )
@@ -382,7 +383,7 @@ def _as_list(factors: Any) -> list[Any]:
         return list(factors)
     except TypeError:
         raise InputTypeError.refused(
-            "mttkrp: factors must be a sequence of matrices", given=describe(factors), hint="a list, one for each mode"
+            "mttkrp: factors must be a sequence of matrices", given=describe(factors), hint="pass one for each mode"
         ) from None
 
 
@@ -393,6 +394,6 @@ def _as_numbers(factor: Any, n: int) -> AnyArray:
     except ValueError:  # rows of different lengths
         matrix = np.asarray(None)
     if matrix.dtype.kind not in "biufc":
-        hint = "a matrix of numbers, (extent of the mode, R)"
+        hint = "pass a matrix of numbers, of shape (extent of the mode, R)"
         raise InputTypeError.refused(f"mttkrp: factor {n} holds no numbers", given=describe(factor), hint=hint)
     return matrix

@@ -65,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
     if not rows:
         if arguments.json is not None:
             arguments.json.write_text("[]\n", encoding="utf-8")
-        raise CommandError("no matrix was measured", hint="a smaller --min-nnz, or another folder")
+        raise CommandError("no matrix was measured", hint="pass a smaller --min-nnz, or another folder")
     _summary(rows, arguments.columns)
     return 0
 
@@ -73,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _on_cluster(arguments: argparse.Namespace) -> int:
     """Measure on a Dask cluster, once per matrix and kind of machine; results in the folder are not repeated."""
     if arguments.json is None:
-        raise CommandError("times from a cluster are kept in a folder", hint="--json FOLDER")
+        raise CommandError("times from a cluster are kept in a folder", hint="pass --json FOLDER")
     folder_to_write("--json", arguments.json)
     paths = list(files(arguments.path))
     words = ["--columns", ",".join(map(str, arguments.columns)), "--min-nnz", str(arguments.min_nnz)]

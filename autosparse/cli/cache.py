@@ -35,11 +35,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--operation", metavar="OP", help="remove only plans of this operation (matmul, sddmm or mttkrp)"
     )
     export = actions.add_parser("export", help="write all plans to a file, for another machine of the same kind")
-    export.add_argument("file", type=Path)
+    export.add_argument("file", type=Path, help="the file to write")
     adopt = actions.add_parser(
         "import", help="read a file that `export` wrote; of two plans for a problem the faster one is kept"
     )
-    adopt.add_argument("file", type=Path)
+    adopt.add_argument("file", type=Path, help="the file to read")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -66,7 +66,7 @@ def _show(arguments: argparse.Namespace) -> None:
     found = [entry for entry in open_store().entries() if entry.name.startswith(arguments.name)]
     if len(found) != 1:
         what = f"{len(found) or 'no'} entries begin with {arguments.name!r}"
-        raise CommandError(what, hint="a name from `python -m autosparse cache ls`, written long enough")
+        raise CommandError(what, hint="pass a name that `cache ls` lists, or enough of its beginning")
     _show_entry(found[0])
 
 

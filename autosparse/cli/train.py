@@ -119,7 +119,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.compare:
         return _compare(arguments.compare, arguments.out)
     if arguments.data is None:
-        raise CommandError("there is nothing to learn from", hint="--data DIR, a folder that `collect --out DIR` wrote")
+        raise CommandError("there are no measurements", hint="pass --data DIR, a folder that `collect --out DIR` wrote")
     if arguments.whole:
         return _fit_to_whole(arguments)
     return _boost(arguments) if arguments.extractor == "boosted" else _train(arguments)
@@ -186,7 +186,7 @@ def _fit_to_whole(arguments: argparse.Namespace) -> int:
     from autosparse.tuner.research.training.heads import HeadRun, HeadSettings, known_features
 
     if arguments.start is None:
-        raise CommandError("there are no convolutions to keep", hint="--start FILE, weights of `train`")
+        raise CommandError("there are no convolutions to keep", hint="pass --start FILE, weights that `train` wrote")
     torch.set_num_threads(arguments.threads or 1)
     data = read_data(arguments.data, arguments.op, spaces=arguments.space)
     data = dataclasses.replace(data, cases=[case for case in data.cases if case.nnz <= arguments.max_nnz])
@@ -295,7 +295,7 @@ def _compare(runs: list[Path], out: Path) -> int:
 
     missing = [str(run) for run in runs if not (run / CURVE).exists() or not (run / RANKING).exists()]
     if missing:
-        raise CommandError(f"no finished run in {', '.join(missing)}", hint="folders that `train --out` wrote")
+        raise CommandError(f"no finished run in {', '.join(missing)}", hint="pass folders that `train --out` wrote")
     curves = {run.name: read_curve(run / CURVE) for run in runs}
     for split in UNSEEN:
         found = {run.name: json.loads((run / RANKING).read_text(encoding="utf-8")).get(split) for run in runs}

@@ -47,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         target = accelerators.read(arguments.target)
     except FileNotFoundError:
-        hint = "a name that ships, or a file that describes an accelerator"
+        hint = "pass a name that ships, or a file that describes an accelerator"
         raise CommandError(f"there is no accelerator {arguments.target!r}", hint=hint) from None
     if arguments.plan is not None:
         return _plan(target, arguments)
@@ -94,7 +94,7 @@ def _measured(target: Any, path: Path) -> dict[str, dict[int, float]]:
     """Read {matrix name: {configuration number: time}} from a CSV file; raise CommandError for a broken line."""
     found: dict[str, dict[int, float]] = {}
     if not path.is_file():
-        raise CommandError(f"there is no {str(path)!r}", hint="a file that --plan wrote, with times")
+        raise CommandError(f"there is no {str(path)!r}", hint="pass a file that --plan wrote, with times")
     with path.open(encoding="utf-8", newline="") as file:
         for at, row in enumerate(csv.DictReader(file), start=2):
             try:
@@ -102,7 +102,7 @@ def _measured(target: Any, path: Path) -> dict[str, dict[int, float]]:
                 found.setdefault(row["matrix"], {})[target.find(values)] = float(row[TIME])
             except (KeyError, ValueError, TypeError, ScheduleError) as error:
                 reason = f"{path} line {at}: {error}"
-                raise CommandError(reason, hint=f"the columns of --plan, a number of {TIME} in each line") from None
+                raise CommandError(reason, hint=f"keep the columns of --plan, with {TIME} in each line") from None
     return found
 
 

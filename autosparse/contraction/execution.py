@@ -35,18 +35,18 @@ def compute(
     if dtype.kind == "b" and is_ordinary:
         return _as_booleans(compute(operands, subscripts, WIDER, is_dense=is_dense, by_kernel=by_kernel))
     prepared = prepare(operands, subscripts, dtype)
-    serve = generated if by_kernel else execute
+    contract = generated if by_kernel else execute
     if len(prepared) == 3 and not subscripts.output and is_ordinary:
         from autosparse.contraction.routes.triangles import triangles
 
         halved = triangles(prepared, subscripts)
         if halved is not None:
-            of_lower = serve(halved.operands, halved.subscripts, is_dense=True)
+            of_lower = contract(halved.operands, halved.subscripts, is_dense=True)
             total: AnyArray = halved.total(dense(of_lower) if isinstance(of_lower, Sparse) else of_lower)
             return total
     if all(isinstance(operand, Dense) for operand in prepared):
         return contract_arrays([one for one in prepared if isinstance(one, Dense)], subscripts)
-    result = serve(prepared, subscripts, is_dense=is_dense)
+    result = contract(prepared, subscripts, is_dense=is_dense)
     return broadcast(result, subscripts) if isinstance(result, Sparse) else result
 
 

@@ -76,7 +76,7 @@ def as_array(obj: Any) -> Any:
     array = np.asarray(obj)
     if array.dtype.kind not in "biufcO":
         raise InputTypeError.refused(
-            "einsum: an operand holds no numbers", given=f"dtype {array.dtype}", hint="arrays of numbers"
+            "einsum: an operand holds no numbers", given=f"dtype {array.dtype}", hint="pass arrays of numbers"
         )
     return array
 
@@ -108,7 +108,7 @@ def _sound_rows(obj: Any) -> Any:
         raise InputTypeError.refused(
             "einsum: index arrays must hold integers",
             given=f"{indptr.dtype} and {indices.dtype}",
-            hint=INDEX_TEXT,
+            hint=f"convert them to {INDEX_TEXT}",
         )
     check_bounds(indptr, indices, data, rows_shape(obj), checked=False)
     if indptr.dtype == indices.dtype and indptr.dtype.name in INDEX_CODES and indices.dtype.isnative:
@@ -173,7 +173,7 @@ def check_coordinates(coords: tuple[AnyArray, ...], values: AnyArray, shape: tup
     for row, extent in zip(coords, shape, strict=True):
         if row.dtype.kind not in "iu":
             raise InputTypeError.refused(
-                "einsum: coordinates must be integers", given=f"dtype {row.dtype}", hint=INDEX_TEXT
+                "einsum: coordinates must be integers", given=f"dtype {row.dtype}", hint=f"convert them to {INDEX_TEXT}"
             )
         if row.shape != values.shape:
             raise StructureError.too_short(row.size, n_indices=row.size, n_data=values.size)
@@ -200,7 +200,7 @@ def cast(obj: Any, dtype: np.dtype[Any], casting: Any) -> Any:
         raise InputTypeError.refused(
             f"einsum: an operand could not be cast from {array.dtype} to {dtype} according to the rule {casting!r}",
             given=f"an operand of dtype {array.dtype}, and dtype={str(dtype)!r}",
-            hint="casting='same_kind' or 'unsafe', or another dtype",
+            hint="pass casting='same_kind' or 'unsafe', or another dtype",
         )
     is_half = dtype == Half and array.dtype != dtype and sps.issparse(array)  # unknown to SciPy's matrices
     if is_half or is_tensor(array):

@@ -57,7 +57,7 @@ def check_room(n_rows: int) -> None:
     if 8 * (n_rows + 1) > ram_bytes:
         raise MemoryError(
             f"einsum: starts of {n_rows:,} compressed rows take more than the {ram_bytes:,} bytes of this machine\n"
-            "  Hint: format='tensor' or 'coo', which take memory by entries."
+            "  Hint: pass format='tensor' or 'coo', which take memory by entries."
         )
 
 
@@ -123,9 +123,9 @@ def default_format(output: str, sparse_indices: set[str], dtype: np.dtype[Any]) 
 def check_format(name: str, n_dims: int, dtype: np.dtype[Any]) -> None:
     """Raise EinsumError unless format `name` supports this number of dimensions and this dtype."""
     if name not in FORMATS:
-        raise EinsumError.refused(f"unknown format {name!r}", hint=f"known are {', '.join(FORMATS)}")
+        raise EinsumError.refused(f"unknown format {name!r}", hint=f"use one of {', '.join(FORMATS)}")
     if dtype.char not in OF_SCIPY.get(name, dtype.char):
-        raise EinsumError.refused(f"format {name!r} holds no {dtype}, the dtype of the result", hint="format='tensor'")
+        raise EinsumError.refused(f"format {name!r} holds no {dtype}, the result's dtype", hint="pass format='tensor'")
     can_have = FORMATS[name][1]
     if n_dims not in can_have:
         dims = f"{can_have[0]} dimensions" if len(can_have) == 1 else f"{can_have[0]} dimensions or more"

@@ -62,7 +62,7 @@ def _letters(sublist: Any) -> str:
         fault = "each subscript must be either an integer or an ellipsis"
         return "".join("..." if entry is Ellipsis else LETTERS[_number(entry)] for entry in entries)
     except TypeError:
-        hint = "a list of numbers from 0 to 51 after each operand"
+        hint = "pass a list of numbers from 0 to 51 after each operand"
         raise InputTypeError.refused(fault, given=f"{sublist!r:.80}", hint=hint) from None
 
 
@@ -70,7 +70,7 @@ def _number(entry: Any) -> int:
     number = operator.index(entry)
     if not 0 <= number < len(LETTERS):
         raise EinsumError.refused(
-            "subscript is not within the valid range [0, 52)", f"got {number}", hint="numbers from 0 to 51"
+            "subscript is not within the valid range [0, 52)", f"got {number}", hint="use numbers from 0 to 51"
         )
     return number
 
@@ -89,7 +89,7 @@ def _read(text: str, shapes: tuple[tuple[int, ...], ...]) -> Subscripts:
     if any("." in part.replace("...", "", 1) for part in text.replace("->", ",").split(",")):
         raise EinsumError.refused(
             "einstein sum subscripts string contains a '.' that is not part of an ellipsis ('...')",
-            hint="three dots, once in an operand and once in the output",
+            hint="write three dots, once in an operand and once in the output",
         )
     _check_signs(text)
     left, arrow, right = text.replace(" ", "").partition("->")
@@ -99,12 +99,13 @@ def _read(text: str, shapes: tuple[tuple[int, ...], ...]) -> Subscripts:
         raise EinsumError.refused(
             f"{more} operands provided to einstein sum function than specified in the subscripts string",
             f"Number of operands: {len(shapes)}; of subscripts: {len(inputs)}.",
-            hint="subscripts for each operand, with commas between them",
+            hint="write subscripts for each operand, with commas between them",
         )
     for index in "".join((*inputs, right)).replace("...", ""):
         if index not in string.ascii_letters:
             raise EinsumError.refused(
-                f"invalid subscript {index!r} in einstein sum subscripts string", hint="letters from a to z or A to Z"
+                f"invalid subscript {index!r} in einstein sum subscripts string",
+                hint="use letters from a to z or A to Z",
             )
     inputs, dots = _without_dots(inputs, shapes)
     letters = "".join(inputs)
@@ -112,7 +113,7 @@ def _read(text: str, shapes: tuple[tuple[int, ...], ...]) -> Subscripts:
         raise EinsumError.refused(
             "output has more dimensions than subscripts given in einstein sum, but no '...' ellipsis provided",
             f"'...' stands for {len(dots)} dimensions, which the output {right!r} does not have.",
-            hint="'...' in the output, or letters for what is to be summed over",
+            hint="write '...' in the output, or letters for the dimensions that are summed over",
         )
     output = right.replace("...", dots) if arrow else dots + "".join(
         index for index in sorted(set(letters) - set(dots)) if letters.count(index) == 1
@@ -130,7 +131,7 @@ def _check_signs(text: str) -> None:
         raise EinsumError.refused(
             f"invalid subscript {text[sign]!r} in einstein sum subscripts string",
             f"The sign at position {sign} makes a sum of terms, which has no output subscripts.",
-            hint="'->' and the output's subscripts",
+            hint="write '->' and the output's subscripts",
         )
 
 
@@ -140,13 +141,13 @@ def _check_output(output: str, letters: str) -> None:
             raise EinsumError.refused(
                 f"einstein sum subscripts string included output subscript {index!r} which never appeared in an input",
                 f"The inputs have {', '.join(map(repr, dict.fromkeys(letters))) or 'no subscripts'}.",
-                hint="an output with subscripts of the inputs only",
+                hint="write an output with subscripts of the inputs only",
             )
         if output.count(index) > 1:
             raise EinsumError.refused(
                 f"einstein sum subscripts string includes output subscript {index!r} multiple times",
                 f"{index!r} comes {output.count(index)} times.",
-                hint="each subscript once in the output",
+                hint="write each subscript once in the output",
             )
 
 
@@ -161,13 +162,13 @@ def _without_dots(inputs: Sequence[str], shapes: Sequence[tuple[int, ...]]) -> t
             raise EinsumError.refused(
                 "subscripts and dimensions of an operand disagree",
                 f"Operand {number} has {len(shape)} dimensions, {subscript!r} has {n_letters} subscripts.",
-                hint="a letter for each dimension, or '...' for those that have none",
+                hint="write a letter for each dimension, or '...' for dimensions without a letter",
             )
         if n_dots > len(string.digits):
             raise EinsumError.refused(
                 "too many dimensions in '...'",
                 f"It would stand for {n_dots} of operand {number}, and can for {len(string.digits)}.",
-                hint="letters for some of them",
+                hint="write letters for some of them",
             )
         dots = string.digits[::-1][len(string.digits) - n_dots :]
         longest = max(longest, dots, key=len)
@@ -185,7 +186,7 @@ def _extents(inputs: Sequence[str], shapes: Sequence[tuple[int, ...]]) -> dict[s
                 raise EinsumError.refused(
                     f"dimensions for collapsing index {index!r} don't match ({known} != {extent})",
                     f"{index!r} has the extents {known} and {extent} of operand {number}.",
-                    hint="two letters, or an operand whose extents agree",
+                    hint="use two letters, or an operand whose extents agree",
                 )
             own[index] = max(known, extent) if 1 in (known, extent) and known * extent else extent
         for index, extent in own.items():
@@ -194,7 +195,7 @@ def _extents(inputs: Sequence[str], shapes: Sequence[tuple[int, ...]]) -> dict[s
                 raise EinsumError.refused(
                     "operands could not be broadcast together",
                     f"{index!r} has extent {known}, and {extent} in operand {number}.",
-                    hint="two letters, or operands whose extents agree",
+                    hint="use two letters, or operands whose extents agree",
                 )
             if known == 1:
                 extents[index] = extent

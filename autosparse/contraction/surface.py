@@ -32,7 +32,7 @@ def evaluate(
         whole = None if format == "dense" else format
         return _of_torch(text, operands, semiring, format=whole, out=out, dtype=dtype)
     if out is not None and format not in (None, "dense"):
-        raise EinsumError.refused(f"out is an ndarray, format={format!r} is another kind of result", hint="one of them")
+        raise EinsumError.refused(f"out is an ndarray, format={format!r} is another kind of result", hint="omit one")
     wanted = None if dtype is None else np.dtype(dtype)
     if wanted is not None:
         named(semiring).check_dtype(wanted)
@@ -91,7 +91,7 @@ def _finished(result: Any, out: Any) -> Any:
     if out is None:
         return result[()] if isinstance(result, np.ndarray) and not result.ndim else result
     if not isinstance(out, np.ndarray):
-        hint = "out=np.empty(shape, dtype=...)"
+        hint = "pass out=np.empty(shape, dtype=...)"
         raise InputTypeError.refused("return arrays must be of ArrayType", given=type(out).__name__, hint=hint)
     array = np.asarray(result)
     if out.shape != array.shape:
@@ -141,6 +141,7 @@ def einsum_path(*arguments: Any, format: str | None = None, semiring: str = PLUS
     choice = choose(prepared, subscripts, is_dense_output=known.format == "dense")
     of = " of the strict lower part, six times" if halved is not None else ""
     lines = [f"{subscripts}{of}: {len(choice.plans)} programs of the frontier, of {choice.found.n_programs}"]
+    lines += ["  i:s steps through the stored coordinates of i, i:l locates one; a task is one innermost iteration"]
     lines += [f"  {price:9.3g} tasks  {candidate}" for price, _, candidate in choice.plans]
     return "\n".join([*begins, *lines, "runs:", *(f"  {line}" for line in loops(choice.plan))])
 

@@ -30,6 +30,9 @@ def write_whole(path: Path, text: str) -> None:
         if target.exists():
             shutil.copymode(target, beside)
         beside.replace(target)
+    except OSError as error:
+        error.filename, error.filename2 = str(path), None  # the caller does not know the file beside it
+        raise
     finally:
         with contextlib.suppress(OSError, ValueError):
             beside.unlink()

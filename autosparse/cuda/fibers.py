@@ -141,7 +141,7 @@ def mttkrp(T: Any, factors: Sequence[Any], mode: int, *, out: torch.Tensor | Non
     if not (isinstance(T, torch.Tensor) and T.layout is torch.sparse_coo and T.dense_dim() == 0):
         raise InputTypeError.refused(
             "mttkrp: factors on a GPU go with a sparse COO tensor on that GPU", given=type(T).__name__,
-            hint="torch.sparse_coo_tensor(coords, values, shape, device=...)",
+            hint="pass torch.sparse_coo_tensor(coords, values, shape, device=...)",
         )  # fmt: skip
     mode = _mode(T, mode)
     dense = _factors(T, factors, mode)
@@ -223,7 +223,7 @@ def _factors(T: torch.Tensor, factors: Sequence[Any], mode: int) -> dict[int, to
         if not isinstance(one, torch.Tensor) or one.layout is not torch.strided:
             raise InputTypeError.refused(
                 f"mttkrp: factor {n} must be a dense tensor", given=type(one).__name__,
-                hint=f"a tensor of shape ({shape[n]}, R) on {T.device}",
+                hint=f"pass a tensor of shape ({shape[n]}, R) on {T.device}",
             )  # fmt: skip
         if one.dim() != 2 or one.shape[0] != shape[n]:
             wanted = f"factor {n} with {shape[n]} rows, the extent of mode {n}"
@@ -241,7 +241,7 @@ def _factors(T: torch.Tensor, factors: Sequence[Any], mode: int) -> dict[int, to
 
 def _check_out(out: Any, shape: tuple[int, int], values: torch.Tensor) -> None:
     if not isinstance(out, torch.Tensor) or out.layout is not torch.strided:
-        hint = f"out=torch.empty({shape}, device={str(values.device)!r})"
+        hint = f"pass out=torch.empty({shape}, device={str(values.device)!r})"
         raise InputTypeError.refused("mttkrp: out must be a dense tensor", given=type(out).__name__, hint=hint)
     if tuple(out.shape) != shape:
         raise ShapeError.out(wanted=shape, got=out.shape)

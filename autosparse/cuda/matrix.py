@@ -58,7 +58,7 @@ class CudaCsr:
         if not isinstance(values, torch.Tensor) or values.layout is not torch.strided:
             raise InputTypeError.refused(
                 "the values of a CudaCsr are a dense torch tensor", given=f"an object of type {type(values).__name__}",
-                hint="torch.as_tensor(..., device=A.values.device)",
+                hint="pass torch.as_tensor(..., device=A.values.device)",
             )  # fmt: skip
         if values.shape != self.structure.col.shape:
             wanted = f"values of shape ({self.nnz},), one for each stored entry"
@@ -173,7 +173,7 @@ def csr(A: torch.Tensor) -> CudaCsr:
     """Return a `CudaCsr` of a torch tensor on a GPU: CSR and CSC share their arrays, other layouts are converted."""
     if serving(A) is None:
         raise InputError.refused(
-            "autosparse does not support this device", given=f"a tensor on {A.device}", hint="A.cpu() or A.cuda()"
+            "autosparse does not support this device", given=f"a tensor on {A.device}", hint="pass A.cpu() or A.cuda()"
         )
     if A.layout is torch.sparse_csc:
         return CudaCsr(structure_of(A.ccol_indices(), A.row_indices(), A.shape[0]), A.values(), transposed=True)
@@ -181,7 +181,7 @@ def csr(A: torch.Tensor) -> CudaCsr:
     if A.dim() != 2 or A.values().dim() != 1:
         raise InputError.refused(
             "csr() takes one matrix with values that are numbers", given=f"a tensor of shape {tuple(A.shape)}",
-            hint="one matrix of the batch at a time",
+            hint="pass one matrix of the batch at a time",
         )  # fmt: skip
     return CudaCsr(structure_of(A.crow_indices(), A.col_indices(), A.shape[1]), A.values())
 
@@ -193,7 +193,7 @@ def _tensor(array: Any) -> torch.Tensor:
     if not hasattr(array, "__cuda_array_interface__"):
         raise InputTypeError.refused(
             "matmul: the other operand is a tensor on the GPU, or an array there", given=type(array).__name__,
-            hint="torch.as_tensor(B, device=A.values.device), or an array with __dlpack__",
+            hint="pass torch.as_tensor(B, device=A.values.device), or an array with __dlpack__",
         )  # fmt: skip
     return torch.as_tensor(array, device="cuda")
 

@@ -321,7 +321,7 @@ def _is_nested(chunks: tuple[Any, ...]) -> bool:
 def _balanced(word: str, A: Any, n_blocks: int | None) -> tuple[int, ...]:
     if word != "balanced":
         raise InputError.refused(
-            f"chunks {word!r} are not known", given=repr(word), hint='"balanced", or numbers of rows'
+            f"chunks {word!r} are not known", given=repr(word), hint='pass "balanced", or numbers of rows'
         )
     if n_blocks is None:
         entry_bytes = A.dtype.itemsize + A._cell.peek(1).itemsize
@@ -341,7 +341,7 @@ def _normal(chunks: Any, extent: int) -> tuple[int, ...]:
         raise InputError.refused(
             "chunks must add up to the extent that they cut",
             given=f"chunks {found} for an extent of {extent}",
-            hint="numbers of rows that add up to it, one number, or chunks='balanced'",
+            hint="pass numbers of rows that add up to it, one number, or chunks='balanced'",
         )
     return found
 

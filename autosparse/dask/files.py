@@ -241,7 +241,7 @@ def _parquet(path: Path, shape: Any, columns: tuple[str, str, str], dtype: DType
     if missing:
         raise InputError.refused(
             f"the file has no column {', '.join(sorted(missing))}",
-            given=f"columns {', '.join(found[0].schema_arrow.names)}", hint='columns=("row", "col", "value")',
+            given=f"columns {', '.join(found[0].schema_arrow.names)}", hint='pass columns=("row", "col", "value")',
         )  # fmt: skip
     pieces = tuple(
         (one, group, columns) for one, file in zip(files, found, strict=True) for group in range(file.num_row_groups)

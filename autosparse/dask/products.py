@@ -28,7 +28,7 @@ def sddmm(A: da.Array, X: Any, Y: Any) -> da.Array:
     """
     if not isinstance(A, da.Array):
         raise InputTypeError.refused(
-            "sddmm by blocks needs a Dask array", given=type(A).__name__, hint="asp.dask.from_csr(A), or asp.sddmm"
+            "sddmm by blocks needs a Dask array", given=type(A).__name__, hint="pass from_csr(A), or use asp.sddmm"
         )
     X, Y = _dense(X), _dense(Y)
     if X.ndim != 2 or Y.ndim != 2 or A.shape != (X.shape[0], Y.shape[1]) or X.shape[1] != Y.shape[0]:
@@ -63,7 +63,7 @@ def einsum(*arguments: Any, format: str | None = None, semiring: str = PLUS_TIME
             raise EinsumError.refused(
                 f"einsum by blocks cannot sum over {index!r}, which is cut into {len(cuts)} blocks",
                 f"Subscripts: {text}, blocks of {cuts[:6]}{'...' if len(cuts) > 6 else ''}",
-                f"Hint: A.rechunk({{axis of {index!r}: -1}}), or add up the einsums of its parts",
+                f"Hint: pass A.rechunk({{axis of {index!r}: -1}}), or add up the einsums of its parts",
             )
     dense = [_cut_as(one, indices, chunks) for one, indices in zip(given, subscripts.inputs, strict=True)]
     pairs = [part for one, indices in zip(dense, subscripts.inputs, strict=True) for part in (one, tuple(indices))]

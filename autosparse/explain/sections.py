@@ -66,10 +66,10 @@ def _problem(report: Report) -> Section:
         facts=(
             ("computes", OPS[problem.operation].formula),
             ("A", f"{shape(n_rows, n_cols)}, {pattern.nnz:,} entries, {problem.dtype}, {pattern.index_dtype} indices"),
-            ("", f"{pattern.nnz / max(1, pattern.n_rows):.3g} entries in the mean of the {rows}, {sizes}"),
+            ("", f"{pattern.nnz / max(1, pattern.n_rows):.3g} entries in one of the {rows} on average, {sizes}"),
             _dense(problem, n_rows, n_cols),
             ("machine", f"{problem.target.cpu}, {problem.target.isa}, at most {_threads(problem)}"),
-            ("its rates", report.rates_source or UNKNOWN),
+            ("machine rates", report.rates_source or UNKNOWN),
         ),
     )
 
@@ -105,15 +105,15 @@ def _pattern(report: Report) -> Section | None:
     fills = ", ".join(f"{r} x {c} {facts.fill(r, c):.0%}" for r, c in SHOWN_BLOCKS)
     cells = ", ".join(f"{sigma:,}: {facts.cells_per_entry(lanes, sigma):.2f}" for lanes, sigma in SHOWN_SLICES)
     lanes, spread = SHOWN_SLICES[0][0], f"deviation {facts.row_cv:.2f} of the mean"
-    shared = f"{1 / facts.columns_per_entry:.3g} entries a column, {1 / facts.lines_per_entry:.3g} a cache line of x"
+    per_column, per_line = 1 / facts.columns_per_entry, 1 / facts.lines_per_entry
     return Section(
         title="Pattern",
         facts=(
             ("rows", f"longest {facts.max_row:,}, {spread}, {facts.empty_rows:.0%} empty"),
-            ("columns", f"{facts.mean_gap:,.3g} apart in a row"),
-            ("16 rows share", shared),
+            ("columns", f"{facts.mean_gap:,.3g} apart on average within a row"),
+            ("16 rows share", f"{per_column:.3g} entries per column, {per_line:.3g} per cache line of x"),
             ("blocks filled", fills),
-            (f"cells an entry, {lanes} rows a slice", f"sorted within {cells}"),
+            ("cells per entry", f"in slices of {lanes} rows, sorted within {cells}"),
             ("on few diagonals", f"{facts.diagonal_share:.0%} of the entries"),
         ),
     )

@@ -30,8 +30,8 @@ def _copy_rows(table: dict[Any, Any], classes: Mapping[type, type]) -> None:
         table.setdefault(_with_ours(key, classes), row)
 
 
-def _view_class(ours: Any, theirs: Any, mixin: type) -> type:
-    """Return a class for AnnData's views of `ours`, such as ``adata[:2].X``, in place of anndata's class `theirs`.
+def _view_class(ours: Any, view: Any, mixin: type) -> type:
+    """Return a class for AnnData's views of `ours`, such as ``adata[:2].X``, in place of anndata's class `view`.
 
     Copies of a view are of class `ours`, as anndata's are of SciPy's.
     """
@@ -40,20 +40,20 @@ def _view_class(ours: Any, theirs: Any, mixin: type) -> type:
         """Return a copy of the matrix that is independent of the AnnData object."""
         return ours(self).copy()
 
-    body = {"copy": copy, "__dict__": SCIPY_DICT, "__doc__": theirs.__doc__, "__module__": __name__}
-    return type(theirs.__name__, (mixin, ours), body)
+    body = {"copy": copy, "__dict__": SCIPY_DICT, "__doc__": view.__doc__, "__module__": __name__}
+    return type(view.__name__, (mixin, ours), body)
 
 
 def _register_view(views: Any, plain: type, ours: type) -> tuple[type, type]:
     """Return anndata's class for views of `plain` and the class for views of `ours`, after registering the latter."""
-    theirs: Any = type(views.as_view(plain((1, 1)), None))
-    made = _view_class(ours, theirs, views._ViewMixin)
+    view: Any = type(views.as_view(plain((1, 1)), None))
+    made = _view_class(ours, view, views._ViewMixin)
 
     def as_view(matrix: Any, view_args: Any) -> Any:
         return made(matrix, view_args=view_args)
 
     views.as_view.register(ours)(as_view)
-    return theirs, made
+    return view, made
 
 
 def _register() -> None:

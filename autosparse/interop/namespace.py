@@ -82,13 +82,13 @@ def _belongs(value: Any, module: types.ModuleType) -> bool:
     return inspect.isfunction(value) and value.__module__ == module.__name__
 
 
-def _in_scope(function: Any, theirs: dict[str, Any], scope: dict[str, Any]) -> Function:
+def _in_scope(function: Any, scipys: dict[str, Any], scope: dict[str, Any]) -> Function:
     """Return a copy of `function` in which it, or the function under its decorator, has the globals `scope`."""
     cells = function.__closure__ and tuple(
-        types.CellType(_in_scope(held, theirs, scope)) if getattr(held, "__globals__", None) is theirs else cell
+        types.CellType(_in_scope(held, scipys, scope)) if getattr(held, "__globals__", None) is scipys else cell
         for cell, held in ((cell, cell.cell_contents) for cell in function.__closure__)
     )
-    names = scope if function.__globals__ is theirs else function.__globals__
+    names = scope if function.__globals__ is scipys else function.__globals__
     made = types.FunctionType(function.__code__, names, function.__name__, function.__defaults__, cells)
     made.__kwdefaults__ = function.__kwdefaults__
     return functools.update_wrapper(made, function)

@@ -58,18 +58,18 @@ class _Finder(MetaPathFinder):
 
 
 class _Loading(Loader):
-    """Loader that runs the loader `theirs`, and exchanges the names of solvers in the module that it has loaded."""
+    """Loader that runs `loader` and exchanges the names of solvers in the loaded module."""
 
-    def __init__(self, theirs: Loader) -> None:
-        self._theirs = theirs
+    def __init__(self, loader: Loader) -> None:
+        self._loader = loader
 
     def create_module(self, spec: ModuleSpec) -> types.ModuleType | None:
-        return self._theirs.create_module(spec)
+        return self._loader.create_module(spec)
 
     def exec_module(self, module: types.ModuleType) -> None:
         assert module.__spec__ is not None
-        module.__spec__.loader = module.__loader__ = self._theirs
-        self._theirs.exec_module(module)
+        module.__spec__.loader = module.__loader__ = self._loader
+        self._loader.exec_module(module)
         try:
             catch_up()
         except (ImportError, OSError):  # no file descriptor left, or another root directory: the solvers stay SciPy's

@@ -22,11 +22,11 @@ def forwarder(name: str) -> Callable[..., Any]:
     """Return the function that stands for the solver `name` while `install` is active."""
     if name in globals():
         return globals()[name]  # type: ignore[no-any-return]
-    theirs = getattr(scipy.sparse.linalg, name)
+    scipys = getattr(scipy.sparse.linalg, name)
 
-    @functools.wraps(theirs)
+    @functools.wraps(scipys)
     def call(*arguments: Any, **how: Any) -> Any:
-        return (getattr(linalg, name) if _is_active else theirs)(*arguments, **how)
+        return (getattr(linalg, name) if _is_active else scipys)(*arguments, **how)
 
     call.__module__, call.__qualname__ = __name__, name  # where pickle finds it
     globals()[name] = call

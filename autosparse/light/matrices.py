@@ -222,7 +222,7 @@ class Light(ConvertedBack, Slots):
     nnz = property(lambda self: self._getnnz(), doc="Stored entries, zeros among them.")
 
     def prune(self) -> None:
-        """Cut off spare room behind the last entry, as SciPy's `prune` does."""
+        """Shorten the arrays to the number of entries, as SciPy's `prune` does."""
         rows, nnz = self._light, self.nnz
         if rows is None or not nnz == rows.arrays[INDICES].size == rows.arrays[DATA].size:
             self._plain_class.prune(self)

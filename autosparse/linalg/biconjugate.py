@@ -42,22 +42,22 @@ def bicgstab(
     x0
         Initial guess of shape (n,) or (n, 1); None: zero; ``"Mb"``: M b.
     rtol, atol
-        The solve ends if |r| < max(rtol |b|, atol), r being the residual of the recurrence.
+        The solve ends if |r| < max(rtol |b|, atol) in Euclidean norms, for the residual r that the recurrence updates.
     maxiter
         Maximum number of iterations; None: 10 n.
     M
-        Preconditioner: approximate inverse of A, of the same types as A. A DIA matrix with the only offset 0 is fused.
+        Preconditioner: approximate inverse of A, of the same types as A. A diagonal DIA matrix needs no extra pass.
     callback
         Called after each iteration with the current x, which later iterations overwrite.
     progress
-        Draw a line with the residual and the expected end on a terminal's stderr, if the solve takes more than 0.5 s.
+        Show the residual and the expected end on stderr, if it is a terminal and the solve takes more than 0.5 s.
     columns
         True: `b` has shape (n, k) and each column is a system of its own; the products with A are shared. x has shape
         (n, k), `info` (k,), and `x0` the shape of b. `callback` is not accepted.
 
     Returns
     -------
-    x of shape (n,), whose dtype is that of A and b together, and `info`: 0 if x has converged, `maxiter` if it has
+    x of shape (n,), in the common dtype of A and b, and `info`: 0 if x has converged, `maxiter` if it has
     not, -10 or -11 if the recurrence breaks down.
 
     Raises

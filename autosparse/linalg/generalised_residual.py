@@ -63,13 +63,13 @@ def gmres(
     x0
         Initial guess of shape (n,) or (n, 1); None: zero; ``"Mb"``: M b.
     rtol, atol
-        The solve ends if |b - A x| <= max(rtol |b|, atol).
+        The solve ends if |b - A x| <= max(rtol |b|, atol) in Euclidean norms.
     restart
         Number of iterations between restarts, and of vectors that are stored; None: min(20, n).
     maxiter
         Maximum number of restart cycles, or of iterations if `callback_type` is "legacy"; None: 10 n.
     M
-        Left preconditioner: approximate inverse of A. A DIA matrix with the only offset 0 is fused.
+        Left preconditioner: approximate inverse of A. A diagonal DIA matrix needs no extra pass.
     callback, callback_type
         "x": called with the current x after each cycle; "pr_norm": with the norm of the preconditioned residual over
         that of b after each iteration; "legacy", the default: like "pr_norm", with the other meaning of `maxiter`.
@@ -77,11 +77,11 @@ def gmres(
         True: `b` has shape (n, k) and each column is a system of its own; the products with A are shared. x has shape
         (n, k), `info` (k,), and `x0` the shape of b. `callback` is not accepted.
     progress
-        Draw a line with the residual and the expected end on a terminal's stderr, if the solve takes more than 0.5 s.
+        Show the residual and the expected end on stderr, if it is a terminal and the solve takes more than 0.5 s.
 
     Returns
     -------
-    x of shape (n,), whose dtype is that of A and b together, and `info`: 0 if x has converged, else `maxiter`.
+    x of shape (n,), in the common dtype of A and b, and `info`: 0 if x has converged, else `maxiter`.
 
     Raises
     ------

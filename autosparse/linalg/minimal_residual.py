@@ -53,7 +53,7 @@ def minres(
     maxiter
         Maximum number of iterations; None: 5 n.
     M
-        Preconditioner, symmetric and positive definite. A DIA matrix with the only offset 0 is fused.
+        Preconditioner, symmetric and positive definite. A diagonal DIA matrix needs no extra pass.
     callback
         Called with x after each iteration; each x is an array of its own.
     show
@@ -61,14 +61,14 @@ def minres(
     check
         Raise ValueError unless A and M are symmetric, by a sample.
     progress
-        Draw a line with the criterion and the expected end on a terminal's stderr, if the solve takes more than 0.5 s.
+        Show the criterion and the expected end on stderr, if it is a terminal and the solve takes more than 0.5 s.
     columns
         True: `b` has shape (n, k) and each column is a system of its own; the products with A are shared. x has shape
         (n, k), `info` (k,), and `x0` the shape of b. `callback` is not accepted.
 
     Returns
     -------
-    x of shape (n,), whose dtype is that of A and b together, and `info`: 0, or `maxiter` if x has not converged.
+    x of shape (n,), in the common dtype of A and b, and `info`: 0, or `maxiter` if x has not converged.
 
     Raises
     ------

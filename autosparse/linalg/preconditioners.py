@@ -54,7 +54,7 @@ def jacobi(A: Any) -> LinearOperator:
         raise InputError.refused(
             "jacobi: the diagonal of A has zeros, which have no inverse",
             given=f"{zeros.size} zeros among {diagonal.size} entries of the diagonal, the first in row {zeros[0]}",
-            hint="block_jacobi with blocks that are not singular, or add a shift to the diagonal",
+            hint="use block_jacobi with blocks that are not singular, or add a shift to the diagonal",
         )
     return DiagonalInverse(1 / diagonal)
 
@@ -75,7 +75,7 @@ def block_jacobi(A: Any, size: int) -> LinearOperator:
         raise InputError.refused(
             "block_jacobi: size must be a positive integer",
             given=f"size={size!r} for {entries.shape[0]} rows",
-            hint="the number of unknowns per point of the mesh, such as 3",
+            hint="pass the number of unknowns per mesh point, such as size=3",
         )
     return BlockInverse(_inverted_blocks(entries, min(int(size), max(1, entries.shape[0]))))
 
@@ -99,7 +99,7 @@ def chebyshev(A: Any, degree: int, bounds: tuple[float, float] | None = None) ->
         raise InputError.refused(
             "chebyshev: degree must be a positive integer",
             given=f"degree={degree!r}; a degree is a number of products with A",
-            hint="degree=3, or jacobi(A) for no product at all",
+            hint="pass degree=3, or use jacobi(A), which computes no product",
         )
     dtype = inexact(np.empty(0, getattr(A, "dtype", None) or Real)).dtype
     if bounds is None:
@@ -111,7 +111,7 @@ def chebyshev(A: Any, degree: int, bounds: tuple[float, float] | None = None) ->
         raise InputError.refused(
             "chebyshev: bounds must be positive and increasing",
             given=f"bounds ({low:g}, {high:g}){'' if bounds else ', estimated from A by Lanczos steps'}",
-            hint="a positive definite A, or bounds=(low, high) with 0 < low < high",
+            hint="pass a positive definite A, or bounds=(low, high) with 0 < low < high",
         )
     return ChebyshevInverse(A, dtype, int(degree), low, high)
 
@@ -287,7 +287,7 @@ def _inverses(blocks: AnyArray) -> AnyArray:
         raise InputError.refused(
             "block_jacobi: a block on the diagonal of A is singular",
             given=f"block {at} (rows from {at * size}) has rank {ranks[at]} of {size}",
-            hint="another size, or add a shift to the diagonal",
+            hint="pass another size, or add a shift to the diagonal",
         ) from error
 
 

@@ -41,7 +41,7 @@ def qmr(
     x0
         Initial guess of shape (n,) or (n, 1); None: zero.
     rtol, atol
-        The solve ends if |r| < max(rtol |b|, atol), r being the residual of the recurrence.
+        The solve ends if |r| < max(rtol |b|, atol) in Euclidean norms, for the residual r that the recurrence updates.
     maxiter
         Maximum number of iterations; None: 10 n.
     M1, M2
@@ -50,11 +50,11 @@ def qmr(
     callback
         Called after each iteration with the current x, which later iterations overwrite.
     progress
-        Draw a line with the residual and the expected end on a terminal's stderr, if the solve takes more than 0.5 s.
+        Show the residual and the expected end on stderr, if it is a terminal and the solve takes more than 0.5 s.
 
     Returns
     -------
-    x of shape (n,), whose dtype is that of A and b together, and `info`: 0 if x has converged, `maxiter` if it has
+    x of shape (n,), in the common dtype of A and b, and `info`: 0 if x has converged, `maxiter` if it has
     not, -10 to -15 if the recurrence breaks down.
 
     Raises

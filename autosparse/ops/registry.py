@@ -60,7 +60,7 @@ def register_solver(solver: Solver) -> None:
         raise InputTypeError.refused(
             f"the solver {name!r} has no method {', '.join(absent)}",
             given=f"an object of type {type(solver).__name__}",
-            hint=f"an object with the methods {', '.join(METHODS)} (docs/add.md shows one)",
+            hint=f"pass an object with the methods {', '.join(METHODS)} (docs/add.md shows one)",
         )
     found = getattr(solver, "operations", (names.MATMUL,))
     if not isinstance(found, (tuple, list)) or not found or not all(one in OPERATIONS for one in found):
@@ -82,7 +82,7 @@ def unregister_solver(name: str) -> None:
     """
     if REGISTERED.pop(name, None) is None:
         known = ", ".join(sorted(REGISTERED)) or "none is registered"
-        raise OptionError(f"there is no registered solver {name!r}.\n  Hint: one of the registered solvers ({known}).")
+        raise OptionError(f"there is no registered solver {name!r}.\n  Hint: name a registered solver ({known}).")
 
 
 def computes(solver: Solver, operation: str) -> bool:

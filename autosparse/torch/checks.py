@@ -33,7 +33,7 @@ def tensor(what: str, given: Any) -> torch.Tensor:
     if not isinstance(given, torch.Tensor):
         raise InputTypeError.refused(
             f"{what} takes dense torch tensors", given=f"an object of type {type(given).__name__}",
-            hint="torch.as_tensor(...), or A.to_torch().to_dense() of a sparse one",
+            hint="pass torch.as_tensor(X), or X.to_dense() for a sparse X",
         )  # fmt: skip
     return given
 
@@ -47,7 +47,7 @@ def in_memory(what: str, given: torch.Tensor) -> torch.Tensor:
         raise InputError.refused(
             f"{what} works on dense tensors in this computer's memory",
             given=f"a {type(given).__name__} of layout {given.layout} on {given.device}",
-            hint="tensor.to_dense().cpu(), or the plain tensor inside",
+            hint="pass tensor.to_dense().cpu(), or the plain tensor inside",
         )
     return given
 
@@ -69,7 +69,7 @@ def common(what: str, *tensors: torch.Tensor, known: tuple[torch.dtype, ...] = N
             raise InputError.refused(
                 f"{what} works on tensors in this computer's memory",
                 given=f"a {type(t).__name__} without memory of its own",
-                hint="the plain tensor inside",
+                hint="pass the plain tensor inside",
             )
     return COMPUTED.get(dtype, dtype)
 
@@ -94,12 +94,12 @@ def matrix_shape(shape: Any) -> tuple[int, int]:
         n, m = (operator.index(extent) for extent in shape)
     except (TypeError, ValueError):
         raise InputTypeError.refused(
-            "a shape is two whole numbers: rows and columns", given=f"shape={shape!r:.100}", hint="shape=(n, m)"
+            "a shape is two whole numbers: rows and columns", given=f"shape={shape!r:.100}", hint="pass shape=(n, m)"
         ) from None
     if not (0 <= n < MAX_ROWS and 0 <= m < MAX_ROWS):
         raise InputError.refused(
             f"rows and columns of a shape are from 0 to {MAX_ROWS - 1}", given=f"shape={shape!r:.100}",
-            hint="shape=(n, m)",
+            hint="pass shape=(n, m)",
         )  # fmt: skip
     return n, m
 
@@ -126,7 +126,7 @@ def check_blocks(A: torch.Tensor) -> None:
         raise InputError.refused(
             f"the blocks of a sparse tensor are not valid: {error}",
             given=f"layout {A.layout}",
-            hint="a tensor made with check_invariants=True",
+            hint="pass a tensor made with check_invariants=True",
         ) from None
 
 

@@ -53,7 +53,7 @@ def mttkrp(
     if T.layout is not torch.sparse_coo or T.dense_dim():
         raise InputTypeError.refused(
             "mttkrp takes torch's sparse COO tensors with numbers as entries", given=tensors.describe(T),
-            hint="T.to_sparse_coo()",
+            hint="pass T.to_sparse_coo()",
         )  # fmt: skip
     others = [one for n, one in enumerate(factors) if n != mode]
     if torch.is_grad_enabled() and any(isinstance(one, torch.Tensor) and one.requires_grad for one in (T, *others)):

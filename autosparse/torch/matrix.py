@@ -193,7 +193,7 @@ def upright(A: Csr, what: str) -> IndexArrays:
         raise InputError.refused(
             f"{what} works on rows, and a transposed matrix is stored by columns",
             given=f"a transposed Csr of shape {tuple(A.shape)}",
-            hint="autosparse.torch.csr(A.to_torch().to_sparse_csr())",
+            hint="pass autosparse.torch.csr(A.to_torch().to_sparse_csr())",
         )
     return A.rows
 
@@ -273,7 +273,7 @@ def _made_again(rows: IndexArrays, values: torch.Tensor, transposed: bool) -> Cs
     if not isinstance(rows, IndexArrays):
         raise InputTypeError.refused(
             "a Csr in a file is made of rows and values", given=f"an object of type {type(rows).__name__}",
-            hint="a file written by torch.save",
+            hint="pass a file written by torch.save",
         )  # fmt: skip
     return Csr(rows, values, transposed=transposed)
 
@@ -309,7 +309,7 @@ def as_csr(obj: Any, values: torch.Tensor | None = None, shape: tuple[int, int] 
     if isinstance(obj, torch.Tensor):
         if not obj.is_cpu:
             raise InputError.refused(
-                "csr() takes matrices on the CPU", given=f"a tensor on {obj.device}", hint="A.cpu()"
+                "csr() takes matrices on the CPU", given=f"a tensor on {obj.device}", hint="pass A.cpu()"
             )
         if obj.layout == torch.strided and obj.dim() == 2 and obj.shape[0] == 2 and obj.dtype in INDEX_CODES:
             return _from_edges(obj, values, shape)
@@ -324,7 +324,7 @@ def _from_tensor(A: torch.Tensor) -> Csr:
         raise InputError.refused(
             "csr() takes a matrix: two dimensions, values that are numbers",
             given=f"a tensor of shape {tuple(A.shape)} with {A.dense_dim()} dense dimensions",
-            hint="one matrix of the batch at a time",
+            hint="pass one matrix of the batch at a time",
         )
     return _LAYOUTS.get(A.layout, _from_other)(A)
 
@@ -392,7 +392,7 @@ def _from_scipy(obj: Any) -> Csr:
         raise InputTypeError.refused(
             "csr() takes a torch tensor, a SciPy sparse matrix or an edge index",
             given=f"an object of type {type(obj).__name__}",
-            hint="torch.as_tensor(...) or scipy.sparse.csr_array(...)",
+            hint="pass torch.as_tensor(...) or scipy.sparse.csr_array(...)",
         )
     dtype = np.promote_types(matrix.indptr.dtype, matrix.indices.dtype)
     indices, data = (array[: int(matrix.indptr[-1])] for array in (matrix.indices, matrix.data))  # may be longer

@@ -274,11 +274,11 @@ class IndexArrays:
                 "index arrays must be vectors without gaps in this computer's memory, "
                 f"both {' or both '.join(INDICES)}",
                 given=f"a {type(crow).__name__} {_described(crow)} and a {type(col).__name__} {_described(col)}",
-                hint="plain torch tensors on the CPU",
+                hint="pass plain torch tensors on the CPU",
             )
         if not (isinstance(self.n_rows, int) and isinstance(self.n_cols, int) and 0 <= self.n_cols < 1 << 62):
             raise InputTypeError.refused(
-                "rows and columns are whole numbers", given=f"{self.n_rows!r:.50}, {self.n_cols!r:.50}", hint="n, m"
+                "rows and columns are counts", given=f"{self.n_rows!r:.50}, {self.n_cols!r:.50}", hint="pass integers"
             )
         if crow.shape[0] != self.n_rows + 1:
             raise StructureError.indptr_size(crow.shape[0], wanted=self.n_rows + 1)
@@ -293,7 +293,7 @@ class IndexArrays:
             raise InputTypeError.refused(
                 "the values of a Csr are a dense torch tensor",
                 given=f"an object of type {type(values).__name__}",
-                hint="torch.as_tensor(...)",
+                hint="pass torch.as_tensor(...)",
             )
         if values.shape != self.col.shape:
             n = self.col.shape[0]

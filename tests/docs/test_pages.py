@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import builtins
 import re
 import runpy
 from pathlib import Path
@@ -28,6 +30,21 @@ def blocks(page: Path) -> list[str]:
 
 def test_pages_have_code():
     assert len([page for page in PAGES if blocks(page)]) >= 12
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=lambda page: page.stem)
+def test_a_block_that_imports_autosparse_can_be_copied_alone(page):
+    """Compare the names that it reads with those that it assigns or imports."""
+    for code in blocks(page):
+        nodes = list(ast.walk(ast.parse(code)))
+        bound = {alias.asname or alias.name.split(".")[0] for node in nodes for alias in getattr(node, "names", ())
+                 if isinstance(alias, ast.alias)}  # fmt: skip
+        names = [node for node in nodes if isinstance(node, ast.Name)]
+        bound |= {node.id for node in names if isinstance(node.ctx, ast.Store)} | {*dir(builtins)}
+        bound |= {node.name for node in nodes if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+        bound |= {node.arg for node in nodes if isinstance(node, ast.arg)}
+        if re.search(r"^import autosparse", code, re.MULTILINE):
+            assert sorted({node.id for node in names} - bound) == []
 
 
 def test_every_public_name_is_in_the_reference():

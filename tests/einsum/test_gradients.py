@@ -89,7 +89,8 @@ def test_numbers_and_sums_of_everything_beside_torch_tensors():
 
 def test_types_that_numpy_lacks_are_refused():
     A = torch.eye(3, dtype=torch.float32).to_sparse_coo()
-    with pytest.raises(TypeError, match=r"(?s)Given: dtype torch.bfloat16.*Hint: operands as one of float16, float32"):
+    wanted = r"(?s)Given: dtype torch.bfloat16.*Hint: convert operands to one of float16, float32"
+    with pytest.raises(TypeError, match=wanted):
         asp.einsum("ij,jk->ik", A, torch.eye(3, dtype=torch.bfloat16))
     with pytest.raises(ValueError, match=r"(?s)dense tensor of their dtype.*dtype=.*Hint"):
         asp.einsum("ij,jk->ik", A, A, dtype=float)

@@ -242,6 +242,9 @@ def test_writing_a_page_keeps_links_and_pipes(tmp_path: Path):
     with pytest.raises(OSError, match="symbolic links"):
         write_whole(circle, "nowhere")
     assert circle.is_symlink()
+    with pytest.raises(FileNotFoundError) as raised:
+        write_whole(tmp_path / "absent" / "page.html", "nowhere")
+    assert (raised.value.filename, raised.value.filename2) == (str(tmp_path / "absent" / "page.html"), None)
     for bad in (circle, tmp_path / ("x" * 300), Path("a\0b")):
         with pytest.raises(CommandError):
             writable("--html", bad)
@@ -339,7 +342,7 @@ def test_features_of_the_pattern_are_told():
     facts = pattern_facts(made)
     for said in (
         "Pattern", "longest 4, deviation 0.00 of the mean, 0% empty", f"2 x 2 {facts.fill(2, 2):.0%}", "8,192: 1.00",
-        f"{facts.diagonal_share:.0%} of the entries", f"{1 / facts.columns_per_entry:.3g} entries a column",
+        f"{facts.diagonal_share:.0%} of the entries", f"{1 / facts.columns_per_entry:.3g} entries per column",
     ):  # fmt: skip
         assert said in text, said
 

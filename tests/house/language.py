@@ -43,6 +43,12 @@ FRAGMENT = re.compile(
 )
 """Beginning of a docstring that continues the name above it, or refers to something that it does not name."""
 BOUND_NAME = re.compile(r"(?:^|_)(?:MOST|LEAST)(?:_(?!SQUARES)|$)")
+IMPERATIVE = re.compile(
+    r"(?:add|assign|build|call|choose|collect|compute|convert|copy|count|did you|free|give|install|keep|leave|let|list"
+    r"|lower|make|name|omit|open|pass|point|raise|remove|rename|run|set|start|store|subtract|use|write"
+    r"|apt-get|pip|python -m)\b"
+)
+"""Beginning of a hint: what the reader of a message should do, or the command that does it."""
 C_COMMENT_OR_TEXT = re.compile(r"/\*.*?\*/|//[^\n]*|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", re.DOTALL)
 C_NAME = re.compile(r"[A-Za-z_]\w*")
 COLUMNS = re.compile(r"\S {2,}\S")
@@ -100,6 +106,16 @@ def check_docstrings(path: str, nodes: Sequence[ast.AST]) -> Iterator[Finding]:
             n_words = sum(any(map(str.isalpha, word)) for word in sentence.split())
             if n_words > MAX_WORDS:
                 yield Finding(path, line, f"sentence of {n_words} words", sentence[:90])
+
+
+def check_hints(path: str, nodes: Sequence[ast.AST]) -> Iterator[Finding]:
+    """Yield hints of messages (``hint="..."``) that do not say what to do."""
+    for node in nodes:
+        if isinstance(node, ast.keyword) and node.arg == "hint":
+            first = node.value.values[0] if isinstance(node.value, ast.JoinedStr) else node.value
+            text = first.value if isinstance(first, ast.Constant) else None
+            if isinstance(text, str) and text and not IMPERATIVE.match(text):
+                yield Finding(path, node.value.lineno, "hint", text[:90])
 
 
 # --- names ------------------------------------------------------------------------------------------------------------
@@ -184,6 +200,7 @@ def check_text(path: str, text: str, retired: re.Pattern[str]) -> list[Finding]:
     if path.endswith(".py"):
         nodes = walk(ast.parse(text, filename=path))
         found += [*check_docstrings(path, nodes), *check_names(path, python_names(nodes), retired)]
+        found += check_hints(path, nodes)
     elif path.endswith((".c", ".h")):
         found += check_names(path, c_names(text), retired)
     elif path == GLOSSARY:

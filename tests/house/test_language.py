@@ -52,6 +52,7 @@ PLANTED = {
     "long": ("a.py", f'"""{LONG}."""', f"sentence of {language.MAX_WORDS + 1} words"),
     "long and short": ("a.py", f'"""Short one. {LONG.capitalize()}. Short one."""', "sentence of 41 words"),
     "long in two lines": ("a.py", f'"""Short one.\n\n{LONG.capitalize()}\n{LONG}.\n"""', "sentence of 82 words"),
+    "hint": ("a.py", 'f(hint=f"a larger {x}")', "hint"),
     "name": ("a.py", "incumbent = 1", "retired name"),
     "part of a name": ("a.py", "def time_of_incumbent(): pass", "retired name"),
     "constant name": ("a.py", "INCUMBENT_TIME = 1", "retired name"),

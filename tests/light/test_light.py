@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import types
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,7 +18,7 @@ import autosparse as asp
 from autosparse import light
 from autosparse.arrays.family import AutoSparseMatrix
 from autosparse.interop import neighbours
-from autosparse.light import matrices
+from autosparse.light import adoption, matrices
 from tests.light.answers import COMPLETES, NEEDS_NEW_SCIPY, STAYS_LIGHT
 
 HEAD: Final = """
@@ -308,3 +309,19 @@ A.data = np.zeros(A.nnz)
 print(json.dumps([bool(np.allclose(T @ y, before)), float(abs(A @ x).max())]))
 """
     assert printed(lines) == [True, 0.0]
+
+
+def test_new_items_are_those_of_both_constructors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SciPy 1.13 gives the base of its classes maxprint alone, later versions the constructor's argument first."""
+
+    class Base:
+        def __init__(self, maxprint: int = 50) -> None:
+            self._shape, self.maxprint = None, maxprint
+
+    class Later:
+        def __init__(self, arg1: object, *, maxprint: int | None = None) -> None:
+            self._shape, self.maxprint = arg1, 50 if maxprint is None else maxprint
+
+    for base in (Base, Later):
+        monkeypatch.setattr(adoption, "sps", types.SimpleNamespace(csr_array=type("csr_array", (base,), {})))
+        assert adoption._new_items() == (("maxprint", 50),)

@@ -276,3 +276,10 @@ def test_factors_that_are_none_are_explained(factors: Any) -> None:
     T = autosparse.tensor(np.zeros((3, 2), int), np.ones(2), (2, 3, 4))
     with pytest.raises(TypeError, match=r"(?s)mttkrp: factor.*Given: .*Hint: "):
         autosparse.mttkrp(T, factors, 0)
+
+
+@pytest.mark.parametrize("product", [lambda T, x: T @ x, lambda T, x: x @ T, lambda T, x: x * T, lambda T, x: T + x])
+def test_arithmetic_of_tensors_and_arrays_is_a_type_error(product: Any) -> None:
+    """NumPy would treat the tensor as an object without dimensions."""
+    with pytest.raises(TypeError, match="AutoSparseTensor"):
+        product(autosparse.tensor(np.zeros((3, 2), int), np.ones(2), (2, 3, 4)), np.ones(4))

@@ -76,7 +76,7 @@ class Race:
             is_last = self.n_rounds >= rule.min_rounds and len(left) == 1
             is_clear = is_last and self.ratio(left[0]) <= 1.0 - 2.0 * rule.margin
             pairs = zip(self.samples_s[left[0]], self.samples_s[0], strict=False) if is_clear else ()
-            is_decided = is_clear and all(mine < holder for mine, holder in pairs)
+            is_decided = is_clear and all(own_s < holder for own_s, holder in pairs)
             self.is_over = is_decided or self.n_rounds >= rule.max_rounds
 
     def add(self, turn: int, seconds: float | None) -> None:
@@ -91,7 +91,7 @@ class Race:
     def ratio(self, entrant: int, holder: int = 0) -> float:
         """Return the median over rounds of (time of `entrant`) / (time of `holder`); below 1: faster."""
         pairs = list(zip(self.samples_s[entrant], self.samples_s[holder], strict=False))
-        return median(mine / theirs for mine, theirs in pairs) if pairs else 1.0
+        return median(own_s / other_s for own_s, other_s in pairs) if pairs else 1.0
 
     def winner(self, factors: Sequence[float] = (), *, has_incumbent: bool = False, holder: int = 0) -> int:
         """Return the fastest entrant that beats `holder` by the margin and in enough rounds, or `holder`.
@@ -102,7 +102,7 @@ class Race:
         rule, won = self.rule, [1] if has_incumbent and self.ratio(1) < 1.0 else []
         for at in (at for at in range(1, self.n_entrants) if at not in self.gone and at != holder):
             pairs = list(zip(self.samples_s[at], self.samples_s[holder], strict=False))
-            n_won = sum(mine < theirs for mine, theirs in pairs)
+            n_won = sum(own_s < other_s for own_s, other_s in pairs)
             is_early = 0 < rule.cut_short <= len(pairs) == n_won
             is_whole = len(pairs) >= min(rule.min_rounds, rule.max_rounds) and n_won >= rule.majority * len(pairs)
             if (is_early or is_whole) and self.ratio(at, holder) <= 1.0 - rule.margin:
@@ -133,7 +133,7 @@ class LastRace:
     def beats(self, other: LastRace) -> bool:
         """Return whether the incumbent is nowhere slower than that of `other`, and faster in the mean beyond a tie."""
         pairs = list(zip(self.ratios, other.ratios, strict=True))
-        return all(mine <= LAST_WORST * theirs for mine, theirs in pairs) and self.ratio <= LAST_TIE * other.ratio
+        return all(own <= LAST_WORST * rival for own, rival in pairs) and self.ratio <= LAST_TIE * other.ratio
 
 
 def last_race(

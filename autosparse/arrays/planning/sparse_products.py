@@ -215,22 +215,22 @@ def _difference(found: CompressedRows, wanted: CompressedRows, pair: SparsePair)
     from scipy.sparse import csr_array
 
     shape = pair.left.shape[0], pair.right.shape[1]
-    ours, theirs = (csr_array(one[::-1], shape=shape, copy=True) for one in (found, wanted))
-    ours.sort_indices()
-    theirs.sort_indices()
-    if not np.array_equal(ours.indptr, theirs.indptr) or not np.array_equal(ours.indices, theirs.indices):
-        return f"a result with {ours.nnz:,} entries in other places than the {theirs.nnz:,} of the default solver"
+    result, expected = (csr_array(one[::-1], shape=shape, copy=True) for one in (found, wanted))
+    result.sort_indices()
+    expected.sort_indices()
+    if not np.array_equal(result.indptr, expected.indptr) or not np.array_equal(result.indices, expected.indices):
+        return f"a result with {result.nnz:,} entries in other places than the {expected.nnz:,} of the default solver"
     A, B = (abs(csr_array(rows_of(one)[::-1], shape=one.shape)) for one in (pair.left, pair.right))
     sums = A @ (B.max(axis=1).toarray().ravel() if B.shape[1] else np.zeros(B.shape[0], B.dtype))
     info = np.finfo(wanted.data.dtype)
     with np.errstate(all="ignore"):
         limits = (np.diff(A.indptr) + 4) * (float(info.eps) * sums + float(info.tiny))
-        limits = np.repeat(limits, np.diff(theirs.indptr))
-        is_off = ~(np.abs(ours.data - theirs.data) <= limits) & np.isfinite(limits) & np.isfinite(theirs.data)
+        limits = np.repeat(limits, np.diff(expected.indptr))
+        is_off = ~(np.abs(result.data - expected.data) <= limits) & np.isfinite(limits) & np.isfinite(expected.data)
     if not is_off.any():
         return None
     at = int(np.argmax(is_off))
-    return f"{ours.data[at]:.9g} instead of {theirs.data[at]:.9g} in entry {at} of the result"
+    return f"{result.data[at]:.9g} instead of {expected.data[at]:.9g} in entry {at} of the result"
 
 
 # -- racing

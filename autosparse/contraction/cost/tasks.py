@@ -96,10 +96,10 @@ class TaskSets:
             return known
         number = len(self.queries)
         wider = 0
-        for other, theirs in enumerate(self.queries):
-            if self._are_distinct and heads & ~theirs.heads and theirs.heads & ~heads:
+        for other, known_query in enumerate(self.queries):
+            if self._are_distinct and heads & ~known_query.heads and known_query.heads & ~heads:
                 continue  # the common case: neither has all of the other's heads
-            is_below, is_above = self._contains(theirs, query), self._contains(query, theirs)
+            is_below, is_above = self._contains(known_query, query), self._contains(query, known_query)
             if is_below and is_above:
                 self._ids[query] = other
                 return other
@@ -153,13 +153,13 @@ class TaskSets:
 
     def _head_maps(self, wide: Query, narrow: Query) -> Iterator[Mapping[int, int]]:
         """Yield maps from heads of `wide` to all heads of `narrow`; the other heads of `wide` are left open."""
-        ours, theirs = list(bits(narrow.heads)), list(bits(wide.heads))
+        narrow_heads = list(bits(narrow.heads))
         if self._are_distinct:
-            yield {v: v for v in ours}
+            yield {v: v for v in narrow_heads}
             return
-        for chosen in itertools.permutations(theirs, len(ours)):
-            if all(self._dimensions[a] == self._dimensions[b] for a, b in zip(chosen, ours, strict=True)):
-                yield dict(zip(chosen, ours, strict=True))
+        for chosen in itertools.permutations(bits(wide.heads), len(narrow_heads)):
+            if all(self._dimensions[a] == self._dimensions[b] for a, b in zip(chosen, narrow_heads, strict=True)):
+                yield dict(zip(chosen, narrow_heads, strict=True))
 
 
 def bits(mask: int) -> Iterator[int]:

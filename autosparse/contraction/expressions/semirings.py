@@ -54,7 +54,7 @@ class Semiring(NamedTuple):
             return given
         if given.kind not in "biuf":
             raise EinsumError.refused(
-                f"semiring {self.name!r} compares values, and {given} has no order", hint="real operands"
+                f"semiring {self.name!r} compares values, and {given} has no order", hint="pass real operands"
             )
         is_promoted = given.kind != "f" and np.isinf(self.zero)
         return np.dtype(Real) if is_promoted else given
@@ -77,7 +77,7 @@ class Semiring(NamedTuple):
             raise EinsumError.refused(
                 f"semiring {self.name!r} is defined for values that are not negative",
                 "An operand holds a negative value, and 0 stands for entries that are not stored.",
-                hint="semiring='max_plus' of the logarithms",
+                hint="use semiring='max_plus' on the logarithms",
             )
 
     def filled(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> AnyArray:
@@ -113,7 +113,7 @@ def named(name: object) -> Semiring:
     """Return the semiring called `name`; raise EinsumError if there is none."""
     found = SEMIRINGS.get(name) if isinstance(name, str) else None
     if found is None:
-        raise EinsumError.refused(f"unknown semiring {name!r:.80}", hint=f"known are {', '.join(map(repr, SEMIRINGS))}")
+        raise EinsumError.refused(f"unknown semiring {name!r:.80}", hint=f"use {', '.join(map(repr, SEMIRINGS))}")
     return found
 
 

@@ -43,11 +43,11 @@ class SumRequest:
             return
         if not self.semiring.is_ordinary:
             raise EinsumError.refused(
-                f"semiring {self.semiring.name!r} has no differences", f"Terms: {self.expression}.", hint="'+' only"
+                f"semiring {self.semiring.name!r} has no differences", f"Terms: {self.expression}.", hint="use '+' only"
             )
         if self.dtype.kind == "b":
             raise InputTypeError.refused(
-                "numpy boolean subtract, the `-` operator, is not supported", given="boolean operands", hint="integers"
+                "numpy boolean subtract, the `-` operator, is not supported", given="booleans", hint="use integers"
             )
 
     @property

@@ -57,14 +57,12 @@ def parse(text: str) -> SumOfTerms:
     end = text.index("->")
     for at in range(end + 2, len(text)):
         if text[at] not in string.ascii_letters + " ":
-            raise _fault(f"invalid subscript {text[at]!r} in the output of a sum", text, at, hint="letters only")
+            raise _fault(f"invalid subscript {text[at]!r} in the output of a sum", text, at, hint="use letters only")
     terms: list[Term] = []
     sign, first = "+", 0
     for at in range(end + 1):
         if at < end and text[at] not in string.ascii_letters + " ,+-":
-            hint = (
-                "letters, ',' between factors, '+' and '-' between terms; a sum in parentheses is an einsum of its own"
-            )
+            hint = "use letters, ',' between factors, '+' and '-' between terms; compute a sum in parentheses first"
             raise _fault(f"invalid subscript {text[at]!r} in a sum of terms", text, at, hint=hint)
         if at < end and text[at] not in "+-":
             continue
@@ -72,7 +70,7 @@ def parse(text: str) -> SumOfTerms:
         if term:
             terms.append(Term(sign, tuple(term.split(","))))
         elif terms or first or at == end:
-            raise _fault("a term of the sum is missing", text, at, hint="a term after each sign, ',' for a scalar's")
+            raise _fault("a term of the sum is missing", text, at, hint="write a term after each sign (',': a scalar)")
         if at < end:
             sign, first = text[at], at + 1
     return SumOfTerms(tuple(terms), text[end + 2 :].replace(" ", ""))

@@ -155,13 +155,13 @@ def _check(name: str, b: Any, x0: Any, callback: Any) -> None:
         raise InputError.refused(
             f"{name}: columns=True takes right-hand sides of shape (n, k)",
             given=f"b of shape {b.shape}",
-            hint="b[:, None] for one right-hand side, or omit columns=True",
+            hint="pass b[:, None] for one right-hand side, or omit columns=True",
         )
     if x0 is not None and not isinstance(x0, str) and np.shape(x0) != b.shape:
         raise InputError.refused(
             f"{name}: columns=True takes one initial guess per right-hand side",
             given=f"x0 of shape {np.shape(x0)} and b of shape {b.shape}",
-            hint="np.broadcast_to(x0[:, None], b.shape) for the same guess in each column",
+            hint="pass np.broadcast_to(x0[:, None], b.shape) for the same guess in each column",
         )
 
 

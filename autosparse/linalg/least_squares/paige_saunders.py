@@ -46,7 +46,7 @@ def lsqr(  # noqa: PLR0917  (as SciPy's)
     damp
         Damping coefficient.
     atol, btol
-        Relative errors of the entries of A and of b; the solve ends when the residual is as small as they allow.
+        Relative errors of A and of b. The solve ends when the residual is as small as these errors allow.
     conlim
         Maximum estimated condition number, above which the solve ends; 0: no limit.
     iter_lim
@@ -58,7 +58,7 @@ def lsqr(  # noqa: PLR0917  (as SciPy's)
     x0
         Initial guess of shape (n,); None: zero.
     progress
-        Draw a line with the expected end on a terminal's stderr, if the solve takes more than 0.5 s.
+        Show the expected end on stderr, if it is a terminal and the solve takes more than 0.5 s.
 
     Returns
     -------

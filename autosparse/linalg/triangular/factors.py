@@ -64,7 +64,7 @@ def ic0(A: Any, shift: float = 0.0) -> LinearOperator:  # Any: as `ilu0`
     array([1., 1.])
     """
     if not 0 <= shift < np.inf:
-        raise InputError.refused("ic0: shift must not be negative", given=f"shift={shift!r}", hint="shift=0.01")
+        raise InputError.refused("ic0: shift must not be negative", given=f"shift={shift!r}", hint="pass shift=0.01")
     parts = Parts(A, "ic0")
     diagonal = np.ascontiguousarray(parts.diagonal().real * (1 + float(shift)))
     inverse = np.empty(parts.n, parts.dtype)
@@ -75,7 +75,7 @@ def ic0(A: Any, shift: float = 0.0) -> LinearOperator:  # Any: as `ilu0`
     if failed >= 0:
         raise SingularError.pivot(
             "ic0", failed, f"the pivot is not positive (shift={shift:g})",
-            f"a larger shift, such as shift={max(0.001, 10 * shift):g}, or ilu0 if A is not positive definite",
+            f"pass a larger shift, such as shift={max(0.001, 10 * shift):g}, or use ilu0 if A is not positive definite",
         )  # fmt: skip
     return TriangularInverse((lower, _adjoint_of(lower, strict)), parts.dtype, parts.n)
 

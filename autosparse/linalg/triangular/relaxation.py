@@ -31,7 +31,7 @@ def gauss_seidel(A: Any, sweep: str = "forward") -> LinearOperator:  # Any: a sp
     """
     if sweep not in SWEEPS:
         raise InputError.refused(
-            "gauss_seidel: unknown sweep", given=f"sweep={sweep!r}", hint=f"one of {', '.join(map(repr, SWEEPS))}"
+            "gauss_seidel: unknown sweep", given=f"sweep={sweep!r}", hint=f"pass one of {', '.join(map(repr, SWEEPS))}"
         )
     return _sweeps(A, "gauss_seidel", sweep)
 

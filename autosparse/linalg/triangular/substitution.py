@@ -45,11 +45,11 @@ def spsolve_triangular(  # noqa: PLR0917 - SciPy's signature
     b
         Right-hand sides of shape (n,) or (n, k).
     lower
-        Whether A is lower or upper triangular.
+        True: A is lower triangular. False: A is upper triangular.
     overwrite_A
-        Accepted for SciPy's sake; A is never changed.
+        Accepted for compatibility with SciPy, without effect: A is never changed.
     overwrite_b
-        Whether x may be written to b.
+        True: x may be written into b.
     unit_diagonal
         True: the diagonal is taken to be 1, whatever A stores there.
 

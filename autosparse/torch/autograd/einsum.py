@@ -69,7 +69,7 @@ def in_semiring(text: str, operands: Sequence[Any], semiring: str) -> torch.Tens
         raise EinsumError.refused(
             f"einsum in the semiring {semiring!r} has no gradients",
             "An operand has requires_grad=True.",
-            hint="operands.detach(), or torch.no_grad()",
+            hint="pass operand.detach(), or use torch.no_grad()",
         )
     split = [_split(one) for one in operands]
     arrays = _arrays([places for places, _ in split], [held for _, held in split])
@@ -98,7 +98,7 @@ def _split(operand: Any) -> tuple[EntryCoordinates | None, torch.Tensor]:
             )
         return None, torch.as_tensor(operand, device="cpu")
     if operand.dtype not in WITH_NUMPY:
-        known = f"operands as one of {', '.join(str(one).removeprefix('torch.') for one in WITH_NUMPY)}"
+        known = f"convert operands to one of {', '.join(str(one).removeprefix('torch.') for one in WITH_NUMPY)}"
         raise InputTypeError.refused(
             "einsum: an operand holds numbers that NumPy has no type for", given=f"dtype {operand.dtype}", hint=known
         )
@@ -126,7 +126,7 @@ def _check(operand: torch.Tensor) -> None:
     values = operand.values()
     if starts.dim() != 1 or len(shape) != 2:
         raise InputTypeError.refused(
-            "einsum: a compressed torch tensor must be one matrix", given=f"shape {shape}", hint="to_sparse_coo()"
+            "einsum: a compressed tensor must be one matrix", given=f"shape {shape}", hint="pass it as to_sparse_coo()"
         )
     is_of_blocks = operand.layout in (torch.sparse_bsr, torch.sparse_bsc)
     r, c = tuple(values.shape[1:3]) if is_of_blocks else (1, 1)

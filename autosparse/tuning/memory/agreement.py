@@ -55,8 +55,8 @@ def first_difference(
         is_near = np.abs(found[part] - wanted[part]) <= limits
         if not is_near.all() and (is_off := ~is_near & is_known).any():
             row, column = np.argwhere(is_off)[0]
-            mine, theirs = found[at + row, column], wanted[at + row, column]
-            return f"{mine:.9g} instead of {theirs:.9g} at row {at + row}, column {column} of the result"
+            value, expected = found[at + row, column], wanted[at + row, column]
+            return f"{value:.9g} instead of {expected:.9g} at row {at + row}, column {column} of the result"
     return None if is_any_known or not wanted.size else UNKNOWABLE
 
 

@@ -21,6 +21,6 @@ def find_accelerator(name: str) -> Accelerator:
     """
     path = FOLDER / ACCELERATORS[name] if name in ACCELERATORS else Path(name)
     if not path.exists():
-        hint = f"one of {', '.join(sorted(ACCELERATORS))}, or the path of a description (docs/transfer.md)"
+        hint = f"pass one of {', '.join(sorted(ACCELERATORS))}, or the path of a description (docs/transfer.md)"
         raise FileNotFoundError(f"there is no accelerator {name!r}\n  Hint: {hint}.")
     return read_accelerator(path)

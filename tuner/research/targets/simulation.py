@@ -104,6 +104,6 @@ def checked(pattern: Pattern) -> Pattern:
         raise InputError.refused(
             "an accelerator takes rows whose columns ascend, each once",
             given="a pattern with columns out of order or repeated",
-            hint="A.sum_duplicates() beforehand",
+            hint="call A.sum_duplicates() before",
         )
     return pattern

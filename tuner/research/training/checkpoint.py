@@ -57,9 +57,9 @@ def write_checkpoint(path: Path, state: Checkpoint, identity: Mapping[str, Any])
 def read_checkpoint(path: Path, identity: Mapping[str, Any]) -> Checkpoint:
     """Return the state in `path`; raise OptionError when it belongs to a run with other settings or data."""
     tensors, metadata = read_safetensors(path)
-    theirs = json.loads(metadata["identity"])
-    other = sorted(name for name in {*theirs, *identity} if theirs.get(name) != identity.get(name))
+    stored = json.loads(metadata["identity"])
+    other = sorted(name for name in {*stored, *identity} if stored.get(name) != identity.get(name))
     if other:
-        said = ", ".join(f"{name}={theirs.get(name)!r} (now {identity.get(name)!r})" for name in other)
+        said = ", ".join(f"{name}={stored.get(name)!r} (now {identity.get(name)!r})" for name in other)
         raise OptionError.other_run(path, said)
     return Checkpoint(tensors, json.loads(metadata["history"]))

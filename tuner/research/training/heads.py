@@ -122,11 +122,11 @@ class HeadRun:
     def _start_from(self, start: Path) -> None:
         from autosparse.tuner.research.training.weights import tensors_of
 
-        own, theirs = self.model.weights(), tensors_of(start)
-        if theirs["layer1.0.kernel"].shape != own["layer1.0.kernel"].shape:
+        own, stored = self.model.weights(), tensors_of(start)
+        if stored["layer1.0.kernel"].shape != own["layer1.0.kernel"].shape:
             raise ValueError(f"convolutions of {start.name} are not of {self.data.dimension} dimensions")
-        same = {name for name, value in own.items() if name in theirs and theirs[name].shape == value.shape}
-        self.model.load_weights({name: theirs[name] if name in same else value for name, value in own.items()})
+        same = {name for name, value in own.items() if name in stored and stored[name].shape == value.shape}
+        self.model.load_weights({name: stored[name] if name in same else value for name, value in own.items()})
 
     def run(self, progress: Progress | None = None) -> Iterator[Epoch]:
         """Fit, yielding one Epoch at a time; the weights file is written after the last one."""

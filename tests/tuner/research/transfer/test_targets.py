@@ -63,7 +63,7 @@ def test_files_are_descriptions(tmp_path):
     path.write_text("{", encoding="utf-8")
     with pytest.raises(RecordError, match="no JSON"):
         accelerators.read(str(path))
-    with pytest.raises(FileNotFoundError, match=r"no accelerator(.|\n)*Hint: one of small, spade, wide"):
+    with pytest.raises(FileNotFoundError, match=r"no accelerator(.|\n)*Hint: pass one of small, spade, wide"):
         accelerators.read(str(tmp_path / "none.json"))
 
 
