@@ -4,12 +4,13 @@
     python benchmarks/two_versions.py OLD NEW --matrices FOLDER --only tuned --cache FOLDER [--warm]
     python benchmarks/two_versions.py OLD NEW --matrices FOLDER --operations all --dtypes float32 float64 --isa avx2
 
-OLD and NEW are folders that hold a package `autosparse` with its compiled runtime. The script prints one line per kind
-of measurement: the geometric mean over matrices of old time / new time, so that more than 1 is faster. Beside it stands
-the same of a second run of OLD in place of NEW, which shows how far times scatter. `--per-matrix` adds a line for each
-matrix with a 90 % interval (bootstrap over rounds), and marks those whose interval lies below .97. Kinds are in
-three groups: `small` (costs of a call and a process), `untuned`, and `tuned` (by measuring). `--operations` and
-`--dtypes` select the products of the last two; `--isa` sets AUTOSPARSE_ISA for all.
+OLD and NEW are checkouts, or folders that hold a package `autosparse`, with compiled runtimes. The script prints one
+line per kind of measurement: the geometric mean over matrices of old time / new time, so that more than 1 is faster.
+Beside it stands the same of a second run of OLD in place of NEW, which shows how far times scatter. `--per-matrix` adds
+a line for each matrix with a 90 % interval (bootstrap over rounds), and marks those whose interval lies below .97.
+Kinds are in three groups: `small` (costs of a call and a process), `untuned`, and `tuned` (by measuring).
+`--operations` and `--dtypes` select the products of the last two; `--isa` sets AUTOSPARSE_ISA for all.
+
 `--warm` compiles the kernels of tuned products beforehand and reports nothing, so that it can run on a busy machine;
 plans are always searched anew. Dense operands begin 16 bytes after a cache line in both versions, because the alignment
 of a small operand changes the time of a product with 32 columns by about a third.
@@ -45,6 +46,8 @@ N_DRAWS: Final = 1000
 """Number of bootstrap draws of rounds for a 90 % interval."""
 SIDES: Final = ("old", "new", "again")
 """Names of the measured sides; the last one is the old version once more."""
+BESIDE: Final = ("_native", "cache", "tuner")
+"""Sub-packages that a checkout keeps beside its package."""
 BEGIN: Final = """
 import json, sys, time
 import numpy as np, scipy.io, scipy.sparse as sps
@@ -145,9 +148,24 @@ def measured(kind: str, folder: str, request: dict[str, Any], environment: dict[
     done = subprocess.run(
         [sys.executable, "-c", BEGIN + CHILDREN[kind] + "print(json.dumps(out))", json.dumps(request)],
         env={**os.environ, **environment, "PYTHONPATH": folder}, stdout=subprocess.PIPE, text=True, check=True,
+        cwd=folder,  # Python imports from the current folder first
     )  # fmt: skip
     found: Times = json.loads(done.stdout)
     return found
+
+
+def whole_package(folder: Path, links: Path) -> str:
+    """Return a folder to import the whole package from: `folder`, or links to the parts of a checkout.
+
+    In the folder of a checkout, Python would take the sub-packages from the checkout that its own environment names.
+    """
+    beside = [folder.resolve() / name for name in BESIDE]
+    if not all(path.is_dir() for path in beside):
+        return str(folder.resolve())
+    (links / "autosparse").mkdir(parents=True)
+    for path in [*(folder.resolve() / "autosparse").iterdir(), *beside]:
+        (links / "autosparse" / path.name).symlink_to(path)
+    return str(links)
 
 
 def rounds_of(kind: str, arguments: argparse.Namespace, paths: list[str], caches: str) -> list[dict[str, Times]]:
@@ -212,7 +230,7 @@ def geomean(values: Any) -> float:
 
 def chosen(folder: Path, count: int) -> list[str]:
     """Return every n-th of the smaller matrices, by size."""
-    files = [path for path in folder.rglob("*") if path.suffix in (".npz", ".mtx")]
+    files = [path for path in folder.resolve().rglob("*") if path.suffix in (".npz", ".mtx")]
     files = sorted((path for path in files if path.stat().st_size <= MAX_BYTES), key=lambda path: path.stat().st_size)
     return [str(path) for path in files[:: max(1, len(files) // count)]][:count]
 
@@ -259,8 +277,11 @@ def main(texts: list[str] | None = None) -> None:
     arguments = arguments_of(texts)
     paths = chosen(arguments.matrices, arguments.count)
     with tempfile.TemporaryDirectory() as own:
+        arguments.old, arguments.new = (
+            whole_package(Path(getattr(arguments, side)), Path(own, "packages", side)) for side in ("old", "new")
+        )
         for kind in arguments.only:
-            lines = lines_of(rounds_of(kind, arguments, paths, arguments.cache or own))
+            lines = lines_of(rounds_of(kind, arguments, paths, str(Path(arguments.cache or own).resolve())))
             if arguments.warm:
                 continue
             for line in lines:

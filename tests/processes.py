@@ -1,8 +1,8 @@
-"""Processes for tests of programs with PyTorch, forked from a template instead of started.
+"""Processes for tests of programs that begin with the same imports, forked from a template instead of started.
 
-The template has imported PyTorch, which takes a new process two seconds, and has run nothing since: it has one thread.
-A process forked from it differs from a new one only in what is imported. Libraries read some variables when they are
-loaded (``OMP_NUM_THREADS``); a program that sets those needs a new process.
+A template has imported PyTorch, or NumPy and SciPy, which takes a new process two seconds or .3, and has run nothing
+since: it has one thread. A process forked from it differs from a new one only in what is imported. Libraries read some
+variables when they are loaded (``OMP_NUM_THREADS``); a program that sets those needs a new process.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -22,7 +23,7 @@ _ENVIRONMENT: Final = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
 """Variables of the template, which no test has changed yet. OpenBLAS would start threads as NumPy is imported."""
 TEMPLATE: Final = """
 import json, os, sys
-import torch
+import {library}
 threads = "/proc/self/task"
 print(len(os.listdir(threads)) if os.path.isdir(threads) else 1, flush=True)
 while True:
@@ -48,11 +49,13 @@ del asked, child, line, name, number, opened, threads
 exec(compile(code, "<string>", "exec"))
 """
 """Program that forks one process for each line of its input, and prints the process and then its exit status."""
+OPTIONS: Final = {"torch": ("-W", "ignore"), "scipy.sparse": ()}
+"""Library that a template has imported -> options of Python."""
 
 
-@functools.lru_cache(maxsize=1)
-def _template() -> subprocess.Popen[str]:
-    command = [sys.executable, "-W", "ignore", "-c", TEMPLATE]
+@functools.cache
+def _template(library: str) -> subprocess.Popen[str]:
+    command = [sys.executable, *OPTIONS[library], "-c", TEMPLATE.replace("{library}", library)]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=_ENVIRONMENT)
     assert _line(process, 300) == "1", "the template has several threads, of which a fork would copy one"
     return process
@@ -66,14 +69,22 @@ def _line(process: subprocess.Popen[str], seconds: float) -> str | None:
     return process.stdout.readline().strip()
 
 
-def run_with_torch(
-    code: str, *arguments: str, folder: Path | None = None, seconds: float = 300.0
+def run_with(
+    library: str,
+    code: str,
+    *arguments: str,
+    folder: Path | None = None,
+    seconds: float = 300.0,
+    environment: Mapping[str, str] | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a program in a process that has imported PyTorch; kill it after `seconds`, and return what it printed."""
+    """Run a program in a process that has imported `library`; kill it after `seconds`, and return what it printed."""
+    environment = dict(os.environ if environment is None else environment)
     if not hasattr(os, "fork"):
-        command = [sys.executable, "-W", "ignore", "-c", code, *arguments]
-        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=seconds, cwd=folder)
-    template = _template()
+        command = [sys.executable, *OPTIONS[library], "-c", code, *arguments]
+        return subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=seconds, cwd=folder, env=environment
+        )
+    template = _template(library)
     assert template.stdin is not None
     with tempfile.TemporaryDirectory() as place:
         files = {name: Path(place, name) for name in ("out", "err")}
@@ -81,7 +92,7 @@ def run_with_torch(
             path.touch()
         asked = {name: str(path) for name, path in files.items()}
         asked["folder"] = str(folder or Path.cwd())
-        more = {"code": code, "arguments": arguments, "environment": dict(os.environ)}
+        more = {"code": code, "arguments": arguments, "environment": environment}
         template.stdin.write(json.dumps({**asked, **more}) + "\n")
         template.stdin.flush()
         child = int(_line(template, 300) or 0)
@@ -93,3 +104,10 @@ def run_with_torch(
     if status is None:
         raise subprocess.TimeoutExpired(code, seconds, out, err)
     return subprocess.CompletedProcess(code, int(status), out, err)
+
+
+def run_with_torch(
+    code: str, *arguments: str, folder: Path | None = None, seconds: float = 300.0
+) -> subprocess.CompletedProcess[str]:
+    """Run a program as `run_with` does, in a process that has imported PyTorch."""
+    return run_with("torch", code, *arguments, folder=folder, seconds=seconds)

@@ -39,6 +39,19 @@ def test_a_slower_matrix_is_marked() -> None:
     assert script.shown(line, per_matrix=True).count("below 0.97") == 2
 
 
+def test_each_version_is_imported_from_its_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The environment that runs the script has a checkout installed, and the current folder is one."""
+    names = ("autosparse", *(f"autosparse.{name}" for name in script.BESIDE))
+    code = f"import importlib\nout['files'] = {{importlib.import_module(name).__file__: 0.0 for name in {names}}}\n"
+    monkeypatch.setitem(script.CHILDREN, "small", code)
+    monkeypatch.chdir(REPOSITORY)
+    folder = script.whole_package(REPOSITORY, tmp_path / "links")
+    found = script.measured("small", folder, {}, {})
+    assert len(found["files"]) == len(names)
+    assert all(file.startswith(str(tmp_path / "links")) for file in found["files"])
+    assert script.whole_package(tmp_path / "links", tmp_path / "more") == folder, "no checkout"
+
+
 @pytest.mark.full
 @pytest.mark.skipif(not runtime_api.available, reason="the C runtime was not built")
 def test_every_operation_is_compared(tmp_path: Path) -> None:

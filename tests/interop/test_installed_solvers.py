@@ -17,6 +17,7 @@ import scipy.sparse.linalg
 
 import autosparse as asp
 from autosparse.linalg.solves import Solve
+from tests.processes import run_with
 
 PLAIN = sps.diags_array([-np.ones(39), 3 * np.ones(40), -np.ones(39)], offsets=[-1, 0, 1], format="csr")
 b = np.random.default_rng(0).random(40)
@@ -179,8 +180,7 @@ LATER = textwrap.dedent("""
     ],
 )
 def test_solvers_are_replaced_when_their_module_is_imported(way: str) -> None:
-    script = LATER.replace("WAY", way)
-    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    run = run_with("scipy.sparse", LATER.replace("WAY", way))
     assert run.stdout.strip() == "exchanged", run.stderr[-3000:]
 
 
@@ -195,7 +195,7 @@ assert sys.meta_path == finders
 import scipy.sparse.linalg as sla
 print(sla.cg.__module__.split(".")[0])
 """
-    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    run = run_with("scipy.sparse", script)
     assert run.stdout.strip() == "scipy", run.stderr[-3000:]
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 import types
 from pathlib import Path
 from typing import Any, Final
@@ -20,6 +18,7 @@ from autosparse.arrays.family import AutoSparseMatrix
 from autosparse.interop import neighbours
 from autosparse.light import adoption, matrices
 from tests.light.answers import COMPLETES, NEEDS_NEW_SCIPY, STAYS_LIGHT
+from tests.processes import run_with
 
 HEAD: Final = """
 import json, sys
@@ -35,13 +34,11 @@ NEVER_NS: Final = 1 << 62
 
 
 def run(lines: str, *, loading_ns: int = NEVER_NS, **environment: str) -> str:
-    """Return what a fresh process prints whose environment sets no option besides `environment`."""
+    """Return what a process prints that has imported SciPy, and whose environment sets no option but `environment`."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("AUTOSPARSE_")}
     kept["AUTOSPARSE_CACHE_DIR"] = os.environ.get("AUTOSPARSE_CACHE_DIR", "")
-    done = subprocess.run(
-        [sys.executable, "-c", HEAD.format(loading_ns=loading_ns) + lines], env=kept | environment,
-        capture_output=True, text=True, check=False, timeout=300,
-    )  # fmt: skip
+    code = HEAD.format(loading_ns=loading_ns) + lines
+    done = run_with("scipy.sparse", code, environment=kept | environment)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 

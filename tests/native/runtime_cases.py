@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
@@ -17,6 +18,8 @@ needs_runtime = pytest.mark.skipif(not runtime_api.available, reason="the C runt
 
 DTYPES = tuple(runtime_api.DTYPE_CODES)
 INDEX_DTYPES = tuple(runtime_api.INDEX_CODES)
+N_NORMALS = 1_000_003
+"""Number of random values that dense operands repeat; a prime, so that no two rows of an operand are equal."""
 
 
 def isas() -> list[str]:
@@ -37,9 +40,19 @@ def forced(isa: str, *, cautious: bool = False) -> Iterator[None]:
         runtime_api.lib.asp_force_isa(-1)
 
 
+@functools.cache
+def _normals(dtype: str) -> np.ndarray:
+    """Return a block of normally distributed numbers, twice, so that a piece may begin anywhere in the first half."""
+    return np.tile(np.random.default_rng(0).standard_normal(N_NORMALS).astype(dtype), 2)
+
+
 def values(rng: np.random.Generator, shape: Any, dtype: str) -> np.ndarray:
-    x = rng.standard_normal(shape)
-    return (x + 1j * rng.standard_normal(shape) if dtype.startswith("complex") else x).astype(dtype)
+    """Return numbers from a random place of a block of normally distributed ones: drawing them takes longer."""
+    x = np.empty(shape, dtype)
+    for part in (x.real, x.imag) if np.iscomplexobj(x) else (x,):
+        start = int(rng.integers(N_NORMALS))
+        part[...] = np.resize(_normals(part.dtype.name)[start : start + min(x.size, N_NORMALS)], shape)
+    return x
 
 
 def with_lengths(lengths: np.ndarray, n_cols: int, rng: np.random.Generator) -> sp.csr_matrix:
@@ -125,11 +138,24 @@ def error_bound(A: Any, B: np.ndarray, dtype: str) -> np.ndarray:
     return bound
 
 
+class Reference:
+    """SciPy's A @ B and the rounding error allowed in it, for several results; A is a SciPy matrix of their dtype."""
+
+    def __init__(self, A: Any, B: np.ndarray) -> None:
+        self.wanted, self.bound = A @ B, error_bound(A, B, str(B.dtype))
+
+    def check(self, got: np.ndarray, *, added_to: np.ndarray | None = None) -> None:
+        """Check that `got` equals A @ B (+ added_to) up to rounding."""
+        wanted, bound = self.wanted, self.bound
+        if added_to is not None:
+            wanted = wanted + added_to
+            bound = bound + 4 * np.finfo(got.dtype).eps * np.abs(wanted)
+        assert got.shape == wanted.shape
+        assert got.dtype == wanted.dtype
+        error = np.abs(got - wanted)
+        assert np.all(error <= bound), float(np.max(error - bound, initial=0))
+
+
 def assert_product(got: np.ndarray, A: Any, B: np.ndarray, *, added_to: np.ndarray | None = None) -> None:
     """Check that `got` equals A @ B (+ added_to) up to rounding; A is a SciPy matrix of the same dtype."""
-    wanted = A @ B if added_to is None else A @ B + added_to
-    bound = error_bound(A, B, str(got.dtype))
-    if added_to is not None:
-        bound = bound + 4 * np.finfo(got.dtype).eps * np.abs(wanted)
-    assert got.shape == wanted.shape
-    assert np.all(np.abs(got - wanted) <= bound), float(np.max(np.abs(got - wanted) - bound, initial=0))
+    Reference(A, B).check(got, added_to=added_to)

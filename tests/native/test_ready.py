@@ -29,6 +29,7 @@ def ready(fmt, loops="i1 k1", **fields):
 WHOLE = {name: ready(f"i1:U,k1:C | rows={name}") for name in ROW_ORDERS}
 AHEAD = {f"{n} ahead": ready("i1:U,k1:C", prefetch=n) for n in PREFETCH}
 BOTH = {f"rcm, {n} ahead": dataclasses.replace(WHOLE["rcm"], prefetch=n) for n in PREFETCH if n}
+PATTERNS = patterns()
 COLUMNS = (1, 2, 16, 31, 32, 130, 256, 400)
 
 
@@ -56,15 +57,19 @@ def product(of, packed, B, *, late=0, threads=2):
     return out
 
 
-@covering(isa=isas(), dtype=["float32", "float64"], name=patterns())
+@covering(isa=isas(), dtype=["float32", "float64"], name=PATTERNS)
 def test_precompiled_kernels_compute_their_schedule(isa, dtype, name, pytestconfig):
-    """Check with small integers; without --full each pattern meets half of the widths with each instruction set."""
-    place = list(patterns()).index(name) + isas().index(isa)
-    pattern, expected = patterns()[name], {}
+    """Check with small integers; without --full each pattern meets half of the widths with each instruction set.
+
+    Where there are many rows, these widths are at most 256.
+    """
+    place = list(PATTERNS).index(name) + isas().index(isa)
+    pattern, expected = PATTERNS[name], {}
+    is_full = pytestconfig.getoption("--full")
     for order, made in (WHOLE | AHEAD | BOTH).items():
         A, packed = operand(pattern, dtype, made)  # A is the same for each order
-        for at, columns in enumerate(COLUMNS):
-            if (at + place) % 2 and not pytestconfig.getoption("--full"):
+        for at, columns in enumerate(COLUMNS[: -1 if pattern.shape[0] > 8000 and not is_full else None]):
+            if (at + place) % 2 and not is_full:
                 continue
             if columns not in expected:
                 B = np.random.default_rng(at).integers(-3, 4, (A.shape[1], columns)).astype(dtype)

@@ -26,6 +26,7 @@ MADE = tuple(
     for ahead in PREFETCH
 )
 WAYS = {"as it is": -1, "roomy": 0, "zen4": 1, "zen5": 2}  # arguments of `asp_force_llc_contention`
+PATTERNS = patterns()
 COLUMNS = (0, 1, 2, 16, 31, 32, 64, 128, 130, 256, 400)
 
 
@@ -53,14 +54,14 @@ def sampled(of, packed, data, X, Y, *, threads=2, late=0):
     return out
 
 
-@covering(isa=isas(), name=patterns(), way=WAYS)
+@covering(isa=isas(), name=PATTERNS, way=WAYS)
 def test_precompiled_sddmm_computes_its_schedule(isa, name, way, pytestconfig):
     """Check with small integers, for which any order of summation gives the same bits.
 
     Without --full each pattern meets a third of the widths with each value of `way`, and every width with one of them.
     """
-    place = list(patterns()).index(name) + list(WAYS).index(way)
-    pattern = pattern_of(patterns()[name])
+    place = list(PATTERNS).index(name) + list(WAYS).index(way)
+    pattern = pattern_of(PATTERNS[name])
     rows = np.repeat(np.arange(pattern.n_rows), pattern.row_lengths)
     rng = np.random.default_rng(1)
     packed = {made.format: _native.pack_structure(pattern, made.format) for made in MADE}
@@ -100,7 +101,7 @@ def test_entries_that_repeat_and_are_not_sorted(made):
 def test_bits_do_not_depend_on_threads_or_order(columns, dtype):
     """Check also more columns than registers hold, which are computed in panels."""
     rng = np.random.default_rng(3)
-    pattern = pattern_of(patterns()["rows of at most 40"])
+    pattern = pattern_of(PATTERNS["rows of at most 40"])
     shapes = pattern.nnz, (pattern.n_rows, columns), (pattern.n_cols, columns)
     data, X, Y = (rng.standard_normal(n).astype(dtype) for n in shapes)
     found = [

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 import pytest
+from autosparse._native.c import build
 
 import autosparse as asp
 from autosparse import cache
@@ -26,6 +27,7 @@ COMPILER_S: Final = 300.0
 def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Use one cache folder for all tests here: kernels are kept; plans, histories and failures are forgotten."""
     monkeypatch.setattr(context, "MIN_LIMIT_S", COMPILER_S)
+    monkeypatch.setattr(build, "COMPILE_LIMIT_S", COMPILER_S)
     folder = tmp_path_factory.getbasetemp() / "tuning-cache"
     with asp.options(cache_dir=folder, extra_memory=50.0):  # blocks of random matrices are mostly padding
         cache.open_store().forget(["plan", "failure"])

@@ -66,7 +66,7 @@ def _take(file: IO[bytes]) -> None:
     raise AssertionError(f"{file.name} stays locked after the death of the process that locked it")
 
 
-@pytest.mark.parametrize("n_processes", [3, pytest.param(8, marks=pytest.mark.full)])
+@pytest.mark.parametrize("n_processes", [2, pytest.param(8, marks=pytest.mark.full)])
 def test_processes_tune_one_matrix_at_once(tmp_path: Path, n_processes: int) -> None:
     processes = [_start(tmp_path) for _ in range(n_processes)]
     found = [_result(process) for process in processes]
