@@ -114,6 +114,31 @@ def test_dense_results_are_scipys(kind: str, shape: tuple[int, int], dtype: str)
             assert outcome(run, A) == outcome(run, m), text
 
 
+class Bound:
+    """Number that replaces the values of a matrix when it is asked for."""
+
+    def __init__(self, M: Any, number: int) -> None:
+        self.M, self.number = M, number
+
+    def __index__(self) -> int:
+        self.M.data = np.arange(self.M.nnz, dtype=np.int64)
+        return self.number
+
+
+@pytest.mark.parametrize("is_complete", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_bounds_of_slices_may_change_the_matrix(kind: str, *, is_complete: bool) -> None:
+    m, A = (getattr(made, kind)(plain(kind, (6, 9))) for made in (sps, asp))
+    if is_complete:
+        A.explain()
+    for first, end in ((1, 4), (None, 3), (2, None)):
+        for M in (m, A):
+            M.data = M.data.astype(float)
+        keys = [slice(*(bound if bound is None else Bound(M, bound) for bound in (first, end))) for M in (m, A)]
+        assert facts(A[keys[1]].toarray()) == facts(m[keys[0]].toarray())
+        assert facts(A[:, keys[1]].toarray()) == facts(m[:, keys[0]].toarray())
+
+
 def entries(M: Any) -> tuple[Any, ...]:
     """Return the stored entries of M and what M knows about their order."""
     return *(array.tolist() for array in (M.indptr, M.indices, M.data)), M.has_sorted_indices, M.has_canonical_format
