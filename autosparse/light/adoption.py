@@ -51,11 +51,11 @@ def publish(kind: Any) -> None:
 
 
 def _new_items() -> tuple[tuple[str, Any], ...]:
-    """Return the attributes that SciPy's constructors set besides shape and arrays (maxprint where it has it)."""
+    """Return the attributes that SciPy's constructors set besides shape, arrays and flags: `maxprint`, if any."""
     made: Any = object.__new__(sps.csr_array)
-    first = next(kind for kind in reversed(sps.csr_array.__mro__[:-1]) if "__init__" in vars(kind))
-    first.__init__(made, (1, 1))
-    return tuple(item for item in vars(made).items() if item[0] != "_shape")
+    sps.csr_array.__init__(made, (1, 1))
+    others = ("_shape", "_has_sorted_indices", "_has_canonical_format", "indptr", "indices", "data")
+    return tuple(item for item in vars(made).items() if item[0] not in others)
 
 
 _NEW_ITEMS: Final = _new_items()
