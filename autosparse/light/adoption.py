@@ -60,7 +60,6 @@ def _new_items() -> tuple[tuple[str, Any], ...]:
 
 _NEW_ITEMS: Final = _new_items()
 
-
 attributes: Final[Callable[[Any], dict[str, Any]]] = next(
     vars(kind)["__dict__"] for kind in sps.csr_array.__mro__ if "__dict__" in vars(kind)
 ).__get__
@@ -138,7 +137,7 @@ def _of_shape(made: Any, shape: tuple[int, int], dtype: Any) -> Arrays:
 
 
 def _of_entries(made: Any, pair: tuple[Any, Any], shape: Any, dtype: Any) -> Arrays:
-    """Return new arrays in canonical format (sorted, without duplicates) from (data, (rows, columns))."""
+    """Return new arrays in canonical format (sorted, without duplicates) from (data, (rows, columns)), and say so."""
     first, second = pair
     if type(second) not in (tuple, list) or len(second) != 2:
         return NOTHING
@@ -154,6 +153,7 @@ def _of_entries(made: Any, pair: tuple[Any, Any], shape: Any, dtype: Any) -> Arr
         return NOTHING
     index = np.result_type(*coords) if isinstance(made, sps.sparray) else light.INT32
     coords = [part.astype(index, copy=False) for part in coords]
+    made.has_canonical_format = True
     return shape, *_compressed(first, coords[::-1] if made._transposed else coords, made._swap(shape))
 
 
