@@ -110,6 +110,6 @@ NEEDS_NEW_SCIPY: Final = frozenset() if hasattr(sps, "get_index_dtype") else fro
     "2j * asp.csr(sps.csr_matrix(m))", "pickle.loads(pickle.dumps(asp.csr(sps.csr_matrix(m)))) * x",
     "pickle.loads(pickle.dumps(A[:, 3:9]))[4]",
     "asp.csr((m.data[:3], (m.indices[:3], np.array([2, 2, 1], np.int32))), shape=(50, 3))",
-    "raised(lambda: asp.csr(['ab', 'c']))",
+    "raised(lambda: asp.csr(['ab', 'c']))", "raised(lambda: asp.csr(m, dtype=object))",
 })  # fmt: skip
 """Expressions that SciPy before 1.15 refuses, or that load the library with that SciPy alone, or without it alone."""
