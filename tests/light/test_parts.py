@@ -214,3 +214,17 @@ found = entries(asp.{kind}(tuple(given)))
 print(json.dumps([found == entries(sps.{kind}(tuple(given))), not light.is_complete]))
 """
     assert printed(lines) == [True, True]
+
+
+@pytest.mark.parametrize("kind", ["csr_array", "csc_array", "csr_matrix", "csc_matrix"])
+def test_places_of_extremes_leave_the_flags_that_scipy_leaves(kind):
+    lines = f"""
+def flags(library, indices, axis):
+    M = library.{kind}((np.arange(1.0, 4.0), np.array(indices), np.array([0, 3, 3])))
+    found = np.ravel(M.argmin(axis=axis)).tolist()
+    M.indices[:] = M.indices[::-1].copy()
+    return [found, M.has_sorted_indices, M.has_canonical_format, M.indices.tolist()]
+cases = [(indices, axis) for indices in ([0, 1, 2], [2, 0, 1]) for axis in (None, 0, 1)]
+print(json.dumps([flags(asp, *case) == flags(sps, *case) for case in cases] + [not light.is_complete]))
+"""
+    assert printed(lines) == [True] * 7
