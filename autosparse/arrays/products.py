@@ -293,7 +293,8 @@ class DenseResults:
             del starts, indices  # `check_bounds` counts references
             self._cell.check_bounds()
             starts, indices, _ = self._cell._arrays
-            self.has_canonical_format = bool(csr_has_canonical_format(starts.size - 1, starts, indices))
+            found = csr_has_canonical_format(starts.size - 1, starts, indices)
+            self.has_canonical_format = bool(found)  # type: ignore[misc]  # an attribute of SciPy's class
         return self.has_canonical_format
 
     def _sums_along(self, axis: int) -> Any:
