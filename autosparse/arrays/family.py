@@ -79,8 +79,6 @@ class AutoSparseMatrix(ConvertedBack, Reflected, Copies, Products, DenseResults,
         if not (hasattr(self, "_cell") if type(self) in plain.FAMILY else cell_of(self)):
             greet()
             if not copy and not kwargs and self._adopt(*adoption.arrays_of(self, arg1, shape, dtype)):
-                if type(arg1) is tuple and type(arg1[1]) in (tuple, list):  # entries by coordinates
-                    self.has_canonical_format = True  # type: ignore[misc]
                 return
             self._cell = Operand()
         super().__init__(arg1, shape=shape, dtype=dtype, copy=copy, **kwargs)  # type: ignore[call-arg]

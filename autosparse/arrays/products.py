@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Final, cast
 import numpy as np
 import scipy.sparse as sps
 from numpy.typing import NDArray
-from scipy.sparse._sparsetools import csr_diagonal, csr_todense
+from scipy.sparse._sparsetools import csr_diagonal, csr_has_canonical_format, csr_todense
 from scipy.sparse._sputils import upcast_char
 
 from autosparse.arrays import plain
@@ -26,6 +26,10 @@ ndarray = np.ndarray  # a global of this module: saves one look-up per product
 
 _LARGE: Final = 1 << 14
 """Minimum entries of a dense operand that `dispatch.pairs` converts, on several threads."""
+
+
+_SUM_ADDS_UP_DUPLICATES: Final = plain.VERSION_OF_SCIPY >= (1, 16)
+"""True if SciPy's `sum` over all entries sorts them and adds up duplicates, in place."""
 
 
 @functools.cache
@@ -238,6 +242,7 @@ class DenseResults:
     _cell: Operand
     _shape: tuple[int, ...]
     _transposed: ClassVar[bool]
+    has_canonical_format: bool  # SciPy's
 
     def toarray(self, order: Any = None, out: Any = None) -> Any:
         """Return the matrix as an ndarray, as SciPy's `toarray` does."""
@@ -267,15 +272,30 @@ class DenseResults:
         """Return the sum over all entries or along an axis, as SciPy's `sum` does."""
         values = self._cell._arrays[DATA]
         is_plain = out is None and _is_native(values) and (dtype is None or dtype is values.dtype)
-        # Summing duplicates separately changes only sums of booleans and of integers that overflow.
-        if is_plain and 0 < values.size == self._cell.nnz:
-            if axis is None:
-                return values.sum()
+        is_plain = is_plain and 0 < values.size == self._cell.nnz
+        del values  # a further reference would count as an exported array
+        if is_plain:
+            if axis is None and self._is_canonical():
+                return self._cell._arrays[DATA].sum()
             axis = axis[0] if type(axis) is tuple and len(axis) == 1 else axis
             if type(axis) is int and -2 <= axis < 2 and len(self._shape) == 2:
-                del values  # a further reference would count as an exported array
                 return self._sums_along(axis)
         return super().sum(axis=axis, dtype=dtype, out=out)  # type: ignore[misc]
+
+    def _is_canonical(self) -> bool:
+        """Return whether `sum` may add up all values as they are: SciPy's first adds up duplicates in place, if any."""
+        if not _SUM_ADDS_UP_DUPLICATES:
+            return True
+        if not hasattr(self, "_has_canonical_format") and getattr(self, "_has_sorted_indices", True):
+            starts, indices, _ = self._cell._arrays
+            if not type(starts) is type(indices) is ndarray:
+                return False
+            del starts, indices  # `check_bounds` counts references
+            self._cell.check_bounds()
+            starts, indices, _ = self._cell._arrays
+            found = csr_has_canonical_format(starts.size - 1, starts, indices)
+            self.has_canonical_format = bool(found)  # type: ignore[misc]  # an attribute of SciPy's class
+        return self.has_canonical_format
 
     def _sums_along(self, axis: int) -> Any:
         """Return the sums along an axis, from -2 to 1, of a matrix of two dimensions with native values."""
@@ -296,4 +316,4 @@ class DenseResults:
         filled = (starts[1:] != starts[:-1]).nonzero()[0]
         sums = np.zeros(starts.size - 1, values.dtype)
         sums[filled] = np.add.reduceat(values, starts[filled])
-        return sums
+        return sums.sum(axis=())  # type: ignore[no-any-return]  # as SciPy's method does, which makes -0.0 0.0

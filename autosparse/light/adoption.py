@@ -51,12 +51,11 @@ def publish(kind: Any) -> None:
 
 
 def _new_items() -> tuple[tuple[str, Any], ...]:
-    """Return the attributes that SciPy's constructors set besides shape and arrays (maxprint where it has it)."""
+    """Return the attributes that SciPy's constructors set besides shape, arrays and flags: `maxprint`, if any."""
     made: Any = object.__new__(sps.csr_array)
-    first = next(kind for kind in reversed(sps.csr_array.__mro__[:-1]) if "__init__" in vars(kind))
-    shape = [(1, 1)] if "arg1" in first.__init__.__code__.co_varnames else []  # SciPy 1.13 takes maxprint alone
-    first.__init__(made, *shape)
-    return tuple(item for item in vars(made).items() if item[0] != "_shape")
+    sps.csr_array.__init__(made, (1, 1))
+    others = ("_shape", "_has_sorted_indices", "_has_canonical_format", "indptr", "indices", "data")
+    return tuple(item for item in vars(made).items() if item[0] not in others)
 
 
 _NEW_ITEMS: Final = _new_items()
@@ -138,7 +137,7 @@ def _of_shape(made: Any, shape: tuple[int, int], dtype: Any) -> Arrays:
 
 
 def _of_entries(made: Any, pair: tuple[Any, Any], shape: Any, dtype: Any) -> Arrays:
-    """Return new arrays in canonical format (sorted, without duplicates) from (data, (rows, columns))."""
+    """Return new arrays in canonical format (sorted, without duplicates) from (data, (rows, columns)), and say so."""
     first, second = pair
     if type(second) not in (tuple, list) or len(second) != 2:
         return NOTHING
@@ -154,6 +153,7 @@ def _of_entries(made: Any, pair: tuple[Any, Any], shape: Any, dtype: Any) -> Arr
         return NOTHING
     index = np.result_type(*coords) if isinstance(made, sps.sparray) else light.INT32
     coords = [part.astype(index, copy=False) for part in coords]
+    made.has_canonical_format = True
     return shape, *_compressed(first, coords[::-1] if made._transposed else coords, made._swap(shape))
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy as copying
 from typing import Any
 
+from scipy.sparse import _sparsetools as loops
+
 from autosparse import light
 from autosparse.light import adoption
 from autosparse.light.adoption import attributes
@@ -39,10 +41,18 @@ def argminmax(A: Any, *args: Any) -> Any:
     if is_by_rows and rows is not None and rows.sound():
         A._plain_class.sum_duplicates(A)  # as SciPy's method does for this axis
         rows = A._light
-    if rows is None or not A.has_canonical_format:  # SciPy adds up duplicates in place
-        return A._plain_class._argminmax(A, *args)
+    if rows is None or not loops.csr_has_canonical_format(rows.n_major, *rows.arrays[:2]):
+        return A._plain_class._argminmax(A, *args)  # adds up duplicates in place
     plain: Any = object.__new__(A._plain_class)
+    own = attributes(A)
     adoption.set_state(plain, A._shape)
     plain.indptr, plain.indices, plain.data = rows.arrays
-    plain.has_canonical_format = True
-    return plain._argminmax(*args)
+    vars(plain).update(_flags(own))
+    found = plain._argminmax(*args)
+    own.update(_flags(vars(plain)))
+    return found
+
+
+def _flags(state: dict[str, Any]) -> dict[str, Any]:
+    """Return what a matrix knows about the order of its entries, which SciPy keeps once it has looked."""
+    return {name: value for name, value in state.items() if name.startswith("_has")}

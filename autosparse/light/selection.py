@@ -31,6 +31,8 @@ NARROW_SHARE: Final = 64
 _ALL: Final = slice(None)
 _ADJACENT: Final = frozenset({slice, int, INT32.type, INT64.type})
 """Types of keys that select one or adjacent rows or columns."""
+_BOUNDS: Final = frozenset({type(None), int, INT32.type, INT64.type})
+"""Types of the bounds of such a slice."""
 
 
 def part_of(made: Any, key: Any, arrays: Arrays, refuse: Callable[[], object]) -> Any:
@@ -60,12 +62,9 @@ def _range(key: Any, extent: int) -> tuple[int, int] | None:
     if type(key) is not slice:
         at = int(key) + (extent if key < 0 else 0)
         return (at, at + 1) if 0 <= at < extent else None
-    if key.step not in (None, 1):
-        return None
-    try:
-        first, end, _ = key.indices(extent)
-    except TypeError:
-        return None
+    if key.step not in (None, 1) or not {type(key.start), type(key.stop)} <= _BOUNDS:
+        return None  # code of the program that finds bounds may change the matrix meanwhile
+    first, end, _ = key.indices(extent)
     return min(first, end), end
 
 

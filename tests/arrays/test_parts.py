@@ -114,6 +114,64 @@ def test_dense_results_are_scipys(kind: str, shape: tuple[int, int], dtype: str)
             assert outcome(run, A) == outcome(run, m), text
 
 
+class Bound:
+    """Number that replaces the values of a matrix when it is asked for."""
+
+    def __init__(self, M: Any, number: int) -> None:
+        self.M, self.number = M, number
+
+    def __index__(self) -> int:
+        self.M.data = np.arange(self.M.nnz, dtype=np.int64)
+        return self.number
+
+
+@pytest.mark.parametrize("is_complete", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_bounds_of_slices_may_change_the_matrix(kind: str, *, is_complete: bool) -> None:
+    m, A = (getattr(made, kind)(plain(kind, (6, 9))) for made in (sps, asp))
+    if is_complete:
+        A.explain()
+    for first, end in ((1, 4), (None, 3), (2, None)):
+        for M in (m, A):
+            M.data = M.data.astype(float)
+        keys = [slice(*(bound if bound is None else Bound(M, bound) for bound in (first, end))) for M in (m, A)]
+        assert facts(A[keys[1]].toarray()) == facts(m[keys[0]].toarray())
+        assert facts(A[:, keys[1]].toarray()) == facts(m[:, keys[0]].toarray())
+
+
+def entries(M: Any) -> tuple[Any, ...]:
+    """Return the stored entries of M and what M knows about their order."""
+    return *(array.tolist() for array in (M.indptr, M.indices, M.data)), M.has_sorted_indices, M.has_canonical_format
+
+
+@pytest.mark.parametrize("is_complete", [False, True])
+@pytest.mark.parametrize("dtype", ["float32", "complex128", "int8", "bool"])
+@pytest.mark.parametrize("indices", [(2, 0, 1), (1, 1, 2), (0, 1, 2)], ids=["unsorted", "repeated", "canonical"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_sums_leave_the_entries_that_scipys_leave(
+    kind: str, indices: tuple[int, ...], dtype: str, *, is_complete: bool
+) -> None:
+    values, starts = np.array([1, -2, 3], dtype), np.array([0, 0, 3, 3])
+    m, A = (getattr(made, kind)((values.copy(), np.array(indices), starts.copy()), shape=(3, 3)) for made in (sps, asp))
+    if is_complete:
+        A.explain()
+    transposed, turned = m.T, A.T
+    for axis in (0, 1, None, None):
+        assert facts(A.sum(axis=axis)) == facts(m.sum(axis=axis))
+        assert entries(A) == entries(m)
+        np.testing.assert_array_equal(turned.toarray(), transposed.toarray())
+    x = np.array([1, 2, 3], dtype)
+    np.testing.assert_array_equal(A @ x, m @ x)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_sums_of_negative_zeros_have_scipys_signs(kind: str) -> None:
+    m = getattr(sps, kind)((np.full(3, -0.0), np.array([0, 1, 2]), np.array([0, 1, 2, 3])))
+    A = getattr(asp, kind)(m)
+    for axis in (None, 0, 1):
+        np.testing.assert_array_equal(np.signbit(A.sum(axis=axis)), np.signbit(m.sum(axis=axis)))
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_means_are_scipys(kind: str) -> None:
     m = plain(kind, (6, 9))

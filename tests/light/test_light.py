@@ -27,6 +27,7 @@ import autosparse as asp
 from autosparse import light
 light.LOADING_NS = {loading_ns}
 m = sps.random_array((40, 30), density=0.2, format="csr", random_state=np.random.default_rng(0))
+m.indices, m.indptr = m.indices.astype(np.int32), m.indptr.astype(np.int32)  # SciPy 1.13 makes int64
 x, y, X = np.arange(30.0), np.arange(40.0), np.arange(90.0).reshape(30, 3)
 A, B = asp.csr(m), m[:30, :30]
 """

@@ -13,7 +13,7 @@ import autosparse as asp
 from autosparse import light
 from autosparse.light import selection
 from tests.light.test_light import printed
-from tests.scipy_versions import IS_RECENT
+from tests.scipy_versions import needs_recent
 
 PARTS: Final = (
     "[3]", "[-1]", "[np.int64(4)]", "[2:9]", "[:]", "[:, 3]", "[3, 4]", "[2:5, 3:9]", "[:, 0:7]", "[[5]]", "[[4, -2]]",
@@ -77,7 +77,7 @@ print(json.dumps([bad, "autosparse.light.native" in sys.modules, light.is_comple
     assert printed(lines) == [[], True, False]
 
 
-@pytest.mark.skipif(not IS_RECENT, reason="this SciPy selects no single rows of arrays")
+@needs_recent
 @pytest.mark.parametrize("index", ["np.int32", "np.int64"])
 def test_rows_and_columns_need_no_method_of_scipys(index):
     """Lines of 64-bit indices, which SciPy makes of NumPy's default integers, are selected like those of 32 bits."""
@@ -198,3 +198,33 @@ def test_few_columns_have_scipys_entries_in_their_order(monkeypatch, index, is_s
                     ours, theirs = getattr(found, field), getattr(wanted, field)
                     assert ours.dtype == theirs.dtype
                     assert np.array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("kind", ["csr_array", "csc_array", "csr_matrix", "csc_matrix"])
+def test_entries_by_coordinates_count_as_canonical_as_in_scipy(kind):
+    """SciPy adds duplicates up once, and does not look again at indices that the program writes afterwards."""
+    lines = f"""
+def entries(M):
+    M.indices[:] = M.indices[::-1].copy()
+    M.sum_duplicates()
+    total = float(M.sum())
+    return [bool(M.has_canonical_format), bool(M.has_sorted_indices), M.indices.tolist(), M.data.tolist(), total]
+given = [np.array([1.0, 2.0, 3.0, 4.0]), ([0, 1, 0, 1], [1, 0, 0, 1])]
+found = entries(asp.{kind}(tuple(given)))
+print(json.dumps([found == entries(sps.{kind}(tuple(given))), not light.is_complete]))
+"""
+    assert printed(lines) == [True, True]
+
+
+@pytest.mark.parametrize("kind", ["csr_array", "csc_array", "csr_matrix", "csc_matrix"])
+def test_places_of_extremes_leave_the_flags_that_scipy_leaves(kind):
+    lines = f"""
+def flags(library, indices, axis):
+    M = library.{kind}((np.arange(1.0, 4.0), np.array(indices), np.array([0, 3, 3])))
+    found = np.ravel(M.argmin(axis=axis)).tolist()
+    M.indices[:] = M.indices[::-1].copy()
+    return [found, M.has_sorted_indices, M.has_canonical_format, M.indices.tolist()]
+cases = [(indices, axis) for indices in ([0, 1, 2], [2, 0, 1]) for axis in (None, 0, 1)]
+print(json.dumps([flags(asp, *case) == flags(sps, *case) for case in cases] + [not light.is_complete]))
+"""
+    assert printed(lines) == [True] * 7
