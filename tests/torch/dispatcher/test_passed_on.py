@@ -38,7 +38,7 @@ calls = [
     lambda: torch.mm(B, X, out=torch.empty(8, 2)), lambda: torch.addmv(X[:, 1], B, X[:, 0], beta=3),
     lambda: (A @ A).to_dense(), lambda: (A @ A.to_sparse_csc()).to_dense(), lambda: (C @ C).to_dense(),
     lambda: torch.addmm(A, A, A).to_dense(),
-    lambda: X.t() @ C, lambda: F.linear(X.t(), C, X[:, 0]), lambda: X[:, 0] @ C,
+    lambda: X.t() @ C, lambda: F.linear(X.t(), C), lambda: X[:, 0] @ C,
     lambda: torch.autograd.grad(torch.sparse.mm(A, Y, "mean").pow(2).sum(), Y)[0],
     lambda: torch.autograd.grad(torch.sparse.mm(A, Y, "amin").sum(), Y)[0],
     lambda: torch.autograd.grad(torch.sparse.mm(G, X).sum(), G)[0].to_dense(),
