@@ -47,22 +47,24 @@ const std::map<std::string, Signature> SIGNATURES = {
 std::atomic<bool> computes{true};        /* false: every product inside a block goes to Python, for tests */
 std::atomic<int64_t> n_computed{0};      /* products that were computed here */
 thread_local int64_t known = 0;          /* structure of the product that Python computes now, see asp_torch_known */
-thread_local int n_in_pytorch = 0;       /* kernels of PyTorch that run for a small product: what they call is theirs */
-
-struct InPyTorch {
-    InPyTorch() { ++n_in_pytorch; }
-    ~InPyTorch() { --n_in_pytorch; }
-};
 
 /* Kernel of one operator and dispatch key. */
 class Kernel final : public c10::OperatorKernel {
   public:
     Kernel(Place &place, const Signature *signature)
-        : stock_(place.stock), python_(place.python), signature_(signature)
+        : stock_(place.stock), python_(place.python), signature_(signature),
+          is_on_cpu_(place.key.find("CPU") != std::string::npos)
     {
     }
 
     static bool is_asked() { return is_on() && !n_in_pytorch; }
+
+    /* Return what PyTorch computes of a call inside a block before any of its arguments is packed. */
+    template <class... Arguments> Left leaves(const Arguments &...arguments) const
+    {
+        if (!is_on_cpu_ || !computes.load(std::memory_order_relaxed)) return Left::none;
+        return left_to_pytorch(arguments...);
+    }
 
     void operator()(const c10::OperatorHandle &op, c10::DispatchKeySet keys, Stack *stack)
     {
@@ -147,9 +149,11 @@ class Kernel final : public c10::OperatorKernel {
     bool read(const Stack &stack, const at::Tensor &B, Task *task) const
     {
         const size_t first = stack.size() - signature_->n_args;
-        if (signature_->reduce >= 0 && (stack[first + signature_->reduce].toStringRef() != "sum" || !is_csr(stack) ||
-                                        !is_real(task->A.dtype)))
-            return false;
+        if (signature_->reduce >= 0) {
+            const std::string &reduce = stack[first + signature_->reduce].toStringRef();
+            task->is_mean = reduce == "mean";
+            if ((reduce != "sum" && !task->is_mean) || !is_csr(stack) || !is_real(task->A.dtype)) return false;
+        }
         if (signature_->scalars >= 0 && !(read_number(stack[first + signature_->scalars], &task->beta) &&
                                           read_number(stack[first + signature_->scalars + 1], &task->alpha)))
             return false;
@@ -165,7 +169,9 @@ class Kernel final : public c10::OperatorKernel {
     bool answer(Task &task, Stack *stack) const
     {
         at::Tensor result;
-        if (serve(task, &result, &known) != Answer::computed) return false;
+        const Answer how = serve(task, &result, &known);
+        if (how == Answer::composed) result = composed(task);
+        else if (how != Answer::computed) return false;
         if (signature_->out >= 0) result = argument(*stack, signature_->out);
         push(std::move(result), stack);
         if (signature_->reduce >= 0) stack->emplace_back(at::Tensor(at::detail::empty_cpu({0}, at::kLong)));
@@ -176,9 +182,8 @@ class Kernel final : public c10::OperatorKernel {
     bool is_for_pytorch(const Stack &stack, const Entries &A, const at::Tensor &B) const
     {
         Dense X, base;
-        const int64_t most = signature_->reduce < 0 ? limits.pytorch : limits.reduced;
-        if (signature_->out >= 0 || A.by_columns || known) return false;
-        if (signature_->reduce >= 0 && !(is_csr(stack) && is_real(A.dtype))) return false;
+        const int64_t most = limits.pytorch;
+        if (signature_->out >= 0 || signature_->reduce >= 0 || A.by_columns || known) return false;
         if (signature_->base >= 0 && !read_dense(argument(stack, signature_->base), 2, &base)) return false;
         if (!read_dense(B, 2, &X) || X.n_dims != signature_->n_dims || X.dtype != A.dtype) return false;
         return X.sizes[0] == A.k && A.nnz < most && X.sizes[1] < most && A.nnz * X.sizes[1] < most;
@@ -187,6 +192,7 @@ class Kernel final : public c10::OperatorKernel {
     std::optional<c10::SafeKernelFunction> stock_;
     LateKernel &python_;
     const Signature *signature_; /* null: no product is computed here */
+    const bool is_on_cpu_;
 };
 
 /* Kernel of aten::mm with autograd: Python where the gradient of a CSR matrix is to be sparse. */
@@ -195,6 +201,7 @@ class GradientKernel final : public c10::OperatorKernel {
     explicit GradientKernel(Place &place) : stock_(place.stock.value()), python_(place.python) {}
 
     static bool is_asked() { return has_sparse_gradients(); }
+    template <class... Arguments> Left leaves(const Arguments &...) const { return Left::none; }
 
     void operator()(const c10::OperatorHandle &op, c10::DispatchKeySet keys, Stack *stack)
     {

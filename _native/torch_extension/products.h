@@ -3,8 +3,12 @@
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/div.h>
+#include <ATen/ops/mm.h>
+#include <ATen/ops/mv.h>
 #include <c10/core/Scalar.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <vector>
@@ -18,13 +22,13 @@ struct Task {
     Entries A;
     Dense B, base, out;
     int64_t m, base_steps[2] = {0, 0};
-    bool has_base = false, has_out = false, is_small;
+    bool has_base = false, has_out = false, is_mean = false, is_small;
     double alpha = 1, beta = 0;
     int64_t how = 1; /* threads + 1024 * flags */
 
     size_t width() const { return A.width(); }
     bool adds() const { return has_base && beta != 0; }
-    bool is_mere_product() const { return !has_base && alpha == 1 && !has_out; }
+    bool is_product() const { return !adds() && alpha == 1; }
 };
 
 /* Convert a number; return false for complex numbers, and for integers that a double does not hold. */
@@ -81,13 +85,21 @@ inline bool read_operands(const at::Tensor &B, const at::Tensor *base, const at:
            X.sizes[1] == m && (n_dims == 1 ? X.strides[0] > 0 : X.strides[1] == 1 && X.strides[0] >= m);
 }
 
-/* Copy an n x m matrix between arbitrary strides. */
-inline void move(char *to, int64_t row_step, const char *from, int64_t from_row, int64_t from_column, int64_t n,
-                 int64_t m, size_t width)
+/* Copy an n x m matrix of items of `width` bytes between arbitrary strides. */
+template <size_t width>
+void move_items(char *to, int64_t row_step, const char *from, int64_t from_row, int64_t from_column, int64_t n,
+                int64_t m)
 {
     for (int64_t i = 0; i < n; ++i)
         for (int64_t j = 0; j < m; ++j)
             std::memcpy(to + (i * row_step + j) * width, from + (i * from_row + j * from_column) * width, width);
+}
+
+inline void move(char *to, int64_t row_step, const char *from, int64_t from_row, int64_t from_column, int64_t n,
+                 int64_t m, size_t width)
+{
+    const auto items = width == 4 ? move_items<4> : width == 8 ? move_items<8> : move_items<16>;
+    items(to, row_step, from, from_row, from_column, n, m);
 }
 
 /* Compute A B with rows of B ldb apart into C without gaps; return false at an index outside a COO matrix. */
@@ -119,17 +131,18 @@ inline at::Tensor room(const at::IntArrayRef sizes, at::ScalarType dtype)
 }
 
 /* Copy B to rows without gaps; return an undefined tensor if that is impossible here. */
-inline at::Tensor rows_of(const Task &task)
+inline at::Tensor rows_of(const Dense &B, int n_threads)
 {
-    const Dense &B = task.B;
-    const int64_t k = B.sizes[0], m = task.m, size = static_cast<int64_t>(task.width());
-    if (reinterpret_cast<uintptr_t>(B.data()) % task.width() || k > (INT64_MAX >> 8) / m) return {};
+    const int64_t k = B.sizes[0], m = B.sizes[1];
+    const size_t width = c10::elementSize(B.dtype);
+    if (reinterpret_cast<uintptr_t>(B.data()) % width || k > (INT64_MAX >> 8) / m) return {};
     at::Tensor copy = room({k, m}, B.dtype);
     char *to = static_cast<char *>(copy.mutable_data_ptr());
     if (k < limits.small && k * m < limits.small)
-        move(to, m, B.data(), B.strides[0], B.strides[1], k, m, task.width());
-    else if (runtime.dense_rows(static_cast<int>(size), k, m, B.data(), B.strides[0], B.strides[1], to, m,
-                                static_cast<int>(task.how % 1024)))
+        move(to, m, B.data(), B.strides[0], B.strides[1], k, m, width);
+    else if (B.n_dims == 2 && (!B.strides[0] || !B.strides[1]))
+        copy.copy_(*B.tensor); /* expanded, as the gradient of a sum: PyTorch writes vectors */
+    else if (runtime.dense_rows(static_cast<int>(width), k, m, B.data(), B.strides[0], B.strides[1], to, m, n_threads))
         return {};
     return copy;
 }
@@ -142,7 +155,7 @@ inline bool compute(const Task &task, char *C)
     int64_t ldb = task.B.strides[0];
     at::Tensor copy;
     if (!has_rows(task.B)) {
-        copy = rows_of(task);
+        copy = rows_of(task.B, static_cast<int>(task.how % 1024));
         if (!copy.defined()) return false;
         rows = static_cast<const char *>(copy.const_data_ptr());
         ldb = m;
@@ -201,25 +214,47 @@ inline bool compute_into_out(const Task &task)
     return true;
 }
 
-enum class Answer { computed, declined, planned }; /* planned: `id` names a structure that belongs to the executor */
+/* Write the number of entries of each row, at least 1. */
+template <class Value, class Index> void write_counts(const Entries &A, Value *counts)
+{
+    const auto *starts = reinterpret_cast<const Index *>(A.starts);
+    for (int64_t i = 0; i < A.n; ++i) counts[i] = static_cast<Value>(std::max<Index>(starts[i + 1] - starts[i], 1));
+}
+
+/* Return the number of entries of each row, at least 1, as a column of the matrix's dtype. */
+template <class Value> at::Tensor counts_of(const Entries &A)
+{
+    at::Tensor counts(at::detail::empty_cpu({A.n, 1}, A.dtype));
+    const auto write = A.is_wide ? write_counts<Value, int64_t> : write_counts<Value, int32_t>;
+    write(A, static_cast<Value *>(counts.mutable_data_ptr()));
+    return counts;
+}
+
+inline void divide_by_counts(const Entries &A, at::Tensor *sums)
+{
+    sums->div_(A.dtype == at::kDouble ? counts_of<double>(A) : counts_of<float>(A));
+}
+
+/* planned: `id` names a structure that belongs to the executor; composed: the product is one of these, or other
+ * operators add and scale faster. */
+enum class Answer { computed, declined, planned, composed };
 
 /* Decide whether the product is computed here, and compute it in `out` or in `*result`. */
 inline Answer serve(Task &task, at::Tensor *result, int64_t *id)
 {
     const Entries &A = task.A;
     const int64_t m = task.m, most = INT64_MAX >> 8;
-    const bool is_plain_sum = !task.adds() && task.alpha == 1;
-    if (!is_real(A.dtype) && !is_plain_sum) return Answer::declined; /* complex results are not scaled here */
+    if (!is_real(A.dtype) && !task.is_product()) return Answer::declined; /* complex results are not scaled here */
     if (!task.is_small && (A.nnz > most / m || A.n > most / m)) return Answer::declined;
-    if (!task.is_small && !is_plain_sum && A.n * m >= limits.direct / 4) return Answer::declined; /* worth threads */
     if (!A.starts && A.nnz * m >= limits.coordinates) return Answer::declined; /* worth keeping its rows */
     const Verdict verdict = validate(A);
     if (!verdict.is_sound) return Answer::declined;
     if (!task.is_small) {
+        if (!task.is_product() && A.n * m >= limits.direct / 4) return Answer::composed; /* worth threads */
         task.how = ask_how();
         if (task.how < 1024 && A.nnz * m >= limits.direct && verdict.id && verdict.n_products > limits.unprepared &&
             verdict.n_products > limits.repaid / (A.nnz * m)) {
-            if (!task.is_mere_product()) return Answer::declined;
+            if (task.has_base || task.has_out || task.is_mean) return Answer::composed;
             *id = verdict.id;
             return Answer::planned;
         }
@@ -227,7 +262,20 @@ inline Answer serve(Task &task, at::Tensor *result, int64_t *id)
     if (task.has_out) return compute_into_out(task) ? Answer::computed : Answer::declined;
     const int64_t shape[2] = {A.n, m};
     *result = room({shape, static_cast<size_t>(task.B.n_dims)}, A.dtype);
-    return compute(task, static_cast<char *>(result->mutable_data_ptr())) ? Answer::computed : Answer::declined;
+    if (!compute(task, static_cast<char *>(result->mutable_data_ptr()))) return Answer::declined;
+    if (task.is_mean) divide_by_counts(A, result);
+    return Answer::computed;
+}
+
+/* Compute the result by operators of PyTorch, the first of which is a product of ours. */
+inline at::Tensor composed(const Task &task)
+{
+    const at::Tensor &A = *task.A.matrix, &B = *task.B.tensor;
+    at::Tensor result = B.dim() == 1 ? at::mv(A, B) : at::mm(A, B);
+    if (task.alpha != 1) result.mul_(task.alpha);
+    if (task.adds()) result.add_(*task.base.tensor, task.beta);
+    if (task.is_mean) divide_by_counts(task.A, &result);
+    return task.has_out ? task.out.tensor->copy_(result) : result;
 }
 
 }  // namespace asp_torch

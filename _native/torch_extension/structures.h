@@ -32,7 +32,8 @@ inline Runtime runtime{};
 
 /* Size limits, described in `autosparse/torch/thresholds.py`. */
 struct Limits {
-    int64_t small, pytorch, direct, unprepared, checked, remembered, pooled_bytes, coordinates, repaid, reduced, rows;
+    int64_t small, pytorch, direct, unprepared, checked, remembered, pooled_bytes, coordinates, repaid, reduced, rows,
+        gradients, sampled;
 };
 inline Limits limits{};
 

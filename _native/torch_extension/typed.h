@@ -16,6 +16,8 @@
 #include <tuple>
 #include <utility>
 
+#include "refused.h"
+
 namespace asp_torch {
 
 /* Access to the private member of `c10::SafeKernelFunction`, whose public functions call a kernel only with boxes.
@@ -29,26 +31,39 @@ template <class Tag, typename Tag::type member> struct Opened {
 };
 template struct Opened<KernelMember, &c10::SafeKernelFunction::kernel_>;
 
-/* Kernel of one operator: PyTorch's, called with its types, or a boxed kernel of ours where `Boxed::is_asked`. */
+thread_local int n_in_pytorch = 0; /* kernels of PyTorch that run for a product inside a block: what they call is theirs */
+
+struct InPyTorch {
+    InPyTorch() { ++n_in_pytorch; }
+    ~InPyTorch() { --n_in_pytorch; }
+};
+
+/* Kernel of one operator: PyTorch's, called with its types, or a boxed kernel of ours where `Boxed::is_asked`, unless
+ * `Boxed::leaves` the arguments to PyTorch. */
 template <class Boxed> struct By {
     template <class Signature> class Typed;
 
     template <class Result, class... Arguments> class Typed<Result(Arguments...)> final : public c10::OperatorKernel {
       public:
         Typed(const c10::OperatorHandle &op, const c10::KernelFunction &stock, std::unique_ptr<Boxed> ours)
-            : op_(op), stock_(stock), ours_(c10::KernelFunction::makeFromBoxedFunctor(std::move(ours)))
+            : op_(op), stock_(stock), boxed_(*ours), ours_(c10::KernelFunction::makeFromBoxedFunctor(std::move(ours)))
         {
         }
 
         Result operator()(c10::DispatchKeySet keys, Arguments... arguments)
         {
-            const auto &kernel = Boxed::is_asked() ? ours_ : stock_;
+            const Left left = Boxed::is_asked() ? boxed_.leaves(arguments...) : Left::outer;
+            std::optional<InPyTorch> guard;
+            if (left == Left::all) guard.emplace();
+            const auto &kernel = left == Left::none ? ours_ : stock_;
             return kernel.template call<Result, Arguments...>(op_, keys, std::forward<Arguments>(arguments)...);
         }
 
       private:
         const c10::OperatorHandle op_;
-        const c10::KernelFunction stock_, ours_;
+        const c10::KernelFunction stock_;
+        const Boxed &boxed_; /* held by `ours_` */
+        const c10::KernelFunction ours_;
     };
 };
 

@@ -72,6 +72,8 @@ def _by_rows(dense: torch.Tensor) -> torch.Tensor:
     if dense.dim() != 2 or itemsize not in TRANSPOSED_BYTES or dense.data_ptr() % itemsize or not dense.numel():
         return dense.contiguous()
     (n, m), copy = dense.shape, empty(tuple(dense.shape), dense.dtype)
+    if 0 in dense.stride():  # expanded, as the gradient of a sum: PyTorch writes vectors
+        return copy.copy_(dense)
     at, to = cast("void *", dense.data_ptr()), cast("void *", copy.data_ptr())
     runtime_api.raise_for(lib.asp_dense_rows(itemsize, n, m, at, *dense.stride(), to, m, threads()))
     return copy

@@ -136,8 +136,11 @@ def sample(S: torch.Tensor, X: torch.Tensor, Y: torch.Tensor, beta: Any, alpha: 
     if not (_is_plain(X, dtype) and _is_plain(Y, dtype)):
         return None
     (n, K), (K_too, m), (ldx, step) = X.shape, Y.shape, X.stride()
-    if K_too != K or K == 0 or S.shape != (n, m) or step != 1 or ldx < K or S.values().dtype is not dtype:
+    if K_too != K or K == 0 or S.shape != (n, m) or S.values().dtype is not dtype:
         return None
+    if step != 1 or ldx < K:  # expanded, as the gradient of a sum, or transposed
+        X = native.rows_of(X)
+        ldx = X.stride(0)
     is_planned = S._nnz() * K >= thresholds.DIRECT_SAMPLE
     result = S.clone() if S._nnz() < thresholds.COPIED_ENTRIES and not is_planned else None
     rows = _rows_of(S if result is None else result)

@@ -89,7 +89,8 @@ def _found() -> Library | None:
         thresholds.BUILTIN_PRODUCT, thresholds.PYTORCH_PRODUCT, thresholds.DIRECT_PRODUCT,
         thresholds.UNPREPARED_PRODUCTS, thresholds.ENTRIES_CHECKED, thresholds.REMEMBERED_PRODUCTS,
         thresholds.POOLED_BYTES, thresholds.KEPT_COORDINATES, thresholds.UNPREPARED_MULTIPLICATIONS,
-        thresholds.PYTORCH_REDUCTION, thresholds.PYTORCH_ROWS,
+        thresholds.PYTORCH_REDUCTION, thresholds.PYTORCH_ROWS, thresholds.PYTORCH_GRADIENTS,
+        thresholds.DIRECT_SAMPLE,
     )  # fmt: skip
     _define_operators()
     library.set_up((ctypes.c_size_t * len(addresses))(*addresses), (_SIZE * len(sizes))(*sizes))

@@ -187,8 +187,10 @@ def test_samples_equal_pytorchs():
                     assert got.col_indices().data_ptr() != S.col_indices().data_ptr()
             assert extension.library.n_computed() - before == 9
             assert_close(S.to_dense(), D)
-            torch.sparse.sampled_addmm(S, X.t().contiguous().t(), Y.t())  # columns of X: not the module's
-            assert extension.library.n_computed() - before == 9
+            for left in (X.t().contiguous().t(), X[:1, :1].expand(9, 4), X[:, ::2].repeat(1, 2)):
+                got = torch.sparse.sampled_addmm(S, left, Y.t(), beta=0)
+                assert_close(got.to_dense(), (left @ Y.t()) * (D != 0))
+            assert extension.library.n_computed() - before == 12
 
 
 def test_samples_of_more_entries_follow_writes_to_indices():
@@ -329,11 +331,11 @@ with asp.override():
     for _ in range(2):
         X.t() @ A
     assert list(extension._loaded) == [("mm", "SparseCsrCPU")] and not fallback.aten_fallbacks
-    assert (A.to_sparse_bsr((2, 2)) @ X).equal(X)
-print(sorted({key for _, key in extension._loaded}), "mm" in fallback.aten_fallbacks)
+    torch.mm(A.to_sparse_coo(), X, out=torch.empty(0))
+print(sorted({key for _, key in extension._loaded}), "coo::mm.out" in fallback.aten_fallbacks)
 """
     done = run_with_torch(code)
-    assert done.stdout.strip() == "['SparseCsrCPU'] True", done.stderr
+    assert done.stdout.strip() == "['SparseCPU', 'SparseCsrCPU'] True", done.stderr
 
 
 def test_threads_multiply_at_once():

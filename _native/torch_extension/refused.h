@@ -1,0 +1,102 @@
+/* Arguments that PyTorch computes inside a block, found before they are packed for a boxed kernel: layouts that neither
+ * this module nor Python supports, and reductions that are too small for Python. */
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/util/string_view.h>
+
+#include <array>
+
+#include "structures.h"
+
+namespace asp_torch {
+
+/* `all`: PyTorch computes the call with what it calls in turn; `outer`: its kernel calls ours. */
+enum class Left { none, outer, all };
+
+/* Layouts of an operator's tensors. */
+struct Layouts {
+    bool are_plain = true, has_blocks = false;
+    int n_sparse = 0;
+
+    void add(const at::Tensor &tensor)
+    {
+        if (!(are_plain = are_plain && is_plain(tensor))) return;
+        const c10::Layout layout = tensor.layout();
+        if (layout == c10::kStrided) return;
+        has_blocks |= layout == c10::kSparseBsr || layout == c10::kSparseBsc;
+        ++n_sparse;
+        if (layout == c10::kSparseCsr || layout == c10::kSparseCsc) compressed_[n_compressed_++] = &tensor;
+    }
+    template <class Other> void add(const Other &) {}
+
+    /* Return whether no kernel of ours supports these layouts, and the indices of CSR and CSC matrices are sound. */
+    bool are_refused() const
+    {
+        if (!are_plain || !(has_blocks || n_sparse > 1)) return false;
+        for (int at = 0; at < n_compressed_; ++at) {
+            Entries A;
+            if (!read_matrix(*compressed_[at], &A) || !validate(A).is_sound) return false;
+        }
+        return true;
+    }
+
+  private:
+    const at::Tensor *compressed_[4]; /* no operator has more tensors */
+    int n_compressed_ = 0;
+};
+
+/* Return whether the product of two tensors is a dense matrix times a small COO matrix. */
+inline bool is_small_coo_on_the_right(const at::Tensor &left, const at::Tensor &right)
+{
+    return right.layout() == c10::kSparse && left.layout() == c10::kStrided && is_plain(left) && is_plain(right) &&
+           left.dim() == 2 && right.dim() == 2 && right._nnz() < limits.coordinates &&
+           left.sizes()[0] < limits.coordinates && right._nnz() * left.sizes()[0] < limits.coordinates;
+}
+
+/* Return whether a real CSR matrix and dense matrices fit a reduction with fewer entries and products than these. */
+inline bool is_small_reduction(const at::Tensor &a, const at::Tensor &b, const at::Tensor *grad, int64_t most_entries)
+{
+    Entries A;
+    Dense B, G;
+    if (a.layout() != c10::kSparseCsr || !read_matrix(a, &A) || !is_real(A.dtype) || !read_dense(b, 2, &B) ||
+        B.n_dims != 2 || B.dtype != A.dtype || B.sizes[0] != A.k)
+        return false;
+    const int64_t m = B.sizes[1];
+    if (grad && (!read_dense(*grad, 2, &G) || G.n_dims != 2 || G.dtype != A.dtype || G.sizes[0] != A.n ||
+                 G.sizes[1] != m))
+        return false;
+    const int64_t most = limits.reduced;
+    return A.nnz < most_entries && m < most && A.nnz * m < most && validate(A).is_sound;
+}
+
+inline Left left_to_pytorch(const at::Tensor &left, const at::Tensor &right)
+{
+    if (left.layout() == c10::kStrided && right.layout() == c10::kStrided) return Left::none;
+    if (is_small_coo_on_the_right(left, right)) return Left::outer;
+    Layouts layouts;
+    layouts.add(left);
+    layouts.add(right);
+    return layouts.are_refused() ? Left::all : Left::none;
+}
+
+inline Left left_to_pytorch(const at::Tensor &a, const at::Tensor &b, const c10::string_view &reduce)
+{
+    return reduce != "sum" && is_small_reduction(a, b, nullptr, limits.reduced) ? Left::all : Left::none;
+}
+
+inline Left left_to_pytorch(const at::Tensor &a, const at::Tensor &grad, const at::Tensor &b,
+                            const c10::string_view &reduce, const at::Tensor &, const std::array<bool, 2> &)
+{
+    const bool is_extreme = reduce == "amax" || reduce == "amin";
+    return is_small_reduction(a, b, &grad, limits.gradients << !is_extreme) ? Left::all : Left::none;
+}
+
+template <class... Arguments> Left left_to_pytorch(const Arguments &...arguments)
+{
+    Layouts layouts;
+    (layouts.add(arguments), ...);
+    return layouts.are_refused() ? Left::all : Left::none;
+}
+
+}  // namespace asp_torch
