@@ -393,7 +393,7 @@ class coo_matrix(ConvertedBack, sps.coo_matrix):  # type: ignore[misc]  # noqa: 
 
 csr_array._twin, csc_array._twin = csc_array, csr_array
 csr_matrix._twin, csc_matrix._twin = csc_matrix, csr_matrix
-FAMILY: Final[frozenset[type]] = frozenset({csr_array, csc_array, csr_matrix, csc_matrix})
+FAMILY: Final[frozenset[Any]] = frozenset({csr_array, csc_array, csr_matrix, csc_matrix})
 for _class in (coo_array, coo_matrix, *FAMILY):
     publish(_class)
 for _class in FAMILY:

@@ -90,8 +90,9 @@ def product_of(A: Any, dtype: np.dtype[Any]) -> Product:  # Any: whatever `aslin
 def adjoint_of(A: Any, dtype: np.dtype[Any]) -> Product:  # Any: as `product_of`
     """Return a function that writes A^H x to out, for vectors x of `dtype`; see `product_of`."""
     matrix = factor_of(A)
+    is_ours = isinstance(matrix, Slots)
     if sps.issparse(matrix) and matrix.format in ("csr", "csc"):
-        if isinstance(matrix, Slots) and matrix.dtype == dtype:
+        if is_ours and matrix.dtype == dtype:
             if dtype.kind == "c":
                 from autosparse.linalg.solves.conversions import converted
 

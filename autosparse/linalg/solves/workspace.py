@@ -107,11 +107,12 @@ def _empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Vector:
     """Return an uninitialized array in recycled memory."""
     global _allocate
     if light.is_complete:
-        from autosparse._native.memory import empty_vector as _allocate
+        from autosparse._native.memory import empty_vector
 
-        return _allocate(shape, dtype)
+        _allocate = empty_vector
+        return empty_vector(shape, dtype)
     native = light.runtime()
-    return np.empty(shape, dtype) if native is None else native.empty(shape, dtype)  # type: ignore[no-any-return]
+    return np.empty(shape, dtype) if native is None else native.empty(shape, dtype)
 
 
 def zeros(n: int, dtype: np.dtype[Any]) -> Vector:
