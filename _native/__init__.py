@@ -92,6 +92,15 @@ def __getattr__(name: str) -> Any:  # any public object of the modules
     return globals()[name]
 
 
+def loaded_runtime() -> tuple[Any, Any]:  # Any: cffi objects
+    """Return the C runtime's functions and cffi's object; None where it was not built or cannot be loaded."""
+    try:
+        runtime = importlib.import_module("autosparse._native._runtime")
+    except (ImportError, OSError):
+        return None, None
+    return runtime.lib, runtime.ffi
+
+
 def loaded_extension() -> tuple[Any, str]:  # Any: a module without types
     """Return the extension module, whose `empty` needs no C runtime, and why there is none ("" if there is one)."""
     if not getattr(sys, "_is_gil_enabled", lambda: True)():

@@ -6,11 +6,14 @@ extension module (other interpreters, no GIL, no compiler), a function here is N
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any, Final
 
-from autosparse._native import runtime_api
-
-_extension: Final = runtime_api.extension
+_package: Final[Any] = importlib.import_module("autosparse._native")  # by name: it lists modules that import this one
+lib, ffi = _package.loaded_runtime()
+_extension, _ = _package.connected_extension(lib, ffi)
+has_runtime: Final = lib is not None
+"""Availability of the C runtime, whose cffi objects are `lib` and `ffi`."""
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -13,7 +13,7 @@ from autosparse.arrays.family import AutoSparseMatrix, csc_array, csc_matrix, cs
 from autosparse.config import get_options
 from autosparse.errors import AutosparseError, DtypeError, InputError, InputTypeError, LayoutError, ShapeError
 from autosparse.light.adoption import arrays_of
-from autosparse.light.construct import csc, csr, use
+from autosparse.light.construct import csc, csr, use, wrapped
 from autosparse.operands import ownership
 from autosparse.operands.native_rows import check_structure
 from autosparse.scalar import DOUBLE
@@ -75,11 +75,6 @@ def _with_gradients(obj: Any, shape: Any, dtype: Any, wanted: bool | None, *, is
 
     keeps = tensors.keeps_gradients(obj, wanted)
     return tensors.with_gradients(obj, shape, dtype, is_copy=is_copy) if keeps else None
-
-
-def wrapped(m: Any) -> Any:  # Any: a sparse matrix, or another object that `csr` takes
-    """Wrap `m` for one call: csc for a csc matrix, else csr, sharing the arrays that SciPy would share."""
-    return (csc if sps.issparse(m) and m.format == "csc" else csr)(m, copy=False)
 
 
 def _construct(

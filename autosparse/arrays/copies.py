@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from autosparse import light
 from autosparse._native import memory, runtime_api
-from autosparse.arrays.plain import NAMES, VERSION_OF_SCIPY, arrays_of, check_starts
+from autosparse.arrays.plain import NAMES, arrays_of, check_starts
 from autosparse.config import get_options
-from autosparse.light import PLAIN_TYPES, takes_as_is
+from autosparse.light import PLAIN_TYPES, VERSION_OF_SCIPY, takes_as_is
 from autosparse.light.adoption import attributes, set_state
 from autosparse.operands import ownership
 from autosparse.operands.csr import DATA, INDICES, INDPTR, Operand

@@ -21,9 +21,9 @@ import numpy as np
 import scipy.io
 import scipy.sparse as sps
 
-from autosparse.arrays.plain import VERSION_OF_SCIPY
 from autosparse.core.dtypes import Complex, Hash, Real, WideIndex
 from autosparse.errors import InputFileError
+from autosparse.light import VERSION_OF_SCIPY
 from autosparse.operands.native_rows import check_structure
 from autosparse.reading import tensors as coordinates
 from autosparse.reading import texts

@@ -13,19 +13,17 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
-import scipy
-import scipy.sparse as sps
 
 from autosparse._native import python_objects
 from autosparse.errors import StructureError
+from autosparse.light import matrices
 from autosparse.light.adoption import attributes, set_state
-from autosparse.light.matrices import Slots, csc_array, csc_matrix, csr_array, csr_matrix
+from autosparse.light.matrices import Slots
 from autosparse.operands.csr import INDPTR, Operand
 from autosparse.scalar import NARROW_INDEX
 
-FAMILY: Final[frozenset[type]] = frozenset({csr_array, csc_array, csr_matrix, csc_matrix})
+FAMILY: Final = matrices.FAMILY
 NAMES: Final = ("indptr", "indices", "data")
-VERSION_OF_SCIPY: Final = tuple(map(int, scipy.__version__.split(".")[:2]))
 _CELL: Final[Any] = vars(Slots)["_cell"]
 _OF_EXAMPLE: Final = (
     f"array([0, 1, 2], dtype={NARROW_INDEX.name})",
@@ -40,21 +38,6 @@ def over(kind: type, shape: tuple[int, ...], arrays: Sequence[Any]) -> Any:
     made.indptr, made.indices, made.data = arrays
     set_state(made, shape)
     return made
-
-
-def has_own_product(A: Any) -> bool:  # Any: a sparse matrix, or an object of any other class
-    """Return whether A is a sparse matrix whose class overrides `@` or `dot`, or that has a `dot` of its own.
-
-    SciPy's solvers call `dot`, which may be an attribute of one object.
-    """
-    kind = type(A)
-    if not (kind in FAMILY or sps.issparse(A)):
-        return False
-    return "dot" in attributes(A) or not (kind in FAMILY or all(map(_is_of_libraries, (kind.__matmul__, kind.dot))))
-
-
-def _is_of_libraries(function: Any) -> bool:
-    return str(getattr(function, "__module__", "")).partition(".")[0] in ("autosparse", "scipy")
 
 
 def check_starts(cell: Operand) -> None:

@@ -21,6 +21,7 @@ from time import perf_counter_ns
 from typing import Any, Final
 
 import numpy as np
+import scipy
 import scipy.sparse as sps
 from numpy.typing import NDArray
 
@@ -55,6 +56,7 @@ MAX_ENTRIES: Final = 1 << 20
 """Maximum number of entries of a light matrix. SciPy's loops convert larger ones too slowly, on one thread."""
 _LIBRARY: Final = ("autosparse.arrays.construct", "autosparse.arrays.family")
 """Modules whose import makes the classes complete."""
+VERSION_OF_SCIPY: Final = tuple(map(int, scipy.__version__.split(".")[:2]))
 NEIGHBOURS: Final = ("anndata", "dask.array", "threadpoolctl")
 """Libraries with which the complete classes are registered (`interop.neighbours`)."""
 _LOADS: Final = frozenset({"autosparse.config", *NEIGHBOURS})  # the only module that interprets settings, and these

@@ -174,3 +174,8 @@ def use(make: Callable[..., Any]) -> None:
     """Let `csr` and `csc` call `make` from now on."""
     global _make
     _make = make
+
+
+def wrapped(m: Any) -> Any:  # Any: a sparse matrix, or another object that `csr` takes
+    """Wrap `m` for one call: csc for a csc matrix, else csr, sharing the arrays that SciPy would share."""
+    return (csc if sps.issparse(m) and m.format == "csc" else csr)(m, copy=False)

@@ -11,9 +11,12 @@ import scipy.sparse as sps
 from numpy.typing import NDArray
 
 from autosparse import light
-from autosparse.light.construct import csc, csr
+from autosparse.light.adoption import attributes
+from autosparse.light.construct import wrapped
+from autosparse.light.matrices import FAMILY
 
-_complete: Callable[..., Any] | None = None  # `arrays.functions.matmul`, once it is imported
+complete_matmul: Callable[..., Any] | None = None
+"""The function `arrays.functions.matmul`, once it is imported."""
 
 
 def matmul(A: Any, B: Any, *, out: NDArray[Any] | None = None) -> Any:
@@ -42,20 +45,20 @@ def matmul(A: Any, B: Any, *, out: NDArray[Any] | None = None) -> Any:
     >>> asp.matmul(A, np.ones((3, 2)), out=C) is C
     True
     """
-    global _complete
-    if _complete is None:
+    global complete_matmul
+    if complete_matmul is None:
         made = _by_loop(A, B, out) if light.may_be_light() else None
         if made is not None:
             return made
-        _complete = importlib.import_module("autosparse.arrays.functions").matmul
-    return _complete(A, B, out=out)
+        complete_matmul = importlib.import_module("autosparse.arrays.functions").matmul
+    return complete_matmul(A, B, out=out)
 
 
 def _by_loop(A: Any, B: Any, out: Any) -> Any:
     """Return C = A @ B for a light matrix, or for a small one of SciPy, and an array B; None for other operands."""
     is_scipys = sps.issparse(A) and type(A).__module__.startswith("scipy.") and A.ndim == 2
     if is_scipys and A.nnz <= light.MAX_ENTRIES:
-        A = (csc if A.format == "csc" else csr)(A, copy=False)
+        A = wrapped(A)
     is_plain = type(B) is np.ndarray and (out is None or (type(out) is np.ndarray and out.flags.carray))
     if light.rows_of(A) is None or not is_plain:
         return None
@@ -66,3 +69,18 @@ def _by_loop(A: Any, B: Any, out: Any) -> Any:
         return None
     out[...] = C
     return out
+
+
+def has_own_product(A: Any) -> bool:  # Any: a sparse matrix, or an object of any other class
+    """Return whether A is a sparse matrix whose class overrides `@` or `dot`, or that has a `dot` of its own.
+
+    SciPy's solvers call `dot`, which may be an attribute of one object.
+    """
+    kind = type(A)
+    if not (kind in FAMILY or sps.issparse(A)):
+        return False
+    return "dot" in attributes(A) or not (kind in FAMILY or all(map(_is_of_libraries, (kind.__matmul__, kind.dot))))
+
+
+def _is_of_libraries(function: Any) -> bool:
+    return str(getattr(function, "__module__", "")).partition(".")[0] in ("autosparse", "scipy")

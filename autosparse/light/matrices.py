@@ -393,8 +393,8 @@ class coo_matrix(ConvertedBack, sps.coo_matrix):  # type: ignore[misc]  # noqa: 
 
 csr_array._twin, csc_array._twin = csc_array, csr_array
 csr_matrix._twin, csc_matrix._twin = csc_matrix, csr_matrix
-
-for _class in (coo_array, coo_matrix, csr_array, csc_array, csr_matrix, csc_matrix):
+FAMILY: Final[frozenset[Any]] = frozenset({csr_array, csc_array, csr_matrix, csc_matrix})
+for _class in (coo_array, coo_matrix, *FAMILY):
     publish(_class)
-for _class in (csr_array, csc_array, csr_matrix, csc_matrix):
+for _class in FAMILY:
     setattr(_class, (_name := "tocsc" if _class._transposed else "tocsr"), getattr(_class._plain_class, _name))

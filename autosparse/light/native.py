@@ -6,17 +6,17 @@ Loading the runtime takes 1.5 ms, a fifth of the time that the library takes.
 from __future__ import annotations
 
 import functools
-import importlib
 import math
+from time import perf_counter_ns
 from typing import Any, Final
 
 import numpy as np
 import scipy.sparse as sps
 
 from autosparse import forking, light, scalar
-from autosparse._native import connected_extension
+from autosparse._native import connected_extension, loaded_runtime
 from autosparse.light import Rows
-from autosparse.light.adoption import adopt, own_part
+from autosparse.light.adoption import adopt, look_up, own_part
 
 _VALUE_CODES: Final = {np.dtype(name): code for name, code in scalar.VALUE_CODES.items()}
 _INDEX_CODES: Final = {np.dtype(name): code for name, code in scalar.INDEX_CODES.items()}
@@ -29,16 +29,7 @@ _RECYCLED_FROM_BYTES: Final = 1 << 17  # as `memory.RECYCLED_FROM_BYTES`, which 
 _CONTIGUOUS_ALIGNED: Final = 0x101  # NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED
 
 
-def _load() -> tuple[Any, Any]:
-    """Return the runtime's functions and cffi's object; None where it was not built or cannot be loaded."""
-    try:
-        runtime = importlib.import_module("autosparse._native._runtime")
-    except (ImportError, OSError):
-        return None, None
-    return runtime.lib, runtime.ffi
-
-
-_lib, _ffi = _load()
+_lib, _ffi = loaded_runtime()
 if _lib is not None:
     light.n_threads = _lib.asp_max_threads()
 
@@ -53,7 +44,7 @@ def _allocator() -> Any:
     return None if extension is None else extension.empty
 
 
-def _empty(shape: tuple[int, ...], dtype: np.dtype[Any], job: Any = None, part: int = 0) -> Any:
+def empty(shape: tuple[int, ...], dtype: np.dtype[Any], job: Any = None, part: int = 0) -> Any:
     """Return an uninitialised array, which takes over a part of a sparse product's `job` if it is large."""
     is_large = math.prod(shape) * dtype.itemsize >= _RECYCLED_FROM_BYTES
     empty = _allocator() if is_large else None
@@ -64,10 +55,12 @@ def _empty(shape: tuple[int, ...], dtype: np.dtype[Any], job: Any = None, part: 
     return empty(shape, dtype, False)
 
 
-def product(rows: Rows, arrays: Any, B: Any, *, transposed: bool) -> Any:  # Any: arrays of the user, and None
+def product(
+    rows: Rows, arrays: Any, B: Any, *, transposed: bool, out: Any = None
+) -> Any:  # Any: arrays of the user, and None
     """Return M @ B, or Mᵀ @ B if `transposed`, for M's sound `arrays` and an array B of its dtype.
 
-    Return None where no kernel takes the operands.
+    `out`: array in C order, apart from B, for the result. Return None where no kernel takes the operands.
     """
     indptr, indices, data = arrays
     dtype_code, index_code = _VALUE_CODES.get(data.dtype), _INDEX_CODES.get(indices.dtype)
@@ -77,13 +70,33 @@ def product(rows: Rows, arrays: Any, B: Any, *, transposed: bool) -> Any:  # Any
         return None
     if B.flags.num & _CONTIGUOUS_ALIGNED != _CONTIGUOUS_ALIGNED:
         B = np.array(B, order="C")
-    C = _empty((rows.n_minor if transposed else rows.n_major, *B.shape[1:]), B.dtype)
+    C = empty((rows.n_minor if transposed else rows.n_major, *B.shape[1:]), B.dtype) if out is None else out
     n_vecs, at = B.size // B.shape[0], _ffi.from_buffer
     status = (_lib.asp_csr_t_mm if transposed else _lib.asp_csr_mm)(
         dtype_code, index_code, rows.n_major, rows.n_minor, at(indptr), at(indices), at(data), at(B), n_vecs, at(C),
         n_vecs, n_vecs, _lib.asp_max_threads(), 0,
     )  # fmt: skip
     return None if status else C
+
+
+def product_into(A: Any, B: Any, out: Any) -> bool:
+    """Write A @ B to `out` for a light matrix A, where the library need not be loaded; return whether that was done.
+
+    B and `out` are arrays in C order that overlap no other operand.
+    """
+    rows = light.rows_of(A)
+    if rows is None or not light.may_be_light():
+        return False
+    transposed = A._transposed
+    if rows.products_ns >= light.LOOKUP_NS and rows.looked_up != light.n_threads:
+        look_up(rows, B, transposed=transposed)
+    start_ns, found = perf_counter_ns(), rows.sound()
+    if found is None or not found[1].dtype == B.dtype == out.dtype:
+        return False
+    if product(rows, (*found[0], found[1]), B, transposed=transposed, out=out) is None:
+        return False
+    light.count(start_ns, share=light.LOOP_SHARE, is_product=True, dense=rows)
+    return True
 
 
 def _sparse_rows(A: Rows, B: Rows) -> list[Any] | None:
@@ -112,8 +125,8 @@ def _sparse_rows(A: Rows, B: Rows) -> list[Any] | None:
         return None
     try:
         n = n_entries[0]
-        made = [_empty((A.n_major + 1,), left[0].dtype)]
-        made += [_empty((n,), array.dtype, job, part) for part, array in enumerate(left[1:])]
+        made = [empty((A.n_major + 1,), left[0].dtype)]
+        made += [empty((n,), array.dtype, job, part) for part, array in enumerate(left[1:])]
     except BaseException:
         _lib.asp_spgemm_drop(job)
         raise

@@ -1,4 +1,7 @@
-"""First solves of small matrices by SciPy's functions, while loading the library takes longer than they do."""
+"""First solves of small matrices by SciPy's functions, while loading autosparse's own takes longer than they do.
+
+The modules of autosparse's solvers (3 ms) need no other part of the library: light matrices stay light.
+"""
 
 from __future__ import annotations
 
@@ -19,20 +22,23 @@ from autosparse import light
 MAX_ENTRIES: Final = 1 << 14
 """Maximum number of entries of a matrix that SciPy's functions solve with: 20 to 40 us an iteration.
 
-Loading the library takes as long as 300 iterations. A larger value delays what long first solves save.
+Loading autosparse's solver takes as long as 100 iterations. A larger value delays what long first solves save.
 """
+OWN_NS: Final = 2_000_000
+"""Time in ns of solves by SciPy's functions after which autosparse's solvers are loaded, which takes longer."""
 MAX_ROWS: Final = 1 << 12
 """Maximum number of rows of an operator without entries, whose products autosparse computes no faster."""
 MAX_BLOCK: Final = 1 << 14
 """Maximum number of elements of lobpcg's X: the library calls SciPy's function, too (`block_eigenvalues`)."""
-PATIENCE_NS: Final = 8_000_000
-"""Time in ns after which SciPy's gmres is stopped, whose iterations take long: the library loads in 7 to 10 ms."""
+PATIENCE_NS: Final = 4_000_000
+"""Time in ns after which SciPy's gmres is stopped, whose iterations take three times as long as autosparse's."""
 LOOK_NS: Final = 1_500_000
 """Time in ns after which gmres is stopped if its residual promises an end only after `PATIENCE_NS`."""
 _RTOL: Final = 1e-5  # SciPy's default
 _SYSTEMS: Final = frozenset({"bicgstab", "cg", "cgs", "gmres", "minres", "qmr"})
 _FITS: Final = frozenset({"lsmr", "lsqr"})
 _EIGENVALUES: Final = frozenset({"eigs", "eigsh", "svds"})
+_by_scipy_ns = 0  # time of solves by SciPy's functions
 _OTHERS: Final = frozenset({"expm_multiply", "lobpcg", "spsolve_triangular"})
 NAMES: Final = _SYSTEMS | _FITS | _EIGENVALUES | _OTHERS
 """Functions of SciPy that warn neither of small matrices nor, but for lobpcg, at the line of their caller."""
@@ -41,6 +47,7 @@ _KEYWORDS: Final = frozenset({
     "maxiter", "ncv", "restart", "restartControl", "return_eigenvectors", "return_singular_vectors", "rtol", "tol",
     "unit_diagonal", "v0", "which", "x0",
 })  # fmt: skip
+_OWN: Final = _SYSTEMS | _FITS | {"expm_multiply"}  # of which light matrices have own ones
 _OF_MATRICES: Final = frozenset({"expm_multiply", "spsolve_triangular"})  # SciPy's warns of operators
 _FEWEST_LEFT: Final = 3  # eigenvalues that must not be asked for: SciPy warns, and uses a dense matrix
 
@@ -64,7 +71,8 @@ class LightSolver:
     __signature__ = property(lambda self: inspect.signature(self._load()))
 
     def __call__(self, *args: Any, **how: Any) -> Any:
-        """Solve by SciPy's function if these are the arguments of a small first solve, else by the library's."""
+        """Solve by SciPy's function if these are the arguments of a small first solve, else by autosparse's."""
+        global _by_scipy_ns
         if not _suits(self.__name__, args, how):
             return self._load()(*args, **how)
         spent_ns, start_ns = light._spent_ns, perf_counter_ns()
@@ -78,6 +86,7 @@ class LightSolver:
         finally:
             light._spent_ns = spent_ns  # without products inside
             light.count(start_ns, share=1)
+            _by_scipy_ns += perf_counter_ns() - start_ns
         return self._load()(*args, **how)
 
     def __get__(self, made: Any, owner: type | None = None) -> Any:  # as functions, so that help() shows it as one
@@ -113,6 +122,8 @@ def _watch(start_ns: int, rtol: Any) -> Callable[[float], None]:
 
 def _suits(name: str, args: tuple[Any, ...], how: dict[str, Any]) -> bool:
     """Return whether SciPy's function takes the arguments of a small solve without a warning."""
+    if _by_scipy_ns >= OWN_NS and name in _OWN:
+        return False
     A: Any = args[0] if args else None
     if not (light.may_be_light() and how.keys() <= _KEYWORDS and _is_small(A) and A.dtype.char in "fdFD"):
         return False

@@ -17,6 +17,8 @@ import importlib
 import sys
 from typing import Any, Final
 
+from autosparse import forking
+
 _HOMES: Final = {
     "autosparse.linalg.biconjugate": ("bicgstab",),
     "autosparse.linalg.block_eigenvalues": ("lobpcg",),
@@ -50,7 +52,8 @@ def _adopt_submodules() -> None:
 
 
 def _own(name: str) -> Any:
-    return getattr(importlib.import_module(_HOME_OF[name]), name)
+    with forking.loading():
+        return getattr(importlib.import_module(_HOME_OF[name]), name)
 
 
 def _first(name: str) -> Any:

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
-from autosparse._native import runtime_api
-from autosparse.arrays.family import AutoSparseMatrix
+from autosparse._native import python_objects
+from autosparse.light.matrices import Slots
 from autosparse.linalg.operators import Product, preconditioner_of, product_of
 from autosparse.linalg.solves import NotFiniteError, Solve
 from autosparse.linalg.solves.workspace import zeros
@@ -68,7 +68,7 @@ def scipys(name: str) -> Callable[..., Any]:
 
 def is_ours(others: dict[str, Any], x0: Any) -> bool:  # Any: arguments of any kind
     """Return whether autosparse's solver runs a call: the runtime exists, and no argument is known to SciPy alone."""
-    return runtime_api.available and not others and (not isinstance(x0, str) or x0 == "Mb")
+    return python_objects.has_runtime and not others and (not isinstance(x0, str) or x0 == "Mb")
 
 
 @functools.cache
@@ -100,7 +100,7 @@ def make_system(A: Any, M: Any, x0: Any, b: Any) -> System:  # Any: whatever Sci
     """
     given = A
     # making the operator of an autosparse array would take 3 µs and add nothing
-    if not isinstance(A, AutoSparseMatrix):
+    if not isinstance(A, Slots):
         A = aslinearoperator(A)
     if len(A.shape) > 2:
         raise ValueError(f"{len(A.shape)}-dimensional `A` is unsupported, expected 2-D.")

@@ -14,12 +14,13 @@ from scipy.sparse.linalg import LinearOperator
 from autosparse._native import runtime_api
 from autosparse.arrays import construct
 from autosparse.arrays.family import AutoSparseMatrix
-from autosparse.arrays.plain import has_own_product
 from autosparse.core.dtypes import NativeIndex
+from autosparse.light.into import has_own_product
 from autosparse.linalg.arguments import scipys
-from autosparse.linalg.columns.recurrence import BlockProduct
+from autosparse.linalg.encoded_sweeps import ColumnSweep
+from autosparse.linalg.operators import BlockProduct
 from autosparse.linalg.solves import Solve
-from autosparse.linalg.sweeps import ColumnSweep, Combine, Dot
+from autosparse.linalg.sweeps import Combine, Dot
 from autosparse.linalg.tall import Block, combine, gram, grams
 from autosparse.notices import warn_at
 

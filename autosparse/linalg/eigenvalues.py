@@ -15,10 +15,10 @@ import scipy.sparse.linalg
 from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator
 
-from autosparse._native import runtime_api
-from autosparse.arrays import construct
-from autosparse.arrays.plain import has_own_product
-from autosparse.linalg.arguments import scipys
+from autosparse._native import python_objects
+from autosparse.interop.relocated import scipys
+from autosparse.light.construct import wrapped
+from autosparse.light.into import has_own_product
 
 AnyArray = NDArray[Any]
 
@@ -63,9 +63,9 @@ class MatrixOperator(LinearOperator):  # type: ignore[misc]  # SciPy's classes c
 def _products(A: Any) -> Any:
     """Return the operator of a compressed matrix; return anything else unchanged."""
     is_compressed = sps.issparse(A) and A.ndim == 2 and A.format in ("csr", "csc")
-    if not (runtime_api.available and is_compressed) or has_own_product(A):
+    if not (python_objects.has_runtime and is_compressed) or has_own_product(A):
         return A
-    return MatrixOperator(construct.wrapped(A) if type(A).__module__.startswith("scipy.") else A)
+    return MatrixOperator(wrapped(A) if type(A).__module__.startswith("scipy.") else A)
 
 
 def _of_square(A: Any, k: Any, M: Any = None, sigma: Any = None, **how: Any) -> Any:

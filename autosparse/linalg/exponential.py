@@ -16,17 +16,18 @@ import scipy.sparse as sps
 from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator, aslinearoperator, onenormest
 
-from autosparse import config
-from autosparse._native import runtime_api
-from autosparse.arrays.family import AutoSparseMatrix
-from autosparse.arrays.plain import has_own_product
+from autosparse import light
+from autosparse._native import python_objects
+from autosparse._native.python_objects import ffi, lib
 from autosparse.core.dtypes import Real
+from autosparse.light.into import has_own_product
+from autosparse.light.matrices import Slots
+from autosparse.linalg import sweeps
 from autosparse.linalg.arguments import scipys
-from autosparse.linalg.columns.recurrence import BlockProduct
+from autosparse.linalg.operators import BlockProduct
 from autosparse.linalg.solves import NotFiniteError, Solve
 from autosparse.linalg.solves.conversions import remembered
-from autosparse.notices import warn_at
-from autosparse.scalar import DOUBLE
+from autosparse.scalar import DOUBLE, VALUE_CODES
 
 Block = NDArray[Any]  # (n,) or (n, k)
 _PAIR: Final = f"{DOUBLE.c}[2]"
@@ -100,7 +101,7 @@ def _are_real(start: Any, stop: Any) -> bool:
 def _is_ours(A: Any, B: Any) -> bool:
     """Return whether the fused steps support the types, dtypes and shapes of A and B."""
     is_known = (sps.issparse(A) and not has_own_product(A)) or type(A) is np.ndarray or isinstance(A, LinearOperator)
-    if not (runtime_api.available and is_known and type(B) is np.ndarray and B.ndim in (1, 2) and B.size):
+    if not (python_objects.has_runtime and is_known and type(B) is np.ndarray and B.ndim in (1, 2) and B.size):
         return False
     if len(A.shape) != 2 or A.shape != B.shape[:1] * 2 or A.dtype is None:
         return False
@@ -122,7 +123,7 @@ class _Shifted(NamedTuple):
 
         `n_probes`: a third of the products that estimate an operator's trace.
         """
-        if trace is None and isinstance(A, AutoSparseMatrix):
+        if trace is None and isinstance(A, Slots):
             kept = remembered(A, "expm_multiply", lambda: cls._without(A))
             return kept._replace(A=A) if kept.A is None else kept
         return cls._found(A, trace, n_probes=n_probes)
@@ -139,6 +140,8 @@ class _Shifted(NamedTuple):
             what = (
                 "Trace of LinearOperator not available, it will be estimated. Provide `traceA` to ensure performance."
             )
+            from autosparse.notices import warn_at  # few calls warn
+
             warn_at(4, what, UserWarning)
             trace = _estimated_trace(A, n_probes)
         if sps.issparse(A) and (A.format not in ("csr", "csc") or not A.has_canonical_format):
@@ -189,14 +192,23 @@ def _one_norm(A: Any, mu: Any, dtype: np.dtype[Any], diagonal: NDArray[Any] | No
 def _column_sums(A: Any) -> NDArray[Real]:
     """Return the sums of absolute values of the columns of a sparse or dense matrix."""
     matrix: Any = A
-    if isinstance(A, AutoSparseMatrix) and matrix.format == "csr":
-        operand, n_columns = matrix._cell, matrix.shape[1]
+    if isinstance(A, Slots) and matrix.format == "csr":
+        (indices, data), n_columns = _entries(matrix), matrix.shape[1]
         sums, step = np.zeros(n_columns, Real), max(COLUMN_SUM_BLOCK, 2 * n_columns)
         for at in range(0, matrix.nnz, step):
             part = slice(at, min(at + step, matrix.nnz))
-            sums += np.bincount(operand.indices[part], np.abs(operand.data[part]), n_columns)
+            sums += np.bincount(indices[part], np.abs(data[part]), n_columns)
         return sums
     return np.asarray(abs(A).sum(axis=0), dtype=Real).reshape(-1)
+
+
+def _entries(matrix: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the indices and values of an autosparse array, without recording that they are handed out."""
+    rows = light.rows_of(matrix)
+    if rows is not None and (found := rows.sound()) is not None:
+        return found[0][1], found[1]
+    light.complete()
+    return matrix._cell.indices, matrix._cell.data
 
 
 def _estimated_trace(A: LinearOperator, n_probes: int) -> Any:
@@ -257,29 +269,25 @@ class _Series:
         self.n, self.k = like.shape[0], 1 if like.ndim == 1 else like.shape[1]
         self.mu, self.dtype = shifted.mu, dtype
         self._product = BlockProduct(shifted.A, dtype)
-        self._code = runtime_api.DTYPE_CODES[dtype.name]
-        self._shift = runtime_api.ffi.new(_PAIR, [shifted.shift.real, shifted.shift.imag])
-        self._norms = runtime_api.ffi.new(_PAIR)
-        self._threads = config.get_options().threads or runtime_api.max_threads()
+        self._code = VALUE_CODES[dtype.name]
+        self._shift = ffi.new(_PAIR, [shifted.shift.real, shifted.shift.imag])
+        self._norms = ffi.new(_PAIR)
+        self._threads = sweeps.decisive_options()[1] or max(1, lib.asp_max_threads())
 
     def term(self, source: Block, target: Block, total: Block, scale: float) -> tuple[float, float]:
         """Write target = scale (A - mu I) source, add it to total, and return the infinity norms of both."""
         self._step(1.0)  # a series has no residual, so the value is constant
         self._product(source, target)
-        pointers = map(runtime_api.pointer, (target, source, total))
-        runtime_api.raise_for(
-            runtime_api.lib.asp_taylor_step(
-                self._code, self.n, self.k, *pointers, scale, self._shift, self._norms, self._threads
-            )
+        pointers = map(ffi.from_buffer, (target, source, total))
+        _check(
+            lib.asp_taylor_step(self._code, self.n, self.k, *pointers, scale, self._shift, self._norms, self._threads)
         )
         return self._norms[0], self._norms[1]
 
     def add(self, term: Block, factor: float, before: Block, total: Block) -> float:
         """Write total = before + factor term; return its infinity norm."""
-        pointers = map(runtime_api.pointer, (term, before, total))
-        runtime_api.raise_for(
-            runtime_api.lib.asp_taylor_add(self._code, self.n, self.k, *pointers, factor, self._norms, self._threads)
-        )
+        pointers = map(ffi.from_buffer, (term, before, total))
+        _check(lib.asp_taylor_add(self._code, self.n, self.k, *pointers, factor, self._norms, self._threads))
         return float(self._norms[0])
 
     def advance(self, F: Block, t: float, n_terms: int, n_steps: int) -> None:
@@ -299,6 +307,14 @@ class _Series:
                 source, target, free = target, free, target
             np.multiply(F, eta, out=F)
             before = infinity_norm(F)
+
+
+def _check(status: int) -> None:
+    """Raise MemoryError or ValueError for a status of the runtime that is not 0."""
+    if status:
+        from autosparse._native.runtime_api import raise_for  # light matrices do without it
+
+        raise_for(status)
 
 
 def infinity_norm(F: Block) -> float:

@@ -11,9 +11,9 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from scipy.linalg import get_lapack_funcs
 
-from autosparse._native import runtime_api
-from autosparse.config import get_options
+from autosparse._native.python_objects import ffi, lib
 from autosparse.core.dtypes import Complex, Real
+from autosparse.linalg import sweeps
 from autosparse.linalg.arguments import (
     Scalar,
     System,
@@ -33,8 +33,7 @@ from autosparse.linalg.operators import Product
 from autosparse.linalg.solves import NotFiniteError, Solve
 from autosparse.linalg.solves.tracing import timed_method
 from autosparse.linalg.sweeps import Combine, Dot, Scale, Sweep
-from autosparse.notices import warn_at
-from autosparse.scalar import DOUBLE
+from autosparse.scalar import DOUBLE, VALUE_CODES
 
 CALLBACK_TYPES: Final = ("x", "pr_norm", "legacy")
 """Accepted values of `callback_type`."""
@@ -103,6 +102,8 @@ def gmres(
     if not is_ours(others, x0) or min(1 if restart is None else restart, 1 if maxiter is None else maxiter) < 1:
         return scipys("gmres")(A, b, x0, callback=callback, callback_type=callback_type, **how, **others)  # type: ignore[no-any-return]
     if callback is not None and callback_type is None:
+        from autosparse.notices import warn_at  # few solves warn
+
         warn_at(4, _CHANGING, DeprecationWarning)  # the level that SciPy warns at
     kind = "legacy" if callback_type is None else callback_type
     if kind not in CALLBACK_TYPES:
@@ -172,9 +173,9 @@ class Basis:
         n_rows, n = V.shape
         self.rows, self.dtype = list(V), V.dtype
         self.wide = np.dtype(Complex if V.dtype.kind == "c" else Real)
-        self._kind = runtime_api.DTYPE_CODES[V.dtype.name], n
-        self._threads = get_options().threads or 0
-        self._rows, self._w = [runtime_api.pointer(row) for row in self.rows], runtime_api.pointer(w)
+        self._kind = VALUE_CODES[V.dtype.name], n
+        self._threads = sweeps.decisive_options()[1] or 0
+        self._rows, self._w = list(map(ffi.from_buffer, self.rows)), ffi.from_buffer(w)
         self._inverse = np.eye(n_rows, dtype=self.wide)  # inverse of I + L
         self._dots, self._c = np.empty(2 * (n_rows + 1), self.wide), np.empty(n_rows, self.wide)
         self._norm2 = np.empty(1)
@@ -192,10 +193,8 @@ class Basis:
     def orthogonalise(self, k: int) -> tuple[list[Scalar], float, float]:
         """Orthogonalise w against v_0, ..., v_k into v_(k+1); return (h, norm of w, norm of v_(k+1))."""
         (code, n), dots, rows, pair = self._kind, self._dots, self._rows, 2 if k else 1
-        newest = rows[k] if k else runtime_api.ffi.NULL
-        _checked(
-            runtime_api.lib.asp_basis_dots(code, n, k + 1, rows[0], n, self._w, newest, self._kept[1], self._threads)
-        )
+        newest = rows[k] if k else ffi.NULL
+        _checked(lib.asp_basis_dots(code, n, k + 1, rows[0], n, self._w, newest, self._kept[1], self._threads))
         h = dots[: pair * (k + 1) : pair]
         if k:  # append a row to the inverse of the triangular matrix
             inverse = self._inverse[: k + 1, : k + 1]
@@ -209,22 +208,23 @@ class Basis:
     def add_to(self, x: Vector, y: list[Scalar]) -> None:
         """Compute x += sum_i y_i v_i."""
         self._c[: len(y)] = y
-        target = runtime_api.pointer(x)
+        target = ffi.from_buffer(x)
         self._combine(len(y), target, target, 1.0)
 
     def _combine(self, n_rows: int, source: Any, target: Any, factor: float) -> float:
         """Write factor * source + sum_i c_i v_i to target; return the square of its norm. Any: cffi pointers."""
         (code, n), (_, _, c, norm2) = self._kind, self._kept
         first = self._rows[0]
-        _checked(
-            runtime_api.lib.asp_basis_update(code, n, n_rows, first, n, c, factor, source, target, norm2, self._threads)
-        )
+        _checked(lib.asp_basis_update(code, n, n_rows, first, n, c, factor, source, target, norm2, self._threads))
         return self._norm2.item()
+
+
+_DOUBLES: Final = f"{DOUBLE.c}[]"
 
 
 def _doubles(array: Vector) -> Any:
     """Return a cffi pointer ``double *`` to the elements."""
-    return runtime_api.ffi.cast(DOUBLE.pointer, runtime_api.address_of(array))
+    return ffi.from_buffer(_DOUBLES, array)
 
 
 def _checked(code: int) -> None:

@@ -10,8 +10,8 @@ import numpy as np
 from scipy.sparse.linalg import LinearOperator
 
 from autosparse._native import python_objects
-from autosparse.arrays.plain import VERSION_OF_SCIPY
 from autosparse.core.dtypes import Real
+from autosparse.light import VERSION_OF_SCIPY
 from autosparse.linalg.arguments import (
     FOREIGN_CODES,
     Callback,

@@ -14,13 +14,14 @@ import scipy.sparse as sps
 from numpy.typing import NDArray
 from scipy.sparse.linalg import aslinearoperator
 
-from autosparse.arrays import construct
-from autosparse.arrays.family import AutoSparseMatrix
-from autosparse.arrays.functions import matmul
-from autosparse.arrays.plain import VERSION_OF_SCIPY, has_own_product
-from autosparse.config import decisive_options
+from autosparse import light
+from autosparse.light import into
+from autosparse.light.construct import wrapped
+from autosparse.light.into import has_own_product
+from autosparse.light.matrices import Slots
+from autosparse.linalg import sweeps
 from autosparse.linalg.solves.tracing import PRECONDITIONER, PRODUCTS, timed
-from autosparse.linalg.sweeps import ColumnSweep, Run, Step, Sweep
+from autosparse.linalg.sweeps import Run, Step, Sweep
 
 Vector = NDArray[Any]
 Product = Callable[[Vector, Vector], object]
@@ -28,16 +29,25 @@ Product = Callable[[Vector, Vector], object]
 
 
 class MatrixProduct:
-    """Product with an autosparse array of the dtype of the vectors."""
+    """Product with an autosparse array of the dtype of the vectors.
 
-    __slots__ = ("matrix",)
+    The C runtime computes it while the matrix is light. The library is loaded once its products have taken as long.
+    """
 
-    def __init__(self, matrix: AutoSparseMatrix) -> None:
+    __slots__ = ("_by_runtime", "matrix")
+
+    def __init__(self, matrix: Any) -> None:  # Any: an autosparse array, light or complete
         self.matrix = matrix
+        native = None if light.is_complete else light.runtime()
+        self._by_runtime = None if native is None else native.product_into
 
     def __call__(self, x: Vector, out: Vector) -> None:
         """Write the product with x to out."""
-        matmul(self.matrix, x, out=out)
+        if self._by_runtime is not None:
+            if self._by_runtime(self.matrix, x, out):
+                return
+            self._by_runtime = None
+        (into.complete_matmul or into.matmul)(self.matrix, x, out=out)
 
 
 @functools.cache
@@ -67,10 +77,10 @@ def product_of(A: Any, dtype: np.dtype[Any]) -> Product:  # Any: whatever `aslin
     `aslinearoperator`, and if a result is complex but `dtype` is not.
     """
     matrix = factor_of(A)
-    if isinstance(matrix, AutoSparseMatrix):
+    if isinstance(matrix, Slots):
         return _product_of_ours(matrix, dtype)
     if sps.issparse(matrix) and matrix.format in ("csr", "csc"):
-        return _product_of_ours(construct.wrapped(matrix), dtype)
+        return _product_of_ours(wrapped(matrix), dtype)
     if type(matrix) is np.ndarray and matrix.ndim == 2 and matrix.dtype == dtype:
         return functools.partial(_dense_product, matrix)
     return copied(aslinearoperator(A).matvec)
@@ -80,8 +90,9 @@ def product_of(A: Any, dtype: np.dtype[Any]) -> Product:  # Any: whatever `aslin
 def adjoint_of(A: Any, dtype: np.dtype[Any]) -> Product:  # Any: as `product_of`
     """Return a function that writes A^H x to out, for vectors x of `dtype`; see `product_of`."""
     matrix = factor_of(A)
+    is_ours = isinstance(matrix, Slots)
     if sps.issparse(matrix) and matrix.format in ("csr", "csc"):
-        if isinstance(matrix, AutoSparseMatrix) and matrix.dtype == dtype:
+        if is_ours and matrix.dtype == dtype:
             if dtype.kind == "c":
                 from autosparse.linalg.solves.conversions import converted
 
@@ -103,7 +114,7 @@ def copied(matvec: Callable[[Vector], Vector]) -> Product:
     return product
 
 
-_dense_product: Final[Callable[..., Any]] = np.dot if VERSION_OF_SCIPY < (1, 18) else np.matmul
+_dense_product: Final[Callable[..., Any]] = np.dot if light.VERSION_OF_SCIPY < (1, 18) else np.matmul
 """Function that SciPy's operators call for a dense matrix; RuntimeWarnings name it."""
 
 
@@ -150,8 +161,10 @@ def preconditioner_of(M: Any, dtype: np.dtype[Any]) -> Vector | Product | None: 
     return product_of(M, dtype)
 
 
-def _fast_call_of(matrix: AutoSparseMatrix, x: Vector, out: Vector) -> tuple[Any, ...] | None:
+def fast_call_of(matrix: Any, x: Vector, out: Vector) -> tuple[Any, ...] | None:  # Any: an autosparse array
     """Return the function that may compute out = A x without Python, and its arguments; None if there is none."""
+    if not light.is_complete:
+        return None
     operand, transposed = matrix._cell, matrix._transposed
     dispatcher = operand.dispatcher  # None after the structure has changed, also by another thread
     if operand.fast_path is None or dispatcher is None:
@@ -159,7 +172,44 @@ def _fast_call_of(matrix: AutoSparseMatrix, x: Vector, out: Vector) -> tuple[Any
     state = dispatcher.hot.get((1 if x.ndim == 1 else x.shape[1], transposed))
     if state is None or state.fast_path is None:
         return None
-    return state.fast_path.run, operand, x, out, decisive_options(), transposed
+    return state.fast_path.run, operand, x, out, sweeps.decisive_options(), transposed
+
+
+class BlockProduct:
+    """Function (X, out) that writes A X to out for blocks X (n, k) or vectors (n,)."""
+
+    def __init__(self, A: Any, dtype: np.dtype[Any]) -> None:  # Any: whatever `aslinearoperator` takes
+        self._operator = aslinearoperator(A)
+        self._vector = product_of(A, dtype)
+        self._of_blocks = _matrix_product(factor_of(self._operator), dtype)
+
+    @property
+    def matrix(self) -> Any:  # a matrix whose SciPy base has no types, or None
+        """The autosparse array that is multiplied by unchanged blocks; None for other operators."""
+        return self._of_blocks.matrix if isinstance(self._of_blocks, MatrixProduct) else None
+
+    def __call__(self, X: Vector, out: Vector) -> None:
+        """Write A X to out."""
+        if X.ndim == 1:
+            self._vector(X, out)
+        elif X.shape[1] == 1 and self.matrix is None:
+            self._vector(X.reshape(-1), out.reshape(-1))
+        elif self._of_blocks is None:
+            np.copyto(out, self._operator.matmat(X), casting="same_kind")
+        else:
+            self._of_blocks(X, out)
+
+
+def _matrix_product(matrix: Any, dtype: np.dtype[Any]) -> Product | None:
+    """Return a function that writes A X for a matrix whose `product_of` takes blocks; None for others."""
+    is_dense = type(matrix) is np.ndarray and matrix.dtype == dtype
+    if not is_dense and not (sps.issparse(matrix) and matrix.format in ("csr", "csc")):
+        return None
+    if dtype.kind != "c" or matrix.dtype.kind == "c":
+        return product_of(matrix, dtype)
+    real = np.empty(0, dtype).real.dtype
+    of_parts = product_of(matrix, real)
+    return lambda X, out: of_parts(X.view(real), out.view(real))
 
 
 class ProductSweep:
@@ -193,37 +243,14 @@ class ProductSweep:
 
     def fast_call(self, x: Vector, out: Vector) -> tuple[Any, ...] | None:
         """Return the function that may compute out = A x without Python, and its arguments; None if there is none."""
-        return None if self._matrix is None else _fast_call_of(self._matrix, x, out)
+        return None if self._matrix is None else fast_call_of(self._matrix, x, out)
 
     def __call__(self, x: Vector, out: Vector, *coefficients: complex) -> tuple[Any, ...]:
         """Write A x to out, and execute the steps with these coefficients; return the dot products."""
         if self._matrix is not None:
-            call = _fast_call_of(self._matrix, x, out)
+            call = fast_call_of(self._matrix, x, out)
             found = None if call is None else self._after(*call, *coefficients)  # type: ignore[misc]  # an extension
             if found is not None:
                 return found
         self._product(x, out)
         return self.run(*coefficients)
-
-
-class ColumnProductSweep:
-    """A product of a matrix with a block of columns, and a sweep over the columns after it."""
-
-    __slots__ = ("_matrix", "_product", "_sweep")
-
-    def __init__(self, product: Product, matrix: AutoSparseMatrix | None, steps: Sequence[Step]) -> None:
-        self._product, self._matrix, self._sweep = product, matrix, ColumnSweep(steps)
-
-    @property
-    def address(self) -> int:
-        """Address of the asp_sweep structure of the sweep."""
-        return self._sweep.address
-
-    def fast_call(self, X: Vector, out: Vector) -> tuple[Any, ...] | None:
-        """Return the function that may compute out = A X without Python, and its arguments; None if there is none."""
-        return None if self._matrix is None else _fast_call_of(self._matrix, X, out)
-
-    def __call__(self, X: Vector, out: Vector, *coefficients: complex | Vector) -> list[Vector]:
-        """Write A X to out, and execute the steps with these coefficients; return the dot products."""
-        self._product(X, out)
-        return self._sweep(*coefficients)

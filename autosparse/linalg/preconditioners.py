@@ -22,9 +22,9 @@ from scipy.sparse.linalg import LinearOperator
 from autosparse.arrays import construct
 from autosparse.core.dtypes import Real
 from autosparse.errors import InputError, InputTypeError, ShapeError
-from autosparse.linalg.columns.recurrence import BlockProduct
-from autosparse.linalg.operators import matrix_of, product_of
-from autosparse.linalg.sweeps import ColumnSweep, Combine, Sweep
+from autosparse.linalg.encoded_sweeps import ColumnSweep
+from autosparse.linalg.operators import BlockProduct, matrix_of, product_of
+from autosparse.linalg.sweeps import Combine, Sweep
 
 AnyArray = NDArray[Any]  # any dtype of a solver
 KNOWN_DTYPES: Final = "fdFD"

@@ -1,4 +1,4 @@
-"""Tests of first solves with small light matrices: SciPy's answers, without the library, until solves take long."""
+"""Tests of first solves with small light matrices: SciPy's functions solve them, until solves take long."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.light.test_light import printed
 
 SETTING = """
 from autosparse.light import solves
-solves.PATIENCE_NS = solves.LOOK_NS = 1 << 60
+solves.PATIENCE_NS = solves.LOOK_NS = solves.OWN_NS = 1 << 60
 S = (m[:30] @ m[:30].T + 40 * sps.eye_array(30)).tocsr()
 T, b = sps.csr_array(sps.tril(S)), np.linspace(1.0, 2.0, 30)
 import scipy.sparse.linalg as sla
@@ -21,6 +21,8 @@ def both(name, matrix, *args, **how):
     return bool(np.allclose(ours, theirs))
 def same(ours, theirs):
     return bool(np.allclose(first(ours), first(theirs)))
+def has_own():
+    return not {"autosparse.linalg.arguments", "autosparse.linalg.eigenvalues"}.isdisjoint(sys.modules)
 """
 CALLS = {
     **{name: f"both('{name}', S, b, rtol=1e-9)" for name in ("bicgstab", "cg", "cgs", "gmres", "minres", "qmr")},
@@ -60,10 +62,10 @@ def test_preconditioners_operators_and_installed_names_need_no_library(call):
 
 
 @pytest.mark.parametrize("limits", ["PATIENCE_NS = -1", "LOOK_NS, solves.PATIENCE_NS = -1, 1"])
-def test_a_long_gmres_is_solved_by_the_library(limits):
+def test_a_long_gmres_is_solved_by_the_own_function(limits):
     lines = f"""
 solves.{limits}
-found = [both("gmres", S, b, rtol=1e-9), light.is_complete]
+found = [both("gmres", S, b, rtol=1e-9), has_own()]
 print(json.dumps(found))
 """
     assert printed(SETTING + lines) == [True, True]
@@ -90,20 +92,18 @@ print(json.dumps([sorted({one.filename for one in seen}), light.is_complete]))
         "asp.linalg.expm_multiply(sla.aslinearoperator(S / 50), b, traceA=1.0)",
     ],
 )  # fmt: skip
-def test_other_arguments_load_the_library(call):
-    lines = (
-        f"asp.linalg.cg(asp.csr(S), b)\none = light.is_complete\n{call}\nprint(json.dumps([one, light.is_complete]))"
-    )
+def test_other_arguments_are_those_of_the_own_function(call):
+    lines = f"asp.linalg.cg(asp.csr(S), b)\none = has_own()\n{call}\nprint(json.dumps([one, has_own()]))"
     assert printed(f"{SETTING}import warnings\nwarnings.simplefilter('ignore')\n{lines}") == [False, True]
 
 
-def test_time_of_solves_and_size_of_matrices_load_the_library():
+def test_large_matrices_have_the_own_function_and_time_of_solves_loads_the_library():
     lines = """
-found = [light.is_complete]
+found = [has_own()]
 for limit, spent_ns in ((S.nnz, 0), (S.nnz - 1, 0)):
     solves.MAX_ENTRIES = limit
     asp.linalg.cg(asp.csr(S), b)
-    found.append(light.is_complete)
+    found.append(has_own())
 print(json.dumps([found, light._spent_ns > 0]))
 """
     assert printed(SETTING + lines) == [[False, False, True], True]
@@ -116,6 +116,17 @@ for _ in range(2):
 print(json.dumps(found))
 """
     assert printed(SETTING + lines) == [False, True]
+
+
+def test_time_of_solves_by_scipys_functions_is_limited():
+    lines = """
+A, found = asp.csr(S), []
+for name, solves.OWN_NS in (("cg", 1 << 60), ("lobpcg", 0), ("cg", 0)):
+    asp.linalg.lobpcg(A, b[:, None], maxiter=60) if name == "lobpcg" else asp.linalg.cg(A, b)
+    found.append(has_own())
+print(json.dumps([*found, light.is_complete]))
+"""
+    assert printed(SETTING + lines) == [False, False, True, False]
 
 
 def test_help_and_signature_are_those_of_the_complete_function():

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sps
 import scipy.sparse.linalg as scipys
-from autosparse._native import runtime_api
+from autosparse._native import python_objects, runtime_api
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -200,6 +200,7 @@ def test_small_systems(data: Any, n: int, k: int, name: str, rank: int, maxiter:
 
 def test_without_the_runtime_scipy_solves_for_each_column(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runtime_api, "available", False)
+    monkeypatch.setattr(python_objects, "has_runtime", False)
     S = matrix("cg", "d")
     B = right_sides(S, 3)
     for name in SOLVERS:

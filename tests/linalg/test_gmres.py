@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sps
 import scipy.sparse.linalg as scipys
-from autosparse._native import runtime_api
+from autosparse._native import python_objects, runtime_api
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -298,6 +298,7 @@ def test_products_with_a_basis(code: str, n: int) -> None:
 
 def test_without_the_runtime_scipy_solves(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runtime_api, "available", False)
+    monkeypatch.setattr(python_objects, "has_runtime", False)
     x, info = asp.linalg.gmres(grid(5), right_side(25), rtol=1e-9)
     y, wanted = scipys.gmres(grid(5), right_side(25), rtol=1e-9)
     assert info == wanted

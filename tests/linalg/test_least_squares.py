@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sps
 import scipy.sparse.linalg as scipys
-from autosparse._native import runtime_api
+from autosparse._native import python_objects, runtime_api
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -288,6 +288,7 @@ def test_small_systems(name: str, seed: int, m: int, n: int, density: float) -> 
 @pytest.mark.parametrize("name", SOLVERS)
 def test_without_the_runtime_scipy_solves(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runtime_api, "available", False)
+    monkeypatch.setattr(python_objects, "has_runtime", False)
     assert LeastSquaresSystem.of(matrix(30, 20), np.ones(30), None, None) is None
     found, wanted = (getattr(one, name)(matrix(30, 20), np.ones(30)) for one in (asp.linalg, scipys))
     np.testing.assert_array_equal(found[0], wanted[0])

@@ -10,10 +10,10 @@ import sys
 import numpy as np
 import pytest
 import scipy.sparse.linalg
+from autosparse._native import python_objects, runtime_api
 
 import autosparse as asp
 from autosparse import linalg
-from autosparse.linalg import arguments
 from tests.scipy_versions import needs_recent
 
 SUBMODULES = ("interface", "isolve", "eigen", "matfuncs", "dsolve", "_interface", "_isolve", "_isolve.iterative")
@@ -58,7 +58,8 @@ def test_parameters_and_defaults_are_scipys(name: str) -> None:
 
 @pytest.mark.parametrize("name", KRYLOV)
 def test_without_the_runtime_scipys_solvers_run(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    monkeypatch.setattr(arguments.runtime_api, "available", False)
+    monkeypatch.setattr(runtime_api, "available", False)
+    monkeypatch.setattr(python_objects, "has_runtime", False)
     A, b = np.array([[4.0, 1.0], [1.0, 3.0]]), np.array([1.0, 2.0])
     x, info = getattr(asp.linalg, name)(A, b)
     y, wanted = getattr(scipy.sparse.linalg, name)(A, b)

@@ -12,7 +12,8 @@ from autosparse._native import runtime_api
 
 import autosparse as asp
 from autosparse.linalg import sweeps
-from autosparse.linalg.sweeps import ColumnSweep, Combine, Dot, Scale, Step, Sweep
+from autosparse.linalg.encoded_sweeps import ColumnSweep
+from autosparse.linalg.sweeps import Combine, Dot, Scale, Step, Sweep
 from tests.linalg import sweep_reference
 from tests.native.hooks import on_several_threads
 

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from numpy.linalg import LinAlgError
 
 import autosparse as asp
-from autosparse.linalg import arguments
 from autosparse.linalg.triangular import triangle
 from tests.native.hooks import needs_hooks
 from tests.scipy_versions import needs_recent
@@ -347,7 +346,7 @@ def test_a_trace_says_in_which_order_rows_are_eliminated(monkeypatch: pytest.Mon
 
 
 def test_without_the_runtime_scipys_function_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arguments.runtime_api, "available", False)
+    monkeypatch.setattr(runtime_api, "available", False)
     T, b = half(system(9, "d"), lower=True), right_side(9, None, "d")
     np.testing.assert_array_equal(asp.linalg.spsolve_triangular(T, b), SCIPYS(T, b))
 

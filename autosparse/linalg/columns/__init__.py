@@ -22,11 +22,12 @@ from autosparse.dispatch.first_look import EARLY_ENTRIES
 from autosparse.errors import InputError, InputTypeError
 from autosparse.isa import ISAS
 from autosparse.linalg.arguments import System, make_system, scipys, tolerance
+from autosparse.linalg.encoded_sweeps import ColumnSweep
 from autosparse.linalg.operators import factor_of, preconditioner_of
 from autosparse.linalg.solves import Solve
 from autosparse.linalg.solves.solve import operand_of
 from autosparse.linalg.solves.workspace import memory_of
-from autosparse.linalg.sweeps import ColumnSweep, Dot
+from autosparse.linalg.sweeps import Dot
 from autosparse.operands.csr import Operand
 
 if TYPE_CHECKING:

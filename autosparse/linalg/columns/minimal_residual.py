@@ -9,8 +9,16 @@ import numpy as np
 
 from autosparse._native import python_objects
 from autosparse.core.dtypes import Real
-from autosparse.linalg.columns.recurrence import Block, BlockSystem, ColumnSweep, Combine, Dot, Numbers, Recurrence
-from autosparse.linalg.operators import ColumnProductSweep
+from autosparse.linalg.columns.recurrence import (
+    Block,
+    BlockSystem,
+    ColumnProductSweep,
+    ColumnSweep,
+    Combine,
+    Dot,
+    Numbers,
+    Recurrence,
+)
 from autosparse.linalg.solves import Solve
 
 

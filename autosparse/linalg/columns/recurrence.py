@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Final
 
 import numpy as np
-import scipy.sparse as sps
 from numpy.typing import NDArray
-from scipy.sparse.linalg import aslinearoperator
 
-from autosparse.arrays.family import AutoSparseMatrix
 from autosparse.core.dtypes import Complex, NarrowReal, NativeIndex, Real
 from autosparse.linalg.arguments import System
-from autosparse.linalg.operators import ColumnProductSweep, MatrixProduct, factor_of, preconditioner_of, product_of
+from autosparse.linalg.encoded_sweeps import ColumnSweep
+from autosparse.linalg.operators import BlockProduct, fast_call_of, preconditioner_of
 from autosparse.linalg.solves import Solve
-from autosparse.linalg.sweeps import ColumnSweep, Combine, Dot, Scale, Step
+from autosparse.linalg.sweeps import Combine, Dot, Scale, Step
 
 Block = NDArray[Any]  # (n, k), C order
 Numbers = NDArray[Any]  # (k,): one number per column
@@ -34,41 +32,27 @@ def roots(squares: Numbers, dtype: np.dtype[Any]) -> NDArray[Real]:
     return found
 
 
-class BlockProduct:
-    """Function (X, out) that writes A X to out for blocks X (n, k) or vectors (n,)."""
+class ColumnProductSweep:
+    """A product of a matrix with a block of columns, and a sweep over the columns after it."""
 
-    def __init__(self, A: Any, dtype: np.dtype[Any]) -> None:  # Any: whatever `aslinearoperator` takes
-        self._operator = aslinearoperator(A)
-        self._vector = product_of(A, dtype)
-        self._of_blocks = _matrix_product(factor_of(self._operator), dtype)
+    __slots__ = ("_matrix", "_product", "_sweep")
+
+    def __init__(self, product: Product, matrix: Any, steps: Sequence[Step]) -> None:  # Any: an autosparse array, None
+        self._product, self._matrix, self._sweep = product, matrix, ColumnSweep(steps)
 
     @property
-    def matrix(self) -> AutoSparseMatrix | None:
-        """The autosparse array that is multiplied by unchanged blocks; None for other operators."""
-        return self._of_blocks.matrix if isinstance(self._of_blocks, MatrixProduct) else None
+    def address(self) -> int:
+        """Address of the asp_sweep structure of the sweep."""
+        return self._sweep.address
 
-    def __call__(self, X: Block, out: Block) -> None:
-        """Write A X to out."""
-        if X.ndim == 1:
-            self._vector(X, out)
-        elif X.shape[1] == 1 and self.matrix is None:
-            self._vector(X.reshape(-1), out.reshape(-1))
-        elif self._of_blocks is None:
-            np.copyto(out, self._operator.matmat(X), casting="same_kind")
-        else:
-            self._of_blocks(X, out)
+    def fast_call(self, X: Block, out: Block) -> tuple[Any, ...] | None:
+        """Return the function that may compute out = A X without Python, and its arguments; None if there is none."""
+        return None if self._matrix is None else fast_call_of(self._matrix, X, out)
 
-
-def _matrix_product(matrix: Any, dtype: np.dtype[Any]) -> Product | None:
-    """Return a function that writes A X for a matrix whose `product_of` takes blocks; None for others."""
-    is_dense = type(matrix) is np.ndarray and matrix.dtype == dtype
-    if not is_dense and not (sps.issparse(matrix) and matrix.format in ("csr", "csc")):
-        return None
-    if dtype.kind != "c" or matrix.dtype.kind == "c":
-        return product_of(matrix, dtype)
-    real = np.empty(0, dtype).real.dtype
-    of_parts = product_of(matrix, real)
-    return lambda X, out: of_parts(X.view(real), out.view(real))
+    def __call__(self, X: Block, out: Block, *coefficients: complex | Numbers) -> list[Numbers]:
+        """Write A X to out, and execute the steps with these coefficients; return the dot products."""
+        self._product(X, out)
+        return self._sweep(*coefficients)
 
 
 class BlockSystem:

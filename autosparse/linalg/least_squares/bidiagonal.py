@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sps
 from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
-from autosparse._native import runtime_api
+from autosparse._native import python_objects
 from autosparse.core.dtypes import Real
 from autosparse.linalg.arguments import Vector, norm, root
 from autosparse.linalg.operators import ProductSweep, adjoint_of, product_of
@@ -46,7 +46,7 @@ class LeastSquaresSystem:
     @classmethod
     def of(cls, A: Any, b: Any, x0: Any, limit: int | None) -> LeastSquaresSystem | None:  # Any: as `lsqr`
         """Return the system, or None if SciPy must solve or reject it."""
-        if not runtime_api.available or (limit is not None and limit < 1):
+        if not python_objects.has_runtime or (limit is not None and limit < 1):
             return None
         try:
             operator = aslinearoperator(A)

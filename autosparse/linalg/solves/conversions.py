@@ -8,23 +8,30 @@ the next solve. A changed structure needs a new copy.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from autosparse.arrays import construct
-from autosparse.arrays.family import AutoSparseMatrix
+from autosparse.light.matrices import Slots
+from autosparse.linalg.solves.solve import operand_of
 from autosparse.linalg.solves.workspace import Conversion, memory_of
-from autosparse.operands.csr import Operand
+
+if TYPE_CHECKING:
+    from autosparse.operands.csr import Operand
 
 Fact = TypeVar("Fact")
 
 
 def converted(A: Any, dtype: np.dtype[Any], *, is_conjugated: bool = False) -> Any:  # Any: autosparse arrays
-    """Return A, or its conjugate, with values of `dtype`: A itself where nothing differs, else the kept copy of A."""
+    """Return A, or its conjugate, with values of `dtype`: A itself where nothing differs, else the kept copy of A.
+
+    The library is loaded for a copy.
+    """
     is_conjugated = is_conjugated and A.dtype.kind == "c"
     if A.dtype == dtype and not is_conjugated:
         return A
+    from autosparse.arrays import construct
+
     matrix: Any = A  # its classes get SciPy's attributes when they are made
     operand: Operand = A._cell
     operand.refresh()
@@ -47,17 +54,16 @@ def converted(A: Any, dtype: np.dtype[Any], *, is_conjugated: bool = False) -> A
 def remembered(
     A: Any, name: Hashable, find: Callable[[], Fact], *, of_values: bool = True
 ) -> Fact:  # Any: whatever solvers take
-    """Return `find()`; for an autosparse array it is called once per version of structure and values.
+    """Return `find()`; for a complete autosparse array it is called once per version of structure and values.
 
     With `of_values` False the result depends on the structure alone and is kept when values change. The result must not
     refer to the array itself.
     """
-    if not isinstance(A, AutoSparseMatrix):
+    operand = operand_of(A) if isinstance(A, Slots) else None
+    if operand is None:
         return find()
-    matrix: Any = A  # its classes get SciPy's attributes when they are made
-    operand: Operand = matrix._cell
     operand.refresh()
-    facts, key = memory_of(operand).facts, (name, matrix.format)
+    facts, key = memory_of(operand).facts, (name, A.format)
     versions = operand.structure_version, operand.values_version if of_values else -1
     kept = facts.get(key)
     if kept is None or kept[0] != versions:

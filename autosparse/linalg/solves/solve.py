@@ -11,15 +11,16 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy.sparse.linalg import LinearOperator
 
-from autosparse.arrays.family import AutoSparseMatrix
+from autosparse import light
+from autosparse.light.matrices import Slots
 from autosparse.linalg.solves import tracing
 from autosparse.linalg.solves.workspace import Begun, Key, memory_of, new_vectors, states_of
-from autosparse.operands.csr import Operand
 
 if TYPE_CHECKING:
     from autosparse.linalg.solves.convergence import Convergence, Left
     from autosparse.linalg.solves.expectation import ProductCounts
     from autosparse.linalg.solves.progress import SolveProgress
+    from autosparse.operands.csr import Operand
 
 NEVER: Final = 1 << 62
 """Iteration number that is never reached."""
@@ -55,7 +56,8 @@ class Solve:
     """
 
     __slots__ = (
-        "A", "_begun", "_convergence", "_counts", "_due", "_is_strict", "_left", "_progress", "_record", "_taken",
+        "A", "_begun", "_convergence", "_counts", "_due", "_is_light", "_is_strict", "_left", "_n_light", "_progress",
+        "_record", "_taken",
         "_told_due", "best", "limit", "n_done", "name", "operand", "quantity", "target",
     )  # fmt: skip
 
@@ -66,8 +68,12 @@ class Solve:
         self._is_strict = is_strict
         self.name, self.target, self.limit, self.quantity = name, target, limit, quantity
         self.n_done, self.best = -1, math.inf
+        if not light.is_complete and tracing.is_active():
+            light.complete()  # a trace shows the time of kernels and of tuning
         self.A, self.operand = A, operand_of(A)
-        self._due = self._told_due = NEVER if self.operand is None else _first_due(self.operand)
+        n_entries = _n_entries(A) if self.operand is None else self.operand.nnz
+        self._is_light, self._n_light = self.operand is None and n_entries is not None, 0
+        self._due = self._told_due = NEVER if n_entries is None else _first_due(n_entries)
         self._left: tuple[int, Left | None] = (0, None)  # (iterations done, estimate made then)
         self._progress = _progress_of(name, quantity) if progress else None
         self._convergence: Convergence | None = None
@@ -161,6 +167,9 @@ class Solve:
         from autosparse.linalg.solves.convergence import NOTHING, Convergence, Left
 
         n_done, at, left = self.n_done, self._left[0], self._left[1] or NOTHING
+        if self._is_light and not self._is_complete() and self._progress is None:
+            self._due = self._told_due = max(n_done + 1, int(n_done * PACE))
+            return
         if n_done >= self._told_due:
             convergence = self._convergence
             if convergence is None:
@@ -172,6 +181,13 @@ class Solve:
             self._due = n_done + 1
             since = Left(likely=max(0.0, left.likely - (n_done - at)), certain=left.certain)
             self._progress.show(n_done, residual_norm, since, self.limit)
+
+    def _is_complete(self) -> bool:
+        """Return whether a matrix that was light before has an operand now, which the solve reports to from now on."""
+        self.operand = operand_of(self.A)
+        if self.operand is not None:
+            self._begun, self._is_light, self._n_light = Begun(states_of(self.operand)), False, self.n_done
+        return self.operand is not None
 
     def _known(self, left: Left) -> Left:
         """Return `left`, or the estimate from earlier solves of the matrix by this solver if it is larger."""
@@ -188,7 +204,9 @@ class Solve:
         if self._counts is None and self.operand is not None:
             self._counts = _counts_of(self.operand, self._begun or Begun([]))
         if self._counts is not None and self.operand is not None:
-            self._counts.tell(self.n_done, _with_following(left, self.n_done, memory_of(self.operand).n_following))
+            self._counts.tell(
+                self.n_done - self._n_light, _with_following(left, self.n_done, memory_of(self.operand).n_following)
+            )
 
 
 def _with_following(left: Left, n_done: int, n_following: int) -> Left:
@@ -201,9 +219,9 @@ def _with_following(left: Left, n_done: int, n_following: int) -> Left:
     return Left(likely=left.likely + n_following * likely, certain=left.certain + n_following * certain)
 
 
-def _first_due(operand: Operand) -> int:
+def _first_due(n_entries: int) -> int:
     """Return the number of the iteration at which a solve first reports to tuning, earlier for large matrices."""
-    return max(COLD_ITERATIONS, FIRST_ENTRIES // max(1, operand.nnz))
+    return max(COLD_ITERATIONS, FIRST_ENTRIES // max(1, n_entries))
 
 
 def _counts_of(operand: Operand, begun: Begun) -> ProductCounts | None:
@@ -222,6 +240,18 @@ def _progress_of(name: str, quantity: str) -> SolveProgress:
 
 
 def operand_of(A: Any) -> Operand | None:
-    """Return the operand of an autosparse array, also inside a LinearOperator; None for anything else."""
+    """Return the operand of a complete autosparse array, also inside a LinearOperator; None for anything else."""
     matrix = A.__dict__.get("A") if isinstance(A, LinearOperator) else A
-    return matrix._cell if isinstance(matrix, AutoSparseMatrix) else None
+    if not isinstance(matrix, Slots):
+        return None
+    if not light.is_complete:
+        if light.rows_of(matrix) is not None:
+            return None
+        light.complete()  # another thread does so
+    return matrix._cell  # type: ignore[no-any-return]  # whose type is unknown to light matrices
+
+
+def _n_entries(A: Any) -> int | None:
+    """Return the number of entries of a light matrix, also inside a LinearOperator; None for anything else."""
+    rows = light.rows_of(A.__dict__.get("A") if isinstance(A, LinearOperator) else A)
+    return None if rows is None else rows.arrays[1].size

@@ -61,6 +61,11 @@ def trace() -> Iterator[list[SolveExplanation]]:
         _TRACE.reset(before)
 
 
+def is_active() -> bool:
+    """Return whether a trace is active in this context."""
+    return _TRACE.get() is not None
+
+
 class Recording:
     """Record of the time spent in each part of one running solve."""
 

@@ -10,17 +10,19 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from autosparse import forking
-from autosparse._native import memory
-from autosparse.config import get_options
-from autosparse.operands.csr import Operand
+from autosparse import forking, light
 
 if TYPE_CHECKING:
     from autosparse.dispatch.state import DispatchState
+    from autosparse.operands.csr import Operand
 
 Vector = NDArray[Any]
 Key = tuple[tuple[int, ...], str]
 """Shape and dtype character of a vector."""
+
+
+KEPT_BYTES: Final = 1 << 17
+"""Number of bytes of vectors that are kept with every matrix."""
 
 
 class Conversion:
@@ -67,7 +69,7 @@ class SolverMemory:
         """Keep `vectors` for the next solve, up to the setting `output_pool_bytes` in total, or 128 KiB."""
         n_bytes = len(vectors) * vectors[0].nbytes if vectors else 0
         with self._lock:
-            if self._kept_bytes + n_bytes > memory.RECYCLED_FROM_BYTES:
+            if self._kept_bytes + n_bytes > KEPT_BYTES:
                 limit_bytes = pool_bytes()
                 if self._kept_bytes + n_bytes > limit_bytes:  # vectors of other shapes are dropped first
                     for free in self._free.values():
@@ -85,6 +87,9 @@ class SolverMemory:
 
 def pool_bytes() -> int:
     """Return the setting `output_pool_bytes`, or its default."""
+    from autosparse._native import memory  # with the options, which are loaded with the library
+    from autosparse.config import get_options
+
     wanted_bytes = get_options().output_pool_bytes
     return memory.default_pool_bytes() if wanted_bytes is None else wanted_bytes
 
@@ -92,12 +97,27 @@ def pool_bytes() -> int:
 def new_vectors(key: Key, n: int) -> list[Vector]:
     """Return `n` new uninitialized arrays of the shape and dtype `key`."""
     shape, char = key
-    return [memory.empty_vector(shape, np.dtype(char)) for _ in range(n)]
+    return [(_allocate or _empty)(shape, np.dtype(char)) for _ in range(n)]
+
+
+_allocate: Callable[..., Vector] | None = None  # `memory.empty_vector`, once the library is loaded
+
+
+def _empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Vector:
+    """Return an uninitialized array in recycled memory."""
+    global _allocate
+    if light.is_complete:
+        from autosparse._native.memory import empty_vector
+
+        _allocate = empty_vector
+        return empty_vector(shape, dtype)
+    native = light.runtime()
+    return np.empty(shape, dtype) if native is None else native.empty(shape, dtype)
 
 
 def zeros(n: int, dtype: np.dtype[Any]) -> Vector:
     """Return a solution that is 0."""
-    x = memory.empty_vector((n,), dtype)
+    x = (_allocate or _empty)((n,), dtype)
     x.fill(0)
     return x
 
