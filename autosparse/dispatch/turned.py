@@ -35,6 +35,8 @@ MAX_DROPS: Final = 4
 
 A product by the rows can be slower by chance, if the pool runs it on one thread for some calls.
 """
+ONE_THREAD_NS: Final = 6_500
+"""Time in ns of a product by the rows below which the pool used one thread; it shares estimates of 7 us and more."""
 
 _UNTRIED: Final = (0, 0, 0)
 _lib, _ffi = runtime_api.lib, runtime_api.ffi
@@ -164,7 +166,7 @@ class Turning:
         times[2] += by_rows
         if times[2] == TRIALS == sum(one[2] for one in self._times.values()) and not _is_chosen(*times):
             self._drop()  # slower for the only width in use
-            self._spent_ns, self._n_drops = 0, self._n_drops + 1
+            self._spent_ns, self._n_drops = 0, self._n_drops + 1 if _may_win_later(*times) else MAX_DROPS
             self._times.clear()
             return
         self._spent_ns += least_ns  # the least time: first products of a process take longer
@@ -200,6 +202,16 @@ def _mean_ns(operand: Operand, n_vecs: int) -> float:
     if state is None or (n_untuned := state.n_calls - state.n_tuned) < FEW:
         return 0.0
     return float((state.product_ns - state.tuned_ns) / n_untuned)
+
+
+def _may_win_later(before_ns: int, by_rows_ns: int, _n_trials: int) -> bool:
+    """Return whether rows that were slower may have been so because the pool ran their products on one thread.
+
+    Until the rows serve or are given up, products go through Python, which takes 3 to 5 us longer. Several threads are
+    assumed to reach half of their gain.
+    """
+    threads = get_options().threads or runtime_api.max_threads()
+    return by_rows_ns >= ONE_THREAD_NS and 2 * by_rows_ns < (1 + threads) * before_ns
 
 
 def _is_chosen(before_ns: int, by_rows_ns: int, n_trials: int) -> bool:

@@ -287,19 +287,33 @@ def test_products_that_tuning_samples_try_transposed_rows(monkeypatch: pytest.Mo
     assert turning(A).is_serving
 
 
+def times_made(A: Any, before_ns: int, by_rows_ns: int) -> int:
+    """Return how often rows are made that lose on two threads, by products of `before_ns` without and with them."""
+    found, n_made = turned.Turning(), 0
+    with asp.options(threads=2):
+        for _ in range((turned.PRICE_NS * A.nnz << turned.MAX_DROPS + 1) // before_ns + 2 * turned.MAX_DROPS):
+            found.count(A._cell, 1, before_ns)
+            n_made += found.made is not None
+            for _ in range(turned.TRIALS if found.made is not None else 0):
+                assert found.rows(A._cell, 1) is not None
+                found.count(A._cell, 1, by_rows_ns)
+        assert found.made is None
+        assert not found.is_open(A._cell, 1)  # fast calls may compute
+    return n_made
+
+
 def test_slower_transposed_rows_are_tried_again_at_a_higher_price() -> None:
-    A, found = asp.csr(matrix()), turned.Turning()
+    A = asp.csr(matrix())
     A @ np.ones(N - 7)
-    price_ns, n_made = turned.PRICE_NS * A.nnz, 0
-    for _ in range(2 * turned.MAX_DROPS):
-        found.count(A._cell, 1, price_ns << turned.MAX_DROPS)
-        n_made += found.made is not None
-        for _ in range(turned.TRIALS if found.made is not None else 0):
-            assert found.rows(A._cell, 1) is not None
-            found.count(A._cell, 1, price_ns << turned.MAX_DROPS + 1)
-    assert n_made == turned.MAX_DROPS
-    found.count(A._cell, 1, price_ns)
-    assert found.made is None
+    before_ns = turned.PRICE_NS * A.nnz << turned.MAX_DROPS
+    assert times_made(A, before_ns, before_ns * 5 // 4) == turned.MAX_DROPS
+
+
+@pytest.mark.parametrize(("before_ns", "by_rows_ns"), [(6_000, 6_400), (10**6, 2 * 10**6)])
+def test_transposed_rows_that_more_threads_would_not_make_faster_are_given_up(before_ns: int, by_rows_ns: int) -> None:
+    A = asp.csr(matrix())
+    A @ np.ones(N - 7)
+    assert times_made(A, before_ns, by_rows_ns) == 1
 
 
 @pytest.mark.parametrize("multiplied", ["transpose", "adjoint", "copy"])
