@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy.sparse._sparsetools import csr_diagonal, csr_has_canonical_format, csr_todense
 from scipy.sparse._sputils import upcast_char
 
+from autosparse import light
 from autosparse.arrays import plain
 from autosparse.dispatch import executor
 from autosparse.errors import ShapeError
@@ -28,7 +29,7 @@ _LARGE: Final = 1 << 14
 """Minimum entries of a dense operand that `dispatch.pairs` converts, on several threads."""
 
 
-_SUM_ADDS_UP_DUPLICATES: Final = plain.VERSION_OF_SCIPY >= (1, 16)
+_SUM_ADDS_UP_DUPLICATES: Final = light.VERSION_OF_SCIPY >= (1, 16)
 """True if SciPy's `sum` over all entries sorts them and adds up duplicates, in place."""
 
 
