@@ -54,8 +54,7 @@ def _new_items() -> tuple[tuple[str, Any], ...]:
     """Return the attributes that SciPy's constructors set besides shape and arrays (maxprint where it has it)."""
     made: Any = object.__new__(sps.csr_array)
     first = next(kind for kind in reversed(sps.csr_array.__mro__[:-1]) if "__init__" in vars(kind))
-    shape = [(1, 1)] if "arg1" in first.__init__.__code__.co_varnames else []  # SciPy 1.13 takes maxprint alone
-    first.__init__(made, *shape)
+    first.__init__(made, *([(1, 1)] if "arg1" in first.__init__.__code__.co_varnames else []))  # 1.13: maxprint alone
     return tuple(item for item in vars(made).items() if item[0] != "_shape")
 
 

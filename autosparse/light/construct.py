@@ -10,7 +10,8 @@ import numpy as np
 import scipy.sparse as sps
 
 from autosparse import forking, light
-from autosparse.light.adoption import adopt, arrays_of, is_large, is_small, register
+from autosparse.light.adoption import adopt, arrays_of, attributes, is_large, is_small, register
+from autosparse.light.matrices import FAMILY
 
 if TYPE_CHECKING:
     import os
@@ -179,3 +180,18 @@ def use(make: Callable[..., Any]) -> None:
 def wrapped(m: Any) -> Any:  # Any: a sparse matrix, or another object that `csr` takes
     """Wrap `m` for one call: csc for a csc matrix, else csr, sharing the arrays that SciPy would share."""
     return (csc if sps.issparse(m) and m.format == "csc" else csr)(m, copy=False)
+
+
+def has_own_product(A: Any) -> bool:  # Any: a sparse matrix, or an object of any other class
+    """Return whether A is a sparse matrix whose class overrides `@` or `dot`, or that has a `dot` of its own.
+
+    SciPy's solvers call `dot`, which may be an attribute of one object.
+    """
+    kind = type(A)
+    if not (kind in FAMILY or sps.issparse(A)):
+        return False
+    return "dot" in attributes(A) or not (kind in FAMILY or all(map(_is_of_libraries, (kind.__matmul__, kind.dot))))
+
+
+def _is_of_libraries(function: Any) -> bool:
+    return str(getattr(function, "__module__", "")).partition(".")[0] in ("autosparse", "scipy")

@@ -11,12 +11,9 @@ import scipy.sparse as sps
 from numpy.typing import NDArray
 
 from autosparse import light
-from autosparse.light.adoption import attributes
 from autosparse.light.construct import wrapped
-from autosparse.light.matrices import FAMILY
 
-complete_matmul: Callable[..., Any] | None = None
-"""The function `arrays.functions.matmul`, once it is imported."""
+_complete: Callable[..., Any] | None = None  # `arrays.functions.matmul`, once it is imported
 
 
 def matmul(A: Any, B: Any, *, out: NDArray[Any] | None = None) -> Any:
@@ -45,13 +42,13 @@ def matmul(A: Any, B: Any, *, out: NDArray[Any] | None = None) -> Any:
     >>> asp.matmul(A, np.ones((3, 2)), out=C) is C
     True
     """
-    global complete_matmul
-    if complete_matmul is None:
+    global _complete
+    if _complete is None:
         made = _by_loop(A, B, out) if light.may_be_light() else None
         if made is not None:
             return made
-        complete_matmul = importlib.import_module("autosparse.arrays.functions").matmul
-    return complete_matmul(A, B, out=out)
+        _complete = importlib.import_module("autosparse.arrays.functions").matmul
+    return _complete(A, B, out=out)
 
 
 def _by_loop(A: Any, B: Any, out: Any) -> Any:
@@ -69,18 +66,3 @@ def _by_loop(A: Any, B: Any, out: Any) -> Any:
         return None
     out[...] = C
     return out
-
-
-def has_own_product(A: Any) -> bool:  # Any: a sparse matrix, or an object of any other class
-    """Return whether A is a sparse matrix whose class overrides `@` or `dot`, or that has a `dot` of its own.
-
-    SciPy's solvers call `dot`, which may be an attribute of one object.
-    """
-    kind = type(A)
-    if not (kind in FAMILY or sps.issparse(A)):
-        return False
-    return "dot" in attributes(A) or not (kind in FAMILY or all(map(_is_of_libraries, (kind.__matmul__, kind.dot))))
-
-
-def _is_of_libraries(function: Any) -> bool:
-    return str(getattr(function, "__module__", "")).partition(".")[0] in ("autosparse", "scipy")

@@ -15,7 +15,7 @@ from autosparse._native import runtime_api
 from autosparse.arrays import construct
 from autosparse.arrays.family import AutoSparseMatrix
 from autosparse.core.dtypes import NativeIndex
-from autosparse.light.into import has_own_product
+from autosparse.light.construct import has_own_product
 from autosparse.linalg.arguments import scipys
 from autosparse.linalg.encoded_sweeps import ColumnSweep
 from autosparse.linalg.operators import BlockProduct

@@ -17,8 +17,7 @@ from scipy.sparse.linalg import LinearOperator
 
 from autosparse._native import python_objects
 from autosparse.interop.relocated import scipys
-from autosparse.light.construct import wrapped
-from autosparse.light.into import has_own_product
+from autosparse.light.construct import has_own_product, wrapped
 
 AnyArray = NDArray[Any]
 

@@ -20,7 +20,7 @@ from autosparse import light
 from autosparse._native import python_objects
 from autosparse._native.python_objects import ffi, lib
 from autosparse.core.dtypes import Real
-from autosparse.light.into import has_own_product
+from autosparse.light.construct import has_own_product
 from autosparse.light.matrices import Slots
 from autosparse.linalg import sweeps
 from autosparse.linalg.arguments import scipys

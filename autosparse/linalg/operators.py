@@ -6,6 +6,7 @@ A product may be followed by a sweep over the rows of the result, in one pass ov
 from __future__ import annotations
 
 import functools
+import importlib
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -15,9 +16,7 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import aslinearoperator
 
 from autosparse import light
-from autosparse.light import into
-from autosparse.light.construct import wrapped
-from autosparse.light.into import has_own_product
+from autosparse.light.construct import has_own_product, wrapped
 from autosparse.light.matrices import Slots
 from autosparse.linalg import sweeps
 from autosparse.linalg.solves.tracing import PRECONDITIONER, PRODUCTS, timed
@@ -34,10 +33,10 @@ class MatrixProduct:
     The C runtime computes it while the matrix is light. The library is loaded once its products have taken as long.
     """
 
-    __slots__ = ("_by_runtime", "matrix")
+    __slots__ = ("_by_runtime", "_matmul", "matrix")
 
     def __init__(self, matrix: Any) -> None:  # Any: an autosparse array, light or complete
-        self.matrix = matrix
+        self.matrix, self._matmul = matrix, _matmul(light.is_complete)
         native = None if light.is_complete else light.runtime()
         self._by_runtime = None if native is None else native.product_into
 
@@ -47,7 +46,15 @@ class MatrixProduct:
             if self._by_runtime(self.matrix, x, out):
                 return
             self._by_runtime = None
-        (into.complete_matmul or into.matmul)(self.matrix, x, out=out)
+        self._matmul(self.matrix, x, out=out)
+
+
+@functools.cache
+def _matmul(is_complete: bool) -> Callable[..., Any]:
+    """Return the function `autosparse.matmul` of the library, if it is loaded, else that of light matrices."""
+    found: Callable[..., Any]
+    found = importlib.import_module("autosparse.arrays.functions" if is_complete else "autosparse.light.into").matmul
+    return found
 
 
 @functools.cache

@@ -10,7 +10,7 @@ import scipy.sparse as sps
 import scipy.sparse.linalg
 
 import autosparse as asp
-from autosparse.light.into import has_own_product
+from autosparse.light.construct import has_own_product
 
 N = 400
 SHIFT = 0.5
