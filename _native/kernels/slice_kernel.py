@@ -259,8 +259,7 @@ def window_of(sigma: int, crd: Mapping[str, Array]) -> int:
 
     Windows of `sigma` rows are collected from the rows that no slice stores as diagonals, which may lie far apart.
     """
-    is_collected = sigma > 1 and bool((crd["what"] & DIAGONAL).any())
-    return 0 if is_collected else sigma
+    return 0 if sigma > 1 and (crd["what"] & DIAGONAL).any() else sigma
 
 
 def _head(shape: tuple[int, int], indptr: Array, indices: Array) -> tuple[Any, ...]:
