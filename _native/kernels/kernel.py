@@ -11,6 +11,7 @@ from autosparse._native import runtime_api
 from autosparse._native.ir.rough_times import mixes_rows
 from autosparse._native.ir.slice_layout import SIDES
 from autosparse._native.ir.spec import KernelSpec
+from autosparse._native.kernels.slice_kernel import window_of
 
 from autosparse.core.values import dataclass, field
 from autosparse.errors import BuildError
@@ -235,7 +236,7 @@ def _operand(packed: PackedOperand | PackedStructure | PackedTensor, needs_sorte
             setattr(struct, side, ffi.NULL if array is None else runtime_api.pointer(array))
     else:
         struct.vals = runtime_api.pointer(values.values)
-    struct.parallel, struct.window = lib.asp_parallel_address(), packed.fmt.sigma
+    struct.parallel, struct.window = lib.asp_parallel_address(), window_of(packed.fmt.sigma, packed.crd)
     struct.take, struct.give = lib.asp_output_take_address(), lib.asp_output_give_address()
     return struct
 

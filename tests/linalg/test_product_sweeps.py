@@ -16,8 +16,9 @@ from autosparse.dispatch import state as dispatch_state
 from autosparse.linalg.operators import ProductSweep, product_of
 from autosparse.linalg.sweeps import Combine, Dot, Sweep
 from tests.linalg.systems import grid
+from tests.native import cases
 from tests.native.hooks import on_several_threads
-from tests.tuning.forcing import force, schedule_of
+from tests.tuning.forcing import force, schedule_of, until
 
 pytestmark = pytest.mark.skipif(not runtime_api.available, reason="needs the C runtime")
 
@@ -57,6 +58,16 @@ def served(A: Any, x: Any) -> None:
     for _ in range(4):
         asp.matmul(A, x, out=out)
     assert A._cell.fast_path is not None
+
+
+def open_fast_path(A: Any, x: Any) -> None:
+    """Let a fast call serve the next products, without the limit at which tuning continues.
+
+    A product that takes long, as on a busy machine, is followed by a step of tuning instead of a fast path.
+    """
+    for _ in until(lambda: A._cell.dispatcher.hot[1, False].fast_path is not None):
+        asp.matmul(A, x, out=np.empty(A.shape[0]))
+    A._cell.dispatcher.hot[1, False].fast_path.open()
 
 
 class Counting:
@@ -106,10 +117,31 @@ def test_a_sweep_after_a_generated_kernel_has_the_bits_of_a_separate_one(n: int,
                 for steps in ([Dot(out, x)], [Combine(summed, (out, summed)), Dot(summed, u), Dot(out, x)]):
                     fused = ProductSweep(product_of(A, x.dtype), steps)
                     fused._after = counting = Counting(fused._after)
-                    A._cell.dispatcher.hot[1, False].fast_path.open()  # without the limit at which tuning continues
+                    open_fast_path(A, x)
                     assert fused(x, out, *[0.5, -1.0][: 2 * len(steps) - 2]) == dots[-2 * len(steps) + 1 :]
                     assert (trial.ready, counting.n) == (True, 1)
                 assert (out.tobytes(), summed.tobytes()) == (wanted.tobytes(), kept.tobytes())
+
+
+@pytest.mark.skipif(python_objects.FastCall is None, reason="needs the extension module")
+@pytest.mark.parametrize("sigma", [16, 512])
+def test_a_sweep_waits_for_rows_that_are_sorted_beside_slices_of_diagonals(sigma: int) -> None:
+    """Check that no chunk is taken as complete while its rows are in a window with rows from far away."""
+    n, rng = N_ROWS, np.random.default_rng(4)
+    far = np.flatnonzero(np.arange(n) // 16 % 3 == 0)
+    stray = sps.coo_array((made(far.size, "d", 5), (far, rng.integers(0, n, far.size))), shape=(n, n))
+    A = asp.csr(sps.csr_array(sps.diags_array([np.full(n - 1, -1.0), made(n, "d", 3)], offsets=[-1, 0]) + stray))
+    x, made_by = made(n, "d", 1), cases.schedule(f"i1:U,k1:D,i0:U | i=16 | sigma={sigma} | bits=16", "i1 k1 i0")
+    with asp.options(effort="measure", extra_memory=8.0), on_several_threads():
+        force(A, made_by)
+        served(A, x)
+        wanted, out = A @ x, np.empty(n)
+        dots, fused = Sweep([Dot(wanted, x)])(), ProductSweep(product_of(A, x.dtype), [Dot(out, x)])
+        for _ in range(20):
+            out.fill(np.nan)
+            open_fast_path(A, x)
+            assert fused(x, out) == dots
+    assert out.tobytes() == wanted.tobytes()
 
 
 @pytest.mark.skipif(python_objects.FastCall is None, reason="needs the extension module")

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from autosparse._native.ir import slice_layout
+from autosparse._native.kernels.slice_kernel import window_of
 from autosparse._native.storage import slices
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -64,6 +65,13 @@ def matrices(draw: st.DrawFn, *, dtype: str, index_dtype: str) -> cases.Sample:
     indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=n_rows))]).astype(index_dtype)
     data = cases.integers(rng, len(columns), dtype)
     return cases.Sample(Pattern(n_rows, n_cols, indptr, np.array(columns, dtype=index_dtype)), data)
+
+
+def test_rows_beside_slices_of_diagonals_have_no_window() -> None:
+    crd = {"what": np.array([slice_layout.NARROW, slice_layout.WIDE | slice_layout.IN_ORDER])}
+    assert window_of(512, crd) == 512
+    crd["what"][1] = slice_layout.DIAGONAL | slice_layout.IN_ORDER
+    assert (window_of(512, crd), window_of(1, crd)) == (0, 1)
 
 
 def dense(packed: _native.PackedOperand) -> np.ndarray:

@@ -5,7 +5,8 @@ typedef struct {
      * level; bit d of `sorted`: level d lists ascending coordinates; origin: entry at each position of a structure
      * without values; repeats: next entry at the same position; take and give: allocator of work space; done: function
      * that is called with `observer` and ranges of rows that are complete, which may exceed the extent, or NULL. window:
-     * number of rows within which rows are permuted: the numbers of complete rows of each window are right. */
+     * number of rows within which rows are permuted: the numbers of complete rows of each window are right. 0: rows are
+     * permuted in another way, and the ranges mean nothing. */
     int64_t size[6];
     const void *pos[12];
     const void *crd[12];

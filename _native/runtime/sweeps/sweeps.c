@@ -305,7 +305,7 @@ int asp_sweep_run_after_kernel(const asp_sweep *sweep, uintptr_t kernel, const a
     char *room;
     if (begin_after(&it, sweep, &room)) return ASP_NO_MEMORY;
     asp_operand observed = *A;
-    if (it.rows % asp_max(A->window, 1) == 0) observed.done = (void *)(uintptr_t)sweep_rows;
+    if (A->window > 0 && it.rows % A->window == 0) observed.done = (void *)(uintptr_t)sweep_rows;
     observed.observer = &it;
     if (sweep->n >= PARTED_ROWS) observed.parallel = (void *)(uintptr_t)run_parts;
     const int status = asp_run_kernel(kernel, &observed, B, 1, out, 1, 1, n_threads, chunk, value_bytes, n_reads);
