@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from autosparse._native.kernels import identity
+from autosparse._native.torch_extension.build_extension import OLDEST
 
 import autosparse as asp
 from autosparse.errors import MissingExtraError
@@ -151,6 +152,13 @@ def test_cibuildwheel_builds_the_declared_versions_and_tests_existing_files():
     paths = [*wheels["test-sources"], *(word for word in words[3:] if not word.startswith("-"))]
     assert [path for path in paths if not (REPOSITORY / path).exists()] == []
     assert set(wheels["test-requires"]) <= set(project["optional-dependencies"]["test"])
+
+
+def test_the_extras_name_the_oldest_torch_that_the_module_is_built_for():
+    wanted = f"torch>={'.'.join(map(str, OLDEST))}"
+    extras = declared()["project"]["optional-dependencies"]
+    assert [one for name in ("torch", "gpu") for one in extras[name] if one.startswith("torch")] == [wanted, wanted]
+    assert wanted in (REPOSITORY / "tools" / "install_tests.sh").read_text(encoding="utf-8")
 
 
 def test_the_tests_install_the_cpu_build_of_torch_and_every_extra_they_need():

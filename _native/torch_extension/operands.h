@@ -92,9 +92,15 @@ inline uint64_t n_writes(const at::Tensor &tensor)
     return counter.enabled() ? counter.current_version() : 0;
 }
 
-inline bool read_compressed(const at::Tensor &matrix, Entries *A)
+inline const at::SparseCsrTensorImpl &compressed(const at::Tensor &matrix)
 {
-    const auto *impl = static_cast<const at::SparseCsrTensorImpl *>(matrix.unsafeGetTensorImpl());
+    return *static_cast<const at::SparseCsrTensorImpl *>(matrix.unsafeGetTensorImpl());
+}
+
+/* Read the index arrays of a compressed matrix whose extents are known. */
+inline bool read_indices(const at::Tensor &matrix, Entries *A)
+{
+    const auto *impl = &compressed(matrix);
     A->arrays[0] = &impl->compressed_indices();
     A->arrays[1] = &impl->plain_indices();
     Dense starts, indices;
@@ -107,7 +113,7 @@ inline bool read_compressed(const at::Tensor &matrix, Entries *A)
     A->indices = indices.data();
     A->is_wide = indices.dtype == at::kLong;
     A->nnz = indices.sizes[0];
-    return read_values(matrix, impl->values(), A);
+    return true;
 }
 
 inline bool read_coordinates(const at::Tensor &matrix, Entries *A)
@@ -124,19 +130,38 @@ inline bool read_coordinates(const at::Tensor &matrix, Entries *A)
     return read_values(matrix, values, A); /* the matrix holds both tensors */
 }
 
+inline bool is_plain_matrix(const at::Tensor &matrix)
+{
+    return is_plain(matrix) && matrix.dim() == 2 && !matrix.unsafeGetTensorImpl()->has_symbolic_sizes_strides();
+}
+
 /* Read a sparse matrix; return false for other layouts, batches, blocks and hybrid tensors. */
 inline bool read_matrix(const at::Tensor &matrix, Entries *A)
 {
-    if (!is_plain(matrix) || matrix.dim() != 2 || matrix.unsafeGetTensorImpl()->has_symbolic_sizes_strides())
-        return false;
+    if (!is_plain_matrix(matrix)) return false;
     A->n = matrix.sizes()[0];
     A->k = matrix.sizes()[1];
     A->matrix = &matrix;
     A->version = n_writes(matrix);
     const c10::Layout layout = matrix.layout();
     A->by_columns = layout == c10::kSparseCsc;
-    if (layout == c10::kSparseCsr || A->by_columns) return read_compressed(matrix, A);
+    if (layout == c10::kSparseCsr || A->by_columns)
+        return read_indices(matrix, A) && read_values(matrix, compressed(matrix).values(), A);
     return layout == c10::kSparse && read_coordinates(matrix, A);
+}
+
+/* Read the grid of a BSR or BSC matrix, whose entries are blocks, without values; false for batches and hybrids. */
+inline bool read_grid(const at::Tensor &matrix, Entries *A)
+{
+    if (!is_plain_matrix(matrix)) return false;
+    const auto blocks = compressed(matrix).values().sizes();
+    if (blocks.size() != 3 || !blocks[1] || !blocks[2]) return false;
+    A->n = matrix.sizes()[0] / blocks[1];
+    A->k = matrix.sizes()[1] / blocks[2];
+    A->matrix = &matrix;
+    A->version = n_writes(matrix);
+    A->by_columns = matrix.layout() == c10::kSparseBsc;
+    return read_indices(matrix, A) && A->nnz == blocks[0];
 }
 
 }  // namespace asp_torch

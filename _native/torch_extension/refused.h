@@ -24,24 +24,31 @@ struct Layouts {
         if (!(are_plain = are_plain && is_plain(tensor))) return;
         const c10::Layout layout = tensor.layout();
         if (layout == c10::kStrided) return;
-        has_blocks |= layout == c10::kSparseBsr || layout == c10::kSparseBsc;
+        has_blocks |= is_blocked(tensor);
         ++n_sparse;
-        if (layout == c10::kSparseCsr || layout == c10::kSparseCsc) compressed_[n_compressed_++] = &tensor;
+        if (layout != c10::kSparse) compressed_[n_compressed_++] = &tensor;
     }
     template <class Other> void add(const Other &) {}
 
-    /* Return whether no kernel of ours supports these layouts, and the indices of CSR and CSC matrices are sound. */
+    /* Return whether no kernel of ours supports these layouts, and the indices of compressed matrices are sound. */
     bool are_refused() const
     {
         if (!are_plain || !(has_blocks || n_sparse > 1)) return false;
         for (int at = 0; at < n_compressed_; ++at) {
             Entries A;
-            if (!read_matrix(*compressed_[at], &A) || !validate(A).is_sound) return false;
+            const at::Tensor &matrix = *compressed_[at];
+            const bool is_read = is_blocked(matrix) ? read_grid(matrix, &A) : read_matrix(matrix, &A);
+            if (!is_read || !validate(A).is_sound) return false;
         }
         return true;
     }
 
   private:
+    static bool is_blocked(const at::Tensor &tensor)
+    {
+        return tensor.layout() == c10::kSparseBsr || tensor.layout() == c10::kSparseBsc;
+    }
+
     const at::Tensor *compressed_[4]; /* no operator has more tensors */
     int n_compressed_ = 0;
 };

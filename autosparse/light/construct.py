@@ -185,7 +185,7 @@ def wrapped(m: Any) -> Any:  # Any: a sparse matrix, or another object that `csr
 def has_own_product(A: Any) -> bool:  # Any: a sparse matrix, or an object of any other class
     """Return whether A is a sparse matrix whose class overrides `@` or `dot`, or that has a `dot` of its own.
 
-    SciPy's solvers call `dot`, which may be an attribute of one object.
+    SciPy's solvers before 1.18 call `dot`, which may be an attribute of one object.
     """
     kind = type(A)
     if not (kind in FAMILY or sps.issparse(A)):

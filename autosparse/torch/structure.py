@@ -348,8 +348,8 @@ def _made(key: tuple[int, int, int, int, int, torch.dtype], crow: torch.Tensor, 
 
 
 def index_arrays(A: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return row starts and columns of a CSR tensor, or column starts and rows of a CSC tensor."""
-    if A.layout is torch.sparse_csr:
+    """Return row starts and columns of a CSR or BSR tensor, or column starts and rows of a CSC or BSC tensor."""
+    if A.layout in (torch.sparse_csr, torch.sparse_bsr):
         return A.crow_indices(), A.col_indices()
     return A.ccol_indices(), A.row_indices()
 

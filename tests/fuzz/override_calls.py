@@ -21,6 +21,7 @@ DTYPES = (
     torch.int64, torch.bool,
 )  # fmt: skip
 LOOSE = {torch.float16: 3e-2, torch.bfloat16: 2e-1, torch.float32: 1e-3, torch.complex64: 1e-3}
+BLOCKS, SIDE = (torch.sparse_bsr, torch.sparse_bsc), 2
 WRONG_INDICES = (-1, -(2**31), 2**31 - 1, 10**6, -5)
 
 
@@ -37,7 +38,9 @@ class Case:
         rng = self.rng
         self.n, self.m = (rng.choice((0, 1, 2, 5, 17, 90)) for _ in range(2))
         self.dtype, self.index = rng.choice(DTYPES), rng.choice((torch.int32, torch.int64))
-        self.layout = rng.choice((torch.sparse_csr, torch.sparse_csr, torch.sparse_csc, torch.sparse_coo))
+        self.layout = rng.choice((torch.sparse_csr, torch.sparse_csr, torch.sparse_csc, torch.sparse_coo, *BLOCKS))
+        if self.layout in BLOCKS:
+            self.n, self.m = (max(SIDE, extent - extent % SIDE) for extent in (self.n, self.m))
         self.is_malformed = self.layout is not torch.sparse_coo and rng.random() < 0.4
         D = self.numbers(self.n, self.m) * (torch.rand(self.n, self.m) < rng.choice((0.0, 0.1, 0.5)))
         self.D = D.to(self.dtype)
@@ -72,12 +75,14 @@ class Case:
         """Return the matrix in its layout, with invalid arrays if the case is malformed."""
         if self.layout is torch.sparse_coo:
             return self.D.to_sparse_coo()
-        S = self.D.to_sparse(layout=self.layout)
-        by_rows = self.layout is torch.sparse_csr
+        sides = (SIDE, SIDE) if self.layout in BLOCKS else None
+        S = self.D.to_sparse(layout=self.layout, blocksize=sides)
+        by_rows = self.layout in (torch.sparse_csr, torch.sparse_bsr)
         starts, indices = (S.crow_indices(), S.col_indices()) if by_rows else (S.ccol_indices(), S.row_indices())
         starts, indices, values = starts.to(self.index), indices.to(self.index), S.values()
         if self.is_malformed:
-            starts, indices, values = self.spoiled(starts, indices, values, self.m if by_rows else self.n)
+            extent = (self.m if by_rows else self.n) // (SIDE if sides else 1)
+            starts, indices, values = self.spoiled(starts, indices, values, extent)
         return torch.sparse_compressed_tensor(
             starts, indices, values, self.D.shape, layout=self.layout, check_invariants=False
         )
@@ -94,7 +99,7 @@ class Case:
         elif way == 2:
             starts = starts[:-1] if len(starts) > 1 and rng.random() < 0.5 else torch.cat([starts, starts[-1:]])
         elif way == 3:
-            values = values.new_zeros(max(nnz + rng.choice((-1, 1, 50)), 0))
+            values = values.new_zeros(max(nnz + rng.choice((-1, 1, 50)), 0), *values.shape[1:])
             self.is_malformed = len(values) != nnz
         elif way == 4:
             starts[0] = rng.choice((1, -1, 10**6))

@@ -133,6 +133,7 @@ def test_help_and_signature_are_those_of_the_complete_function():
     lines = """
 import inspect, pydoc
 shown = pydoc.render_doc(asp.linalg.cg, renderer=pydoc.plaintext)
+shown = shown.replace("(\\n    ", "(")  # Python 3.13 writes long signatures on several lines
 text, signature = inspect.getdoc(asp.linalg.cg), str(inspect.signature(asp.linalg.cg))
 from autosparse.linalg.conjugate_gradients import cg
 same = [text == inspect.getdoc(cg), signature == str(inspect.signature(cg))]

@@ -10,6 +10,7 @@ import shutil
 import stat
 import subprocess
 import sys
+import sysconfig
 import threading
 import time
 from collections.abc import Callable
@@ -233,6 +234,30 @@ def test_a_compiler_ends_with_the_budget_and_its_kernel_is_not_called_bad(tmp_pa
     with pytest.raises(BuildError, match=r"took more than 0\.01 s") as caught:
         Compilations(limit_s=0.01).compile(Compiler.find(compiler), "baseline", tmp_path / "a.c", tmp_path / "a.so")
     assert not caught.value.is_cancelled
+
+
+def test_the_compiler_of_ziglang_runs_as_a_module_and_ends_with_the_budget(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, text in {
+        "ziglang/__main__.py": f"import os, sys\nos.execvp({chosen().command[0]!r}, ['cc', *sys.argv[2:]])\n",
+        "ziglang-0.15.1.dist-info/METADATA": "Name: ziglang\nVersion: 0.15.1\n",
+        "a.c": "int f(void) { return 3; }\n",
+    }.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    with monkeypatch.context() as without_compilers:
+        without_compilers.setenv("PATH", str(tmp_path))
+        without_compilers.setitem(sysconfig.get_config_vars(), "CC", "no-such-compiler")
+        compiler = Compiler.find()
+    assert compiler == Compiler((sys.executable, "-m", "ziglang", "cc"), "ziglang 0.15.1")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    Compilations().compile(compiler, "baseline", tmp_path / "a.c", tmp_path / "a.so")
+    assert ctypes.CDLL(str(tmp_path / "a.so")).f() == 3
+    with pytest.raises(BuildError, match="the budget of tuning ended while") as caught:
+        Compilations(ends_at=time.monotonic()).compile(compiler, "baseline", tmp_path / "a.c", tmp_path / "b.so")
+    assert caught.value.is_cancelled
 
 
 def test_cancelling_ends_the_compiler_and_its_children(tmp_path: Path) -> None:

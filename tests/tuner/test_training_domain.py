@@ -58,6 +58,7 @@ def test_problems_outside_the_training_domain_are_named_and_not_estimated(
         assert plan.is_default == (what is not None and effort is Effort.ESTIMATE), "measuring goes on as ever"
         if plan.is_default:
             assert what in plan.why
+            assert "effort='measure' times candidates" in plan.why
 
 
 @pytest.mark.parametrize(

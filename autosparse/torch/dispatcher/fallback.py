@@ -40,6 +40,9 @@ aten_fallbacks: Final = Kernels()
 """PyTorch's kernels by operator (with a prefix for some dispatch keys), set by `registration`."""
 
 _CSR, _STRIDED = torch.sparse_csr, torch.strided
+_BLOCKS: Final = (torch.sparse_bsr, torch.sparse_bsc)
+_BY_COLUMNS: Final = (torch.sparse_csc, torch.sparse_bsc)
+_COMPRESSED: Final = (_CSR, torch.sparse_csc, *_BLOCKS)
 _HAS_MKL: Final[bool] = torch._C.has_mkl
 _ZEROS: Final = {dtype: torch.zeros((), dtype=dtype, device=CPU) for dtype in VALUE_CODES}
 """Zero of each dtype, as the unused base of `addmm` with beta 0."""
@@ -101,27 +104,34 @@ OUTSIDE: Final[dict[str, Callable[..., Any]]] = {"mm": mm_outside, "mv": mv_outs
 def resolved(tensor: torch.Tensor) -> torch.Tensor:
     """Return `tensor` in a form that PyTorch's kernels below the dispatcher read correctly.
 
-    Lazy conjugation and negation are resolved, and indices of CSR and CSC tensors are checked. Raises StructureError.
+    Lazy conjugation and negation are resolved, and indices of compressed tensors are checked. Raises StructureError.
     """
     if tensor.layout is not _STRIDED:
-        if (tensor.layout is _CSR or tensor.layout is torch.sparse_csc) and tensor.is_cpu:
+        if tensor.layout in _COMPRESSED and tensor.is_cpu:
             _check(tensor)
         return tensor
     return native.resolved(tensor) if tensor.is_conj() or tensor.is_neg() else tensor
 
 
 def _check(A: torch.Tensor) -> None:
-    """Check that a matrix by compressed rows or columns has indices inside its shape; skip tensors of other forms."""
-    if A.dim() != 2:  # a batch, or values with dense dimensions
-        return
+    """Check that a compressed matrix has indices inside its shape, or inside its grid of blocks.
+
+    Skip batches, and matrices with dense dimensions.
+    """
     arrays = crow, col = index_arrays(A)
-    n, m = A.shape if A.layout is _CSR else A.shape[::-1]
-    if crow.dim() != 1 or col.dim() != 1 or crow.dtype is not col.dtype or col.dtype not in INDEX_CODES:
+    values, has_blocks = A.values().shape, A.layout in _BLOCKS
+    if A.dim() != 2 or len(values) != (3 if has_blocks else 1) or crow.dim() != 1 or col.dim() != 1:
         return
-    n_values = A.values().shape[0]
-    if crow.shape[0] != n + 1 or n_values != col.shape[0]:
+    n, m = A.shape
+    if has_blocks:
+        n, m = n // max(values[1], 1), m // max(values[2], 1)
+    if A.layout in _BY_COLUMNS:
+        n, m = m, n
+    if crow.dtype is not col.dtype or col.dtype not in INDEX_CODES:
+        return
+    if crow.shape[0] != n + 1 or values[0] != col.shape[0]:
         raise StructureError.unsound(
-            f"there are {crow.shape[0]} starts and {n_values} values", shape=(n, m), n_stored=col.shape[0]
+            f"there are {crow.shape[0]} starts and {values[0]} values", shape=(n, m), n_stored=col.shape[0]
         )
     if not (crow.is_contiguous() and col.is_contiguous()):
         arrays = crow.contiguous(), col.contiguous()

@@ -52,6 +52,28 @@ def test_no_product_follows_an_index_out_of_its_matrix(name, index_dtype, layout
                     product(A, *A.shape)
 
 
+def malformed_blocks(name, layout, index_dtype):
+    """Return a tensor of blocks of 2 x 2 whose indices, or whose number of values, PyTorch did not check."""
+    starts, indices, shape = MALFORMED.get(name, ([0, 1, 2], [0, 1], (2, 2)))
+    shape = [2 * extent for extent in (shape[::-1] if layout is torch.sparse_bsc else shape)]
+    starts, indices = (torch.tensor(one, dtype=index_dtype) for one in (starts, indices))
+    values = torch.ones(len(indices) - (name not in MALFORMED), 2, 2)
+    return torch.sparse_compressed_tensor(starts, indices, values, shape, layout=layout, check_invariants=False)
+
+
+@pytest.mark.parametrize("yes", [False, True], ids=["Python", "module"])
+@pytest.mark.parametrize("layout", [torch.sparse_bsr, torch.sparse_bsc], ids=str)
+@pytest.mark.parametrize("index_dtype", INDICES, ids=str)
+@pytest.mark.parametrize("name", [*MALFORMED, "too few blocks"])
+def test_no_product_follows_an_index_to_a_block_out_of_its_matrix(name, index_dtype, layout, yes, builtin):
+    builtin(yes=yes)
+    A = malformed_blocks(name, layout, index_dtype)
+    with asp.override():
+        for product in PRODUCTS.values():
+            with pytest.raises(StructureError):
+                product(A, *A.shape)
+
+
 def chain(n, layout=torch.sparse_csr):
     """Return a cyclic matrix with one entry in each of n rows, whose indices tests overwrite."""
     at, columns = torch.arange(n + 1), torch.roll(torch.arange(n), 1)
