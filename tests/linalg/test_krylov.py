@@ -295,26 +295,6 @@ def test_errors_are_scipys(name: str, A: Any, b: Any, how: dict[str, Any]) -> No
     same_error(name, A, b, **how)
 
 
-class Count:
-    """Number of Python's protocol `__index__`, and nothing else."""
-
-    def __index__(self) -> int:
-        return 3
-
-
-@needs_recent
-@pytest.mark.parametrize("name", [*WITH_ATOL, "gmres"])
-@pytest.mark.parametrize("maxiter", [Count(), np.int8(3), np.array(3), True])
-def test_maxiter_is_any_number_that_range_takes_and_is_returned(name: str, maxiter: Any) -> None:
-    how = {"rtol": 1e-12, "maxiter": maxiter}
-    for callback in (None, len):
-        more = {"callback": callback} | ({"callback_type": "x", "restart": 5} if name == "gmres" else {})
-        x, info = getattr(asp.linalg, name)(asp.csr(grid(9)), right_side(81), **how, **more)
-        y, wanted = getattr(scipys, name)(grid(9), right_side(81), **how, **more)
-        np.testing.assert_allclose(x, y, rtol=1e-8)
-        assert info is wanted is maxiter
-
-
 @pytest.mark.parametrize("name", SOLVERS)
 def test_an_exception_of_a_callback_passes_and_leaves_nothing(name: str) -> None:
     class StopHereError(Exception):
