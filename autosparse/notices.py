@@ -128,12 +128,14 @@ def model_named(value: object) -> str:
     return MODELS[MODELS.index(name)]
 
 
+_FORWARDING = frozenset({"autosparse.interop.solver_names", "autosparse.light.solves"})
+"""Names of the modules whose functions only call a solver: with `install`, or before the library is loaded."""
+
+
 def warn_at(level: int, what: str, category: type[Warning]) -> None:
-    """Emit a warning at the frame `level` (1: of the caller), not counting functions that `install` puts between."""
-    frame, n_between = sys._getframe(1), 0
-    for _ in range(level - 1):
-        if frame.f_back is None:
-            break
-        frame = frame.f_back
-        n_between += frame.f_globals.get("__name__") == "autosparse.interop.solver_names"
-    warnings.warn(what, category, stacklevel=level + 1 + n_between)
+    """Emit a warning at the frame `level` (1: of the caller), not counting frames of the modules `_FORWARDING`."""
+    frame, stacklevel = sys._getframe(1), 2
+    while level > 1 and (caller := frame.f_back) is not None:
+        frame, stacklevel = caller, stacklevel + 1
+        level -= frame.f_globals.get("__name__") not in _FORWARDING
+    warnings.warn(what, category, stacklevel=stacklevel + level - 1)

@@ -125,9 +125,9 @@ def _trusted_owners() -> frozenset[int]:
     """Return the user ids trusted to own folders above the cache: root, and its substitute in rootless containers."""
     owners = {_ROOT_UID}
     try:
-        starts = [int(line.split()[0]) for line in Path("/proc/self/uid_map").read_text().splitlines()]
+        starts = [int(line.split()[0]) for line in Path("/proc/self/uid_map").read_text("ascii").splitlines()]
         if starts and _ROOT_UID not in starts:
-            owners.add(int(Path("/proc/sys/kernel/overflowuid").read_text()))
+            owners.add(int(Path("/proc/sys/kernel/overflowuid").read_text("ascii")))
     except (OSError, ValueError, IndexError):
         pass
     return frozenset(owners)

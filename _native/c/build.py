@@ -193,7 +193,7 @@ class Compilations:
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.PIPE,
-                    text=True,
+                    encoding="utf-8",
                     errors="replace",
                     env=config.child_environment(),
                     start_new_session=sys.platform != "win32",

@@ -75,7 +75,7 @@ def _links(flag: str, program: str) -> bool:
     """Return whether `program` compiles and links with `flag`."""
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "probe.c"
-        source.write_text(program)
+        source.write_text(program, encoding="utf-8")
         command = [*_compiler(), flag, str(source), "-o", str(Path(folder) / "probe")]
         try:
             return subprocess.run(command, capture_output=True, timeout=60, check=False).returncode == 0
@@ -127,7 +127,7 @@ def generated() -> Path:
     if writable and _is_written(folder, state):
         return folder
     command = [sys.executable, "-I", "-S", str(FOLDER / "write_shipped.py"), str(folder)]
-    written = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    written = subprocess.run(command, check=True, stdout=subprocess.PIPE, encoding="utf-8")
     if writable:
         read = written.stdout.split("\n")
         state.write_text("\n".join([_state_of_generated(folder, read), *read]), encoding="utf-8")
@@ -245,7 +245,9 @@ def _state(record: Path) -> str:
 def _is_current(target: Path) -> bool:
     """Return whether an object was made from the present contents of its inputs."""
     record, state = target.with_suffix(".d"), target.with_suffix(".state")
-    return target.exists() and record.exists() and state.exists() and state.read_text() == _state(record)
+    return (
+        target.exists() and record.exists() and state.exists() and state.read_text(encoding="utf-8") == _state(record)
+    )
 
 
 def _object(source: Path, folder: Path, flags: list[str]) -> Path:
@@ -263,7 +265,7 @@ def _object(source: Path, folder: Path, flags: list[str]) -> Path:
     staged.with_suffix(".d").replace(record)
     staged.replace(target)
     if all(path.stat().st_mtime < started for path in _inputs(record)):  # else it was edited meanwhile
-        state.write_text(_state(record))
+        state.write_text(_state(record), encoding="utf-8")
     return target
 
 

@@ -83,7 +83,9 @@ def _compile(torch: Path, target: Path) -> None:
         f"-L{torch / 'lib'}", *LIBRARIES,
     ]  # fmt: skip
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=COMPILE_LIMIT_S, check=False)
+        done = subprocess.run(
+            command, capture_output=True, encoding="utf-8", errors="replace", timeout=COMPILE_LIMIT_S, check=False
+        )
     except (OSError, subprocess.SubprocessError) as error:
         raise UnbuiltError(f"the C++ compiler failed: {error}") from error
     if done.returncode:

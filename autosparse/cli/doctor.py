@@ -169,7 +169,7 @@ def _compiler() -> Iterator[Finding]:
     try:
         answer = subprocess.run(
             [*compiler.command, "--version"],
-            capture_output=True, text=True, timeout=20, check=True, env=child_environment(),
+            capture_output=True, encoding="utf-8", errors="replace", timeout=20, check=True, env=child_environment(),
         )  # fmt: skip
     except (OSError, subprocess.SubprocessError) as error:
         yield Finding("compiler", f"{shown} does not run: {error}", hint="set AUTOSPARSE_CC to a C compiler that does")

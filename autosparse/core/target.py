@@ -130,7 +130,7 @@ def _data_caches() -> dict[str, int]:
     units = {"K": 1 << 10, "M": 1 << 20}
     for folder in folders:
         try:
-            level, kind, size = ((folder / name).read_text().strip() for name in ("level", "type", "size"))
+            level, kind, size = ((folder / name).read_text("ascii").strip() for name in ("level", "type", "size"))
         except OSError:
             continue
         number = size[:-1] if size[-1:] in units else size

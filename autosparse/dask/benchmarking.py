@@ -37,8 +37,8 @@ def measure(name: str, contents: bytes, words: Sequence[str], threads: int | Non
         command = [sys.executable, "-m", "autosparse", "bench", str(path), "--json", str(found), *words]
         done = subprocess.run(
             [*command, "--threads", str(threads or Target.host().n_cores)],
-            env=measuring_environment(str(Path(folder, "cache"))), cwd=folder, capture_output=True, text=True,
-            check=False,
+            env=measuring_environment(str(Path(folder, "cache"))), cwd=folder, capture_output=True,
+            encoding="utf-8", errors="replace", check=False,
         )  # fmt: skip
         rows: Rows = json.loads(found.read_text(encoding="utf-8")) if found.exists() else []
         if done.returncode and (rows or not found.exists()):  # an empty file: the matrix is smaller than --min-nnz

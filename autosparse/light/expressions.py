@@ -140,9 +140,9 @@ _PRODUCTS: Final[Mapping[tuple[str, str], tuple[Callable[..., Any], int]]] = {
 def _by_products(arguments: tuple[Any, ...]) -> Any:
     """Return the einsum of light matrices and arrays of one dtype by a row of `_PRODUCTS`; None for all others."""
     text, operands = arguments[0], arguments[1:]
-    if type(text) is not str or not 0 < len(operands) < 4 or not light.may_be_light():
+    if type(text) is not str or not text.isascii() or not 0 < len(operands) < 4 or not light.may_be_light():
         return None
-    inputs, arrow, output = text.replace(" ", "").partition("->")
+    inputs, arrow, output = (part.replace(" ", "") for part in text.partition("->"))
     names = inputs.split(",")
     if not arrow or len(names) != len(operands) or "?" in (kinds := "".join(map(_kind, operands))):
         return None

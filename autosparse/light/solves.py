@@ -25,15 +25,15 @@ MAX_ENTRIES: Final = 1 << 14
 Loading autosparse's solver takes as long as 100 iterations. A larger value delays what long first solves save.
 """
 OWN_NS: Final = 2_000_000
-"""Time in ns of solves by SciPy's functions after which autosparse's solvers are loaded, which takes longer."""
+"""Total time in ns of solves by SciPy's functions after which autosparse's solvers are loaded (3 ms)."""
 MAX_ROWS: Final = 1 << 12
-"""Maximum number of rows of an operator without entries, whose products autosparse computes no faster."""
+"""Maximum number of rows of a LinearOperator: its products take as long in autosparse's solvers as in SciPy's."""
 MAX_BLOCK: Final = 1 << 14
-"""Maximum number of elements of lobpcg's X: the library calls SciPy's function, too (`block_eigenvalues`)."""
+"""Maximum number of elements of lobpcg's X, for which the loaded library calls SciPy's, too (`block_eigenvalues`)."""
 PATIENCE_NS: Final = 4_000_000
 """Time in ns after which SciPy's gmres is stopped, whose iterations take three times as long as autosparse's."""
 LOOK_NS: Final = 1_500_000
-"""Time in ns after which gmres is stopped if its residual promises an end only after `PATIENCE_NS`."""
+"""Time in ns after which gmres is stopped if, at its rate of convergence, it will take longer than `PATIENCE_NS`."""
 _RTOL: Final = 1e-5  # SciPy's default
 _SYSTEMS: Final = frozenset({"bicgstab", "cg", "cgs", "gmres", "minres", "qmr"})
 _FITS: Final = frozenset({"lsmr", "lsqr"})
@@ -41,7 +41,7 @@ _EIGENVALUES: Final = frozenset({"eigs", "eigsh", "svds"})
 _by_scipy_ns = 0  # time of solves by SciPy's functions
 _OTHERS: Final = frozenset({"expm_multiply", "lobpcg", "spsolve_triangular"})
 NAMES: Final = _SYSTEMS | _FITS | _EIGENVALUES | _OTHERS
-"""Functions of SciPy that warn neither of small matrices nor, but for lobpcg, at the line of their caller."""
+"""Names of the functions with a `LightSolver`. For arguments that `_suits` accepts, only SciPy's lobpcg warns."""
 _KEYWORDS: Final = frozenset({
     "B", "M", "M1", "M2", "Y", "atol", "btol", "callback", "conlim", "damp", "iter_lim", "k", "largest", "lower",
     "maxiter", "ncv", "restart", "restartControl", "return_eigenvectors", "return_singular_vectors", "rtol", "tol",
@@ -53,7 +53,7 @@ _FEWEST_LEFT: Final = 3  # eigenvalues that must not be asked for: SciPy warns, 
 
 
 class _TooLongError(BaseException):
-    """Exception that ends SciPy's gmres, which no handler of the program catches."""
+    """Exception that stops SciPy's gmres; handlers of `Exception` do not catch it."""
 
 
 class LightSolver:

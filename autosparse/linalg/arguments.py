@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib
 import math
+import operator
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final, TypeVar
@@ -248,10 +249,11 @@ def solved(
         limit = tolerance(name, b_norm, atol=atol, rtol=rtol)
         if b_norm == 0:
             return system.b, 0
-        most = system.n * 10 if maxiter is None else maxiter
+        most = system.n * 10 if maxiter is None else operator.index(maxiter)
         asked = Solve(name, A, target=limit, limit=most, progress=progress, is_strict=callback is None)
         with suppress(NotFiniteError), asked as solve:
-            return solve.answer(method(system, solve, limit, most, callback), system.b)
+            x, info = solve.answer(method(system, solve, limit, most, callback), system.b)
+            return x, info if info != most or maxiter is None else maxiter  # the object, as in SciPy
     how = {"rtol": rtol, "atol": atol, "maxiter": maxiter, "callback": callback}
     found: tuple[Vector, int] = scipys(name)(A, b, x0, **how, **factors, **others)
     return found

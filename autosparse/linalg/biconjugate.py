@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 from typing import Any
 
 import numpy as np
@@ -188,7 +187,7 @@ def _bicgstab(
     system: System, solve: Solve, limit: float, maxiter: int, callback: Callback | None
 ) -> tuple[Vector, int]:
     x, it, done = system.x, _Recurrence(system, solve, limit, has_callback=callback is not None), 0
-    while done < operator.index(maxiter):
+    while done < maxiter:
         size = root(it.rr, system.dtype)
         solve.step(size)
         if size < limit:

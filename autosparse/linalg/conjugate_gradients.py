@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 from typing import Any
 
 import numpy as np
@@ -172,7 +171,7 @@ class _Directions:
 def _cg(system: System, solve: Solve, limit: float, maxiter: int, callback: Callback | None) -> tuple[Vector, int]:
     vectors = _Directions(system, solve, is_x_current=callback is not None)
     squares, before, done = vectors.begin(), None, 0
-    while done < operator.index(maxiter):
+    while done < maxiter:
         size = root(squares[0], system.dtype)
         solve.step(size)
         if size < limit:

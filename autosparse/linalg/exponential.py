@@ -86,7 +86,8 @@ def expm_multiply(  # noqa: PLR0917 - SciPy's signature
         with suppress(NotFiniteError), Solve("expm_multiply", A) as solve:
             shifted = _Shifted.of(A, traceA, n_probes=1 if is_single else 5)
             if is_single:
-                dtype = np.result_type(shifted.dtype, B.dtype, np.exp(shifted.mu))
+                of_terms = [shifted.dtype] if shifted.one_norm else []  # none are added to B
+                dtype = np.result_type(*of_terms, B.dtype, np.exp(shifted.mu))
                 return _at_one_time(shifted, B, dtype, solve)
             how = {name: value for name, value in (("num", num), ("endpoint", endpoint)) if value is not None}
             return _at_times(shifted, B, solve, *np.linspace(start, stop, retstep=True, **how))

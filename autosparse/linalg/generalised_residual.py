@@ -99,7 +99,7 @@ def gmres(
     (0, True)
     """
     how = {"rtol": rtol, "atol": atol, "restart": restart, "maxiter": maxiter, "M": M}
-    if not is_ours(others, x0) or min(1 if restart is None else restart, 1 if maxiter is None else maxiter) < 1:
+    if not (is_ours(others, x0) and _is_positive(restart) and _is_positive(maxiter)):
         return scipys("gmres")(A, b, x0, callback=callback, callback_type=callback_type, **how, **others)  # type: ignore[no-any-return]
     if callback is not None and callback_type is None:
         from autosparse.notices import warn_at  # few solves warn
@@ -114,15 +114,23 @@ def gmres(
         limit = tolerance("gmres", b_norm, atol=atol, rtol=rtol)
         if b_norm == 0:
             return system.b, 0
-        most = system.n * 10 if maxiter is None else maxiter
-        operator.index(most)  # TypeError for floats, as in SciPy
+        most = system.n * 10 if maxiter is None else operator.index(maxiter)
         bounds = _Bounds(limit, b_norm, most, min(RESTART if restart is None else restart, system.n))
         listener = _Listener(callback, kind, system.dtype)
         most = most if listener.counts_iterations() else most * bounds.restart
         asked = Solve("gmres", A, target=limit, limit=most, progress=progress, is_strict=callback is None)
         with suppress(NotFiniteError), asked as solve:
-            return solve.answer(_Gmres(system, solve, bounds, listener).run(), system.b)
+            x, info = solve.answer(_Gmres(system, solve, bounds, listener).run(), system.b)
+            return x, maxiter if info and maxiter is not None else info  # the object, as in SciPy
     return scipys("gmres")(A, b, x0, callback=callback, callback_type=kind, **how)  # type: ignore[no-any-return]
+
+
+def _is_positive(number: Any) -> bool:  # Any: an argument of any kind
+    """Return whether a limit is positive, or None; False for what is no integer, so that SciPy refuses it."""
+    try:
+        return number is None or operator.index(number) > 0
+    except TypeError:
+        return False
 
 
 class _Bounds(NamedTuple):

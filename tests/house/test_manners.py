@@ -106,12 +106,23 @@ def catches_everything(node: ast.AST) -> bool:
     return wide and not isinstance(node.body[-1], ast.Raise)
 
 
+def decodes_by_locale(node: ast.AST) -> bool:
+    """Return whether the node reads or writes text in the encoding of the user's locale."""
+    if not isinstance(node, ast.Call):
+        return False
+    n_contents = {"read_text": 0, "write_text": 1}.get(node.func.attr) if isinstance(node.func, ast.Attribute) else None
+    named = {one.arg for one in node.keywords}
+    starts = isinstance(node.func, ast.Attribute) and ast.dump(node.func.value).find("'subprocess'") > 0
+    return (len(node.args) == n_contents or (starts and "text" in named)) and "encoding" not in named
+
+
 @pytest.mark.parametrize(
     ("is_bad", "but_for", "why"),
     [
         (reads_environment, "autosparse.config", "settings have one door, config.py"),
         (prints, "autosparse.cli", "only the command line prints"),
         (catches_everything, "nowhere", "catch the class you expect"),
+        (decodes_by_locale, "nowhere", "name the encoding: locales differ, and -X warn_default_encoding warns"),
     ],
 )
 def test_no_module_uses_forbidden_constructs(is_bad, but_for, why):
@@ -128,6 +139,9 @@ def test_no_module_uses_forbidden_constructs(is_bad, but_for, why):
         (prints, "print(1)"),
         (catches_everything, "try:\n    pass\nexcept Exception:\n    pass"),
         (catches_everything, "try:\n    pass\nexcept:\n    pass"),
+        (decodes_by_locale, "path.read_text()"),
+        (decodes_by_locale, "path.write_text('text')"),
+        (decodes_by_locale, "subprocess.run(command, text=True, errors='replace')"),
     ],
 )
 def test_forbidden_constructs_are_detected(is_bad, text):

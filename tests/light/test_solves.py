@@ -71,15 +71,38 @@ print(json.dumps(found))
     assert printed(SETTING + lines) == [True, True]
 
 
-def test_warnings_of_lobpcg_name_the_line_of_the_caller():
-    lines = """
+@pytest.mark.parametrize("is_complete", [False, True])
+@pytest.mark.parametrize("install", ["", "asp.install()"])
+@pytest.mark.parametrize(
+    "call",
+    [
+        "expm_multiply(sla.aslinearoperator(S / 50), b)", "spsolve_triangular(T.todia(), b)",
+        "gmres(asp.csr(S), b, callback=float)", "lobpcg(asp.csr(S), b[:, None], maxiter=1, tol=1e-12)",
+    ],
+)  # fmt: skip
+def test_warnings_of_functions_found_before_the_library_is_loaded_name_the_line_of_the_caller(
+    call, install, is_complete
+):
+    lines = f"""
 import warnings
-with warnings.catch_warnings(record=True) as seen:
-    warnings.simplefilter("always")
-    asp.linalg.lobpcg(asp.csr(S), b[:, None], maxiter=1, tol=1e-12)
-print(json.dumps([sorted({one.filename for one in seen}), light.is_complete]))
+ours = asp.linalg.{call[: call.index("(")]}
+def solved(solve):
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        solve{call[call.index("(") :]}
+    return [(one.filename, one.lineno) for one in seen]
+def nested(solve):
+    return solved(solve)
+theirs = sla.{call[: call.index("(")]}
+{install}
+if {is_complete}:
+    light.complete()
+installed = sla.{call[: call.index("(")]}
+print(json.dumps([nested(theirs), nested(ours), nested(installed)]))
 """
-    assert printed(SETTING + lines) == [["<string>"], False]
+    theirs, ours, installed = printed(SETTING + lines)
+    assert theirs
+    assert ours == installed == theirs
 
 
 @pytest.mark.parametrize(

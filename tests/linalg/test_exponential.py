@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from typing import Any
 
@@ -176,6 +177,18 @@ def test_terms_are_products_by_fast_calls(monkeypatch: pytest.MonkeyPatch, k: in
     assert state.fast_path.run is A._cell.fast_path
     assert state.fast_path.has_served
     np.testing.assert_allclose(found, scipys.expm_multiply(S, B), rtol=1e-10)
+
+
+@pytest.mark.parametrize("code", "fdFDi")
+def test_a_multiple_of_the_identity_gives_scipys_dtype(code: str) -> None:
+    """The series then has no terms, and only the trace and B decide."""
+    for A, trace, B in itertools.product((np.zeros((3, 3)), 2 * np.eye(3)), (None, 0, 6.0, 6j), "fdFi"):
+        S, right = sps.csr_array(A.astype(code)), np.arange(3).astype(B)
+        if trace is None or abs(trace) == abs(A.trace()):
+            wanted = scipys.expm_multiply(S, right, traceA=trace)
+            found = asp.linalg.expm_multiply(asp.csr(S), right, traceA=trace)
+            assert found.dtype == wanted.dtype
+            np.testing.assert_allclose(found, wanted, rtol=1e-5)
 
 
 def test_unsupported_calls_go_to_scipy() -> None:

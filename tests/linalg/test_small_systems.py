@@ -195,3 +195,24 @@ def test_products_with_dense_matrices_emit_the_warnings_of_scipy() -> None:
             product(x)
         found.append({(one.category, str(one.message)) for one in caught})
     assert found[0] == found[1]
+
+
+class Count:
+    """Number of Python's protocol `__index__`, and nothing else."""
+
+    def __index__(self) -> int:
+        return 3
+
+
+@needs_recent
+@pytest.mark.parametrize("name", ["bicgstab", "cg", "cgs", "gmres", "qmr"])
+@pytest.mark.parametrize("maxiter", [Count(), np.int8(3), np.array(3), True])
+def test_maxiter_is_any_number_that_range_takes_and_is_returned(name: str, maxiter: Any) -> None:
+    S, b = sps.diags_array([-np.ones(80), np.full(81, 2.1), -np.ones(80)], offsets=[-1, 0, 1]).tocsr(), np.ones(81)
+    for callback in (None, len):
+        how = {"rtol": 1e-12, "maxiter": maxiter, "callback": callback}
+        how |= {"callback_type": "x", "restart": 5} if name == "gmres" else {}
+        x, info = getattr(asp.linalg, name)(asp.csr(S), b, **how)
+        y, wanted = getattr(scipy.sparse.linalg, name)(S, b, **how)
+        np.testing.assert_allclose(x, y, rtol=1e-8)
+        assert info is wanted is maxiter
