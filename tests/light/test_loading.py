@@ -9,6 +9,7 @@ from autosparse._native import runtime_api
 from autosparse.cache.accounts import rows
 
 from autosparse import light
+from autosparse.light import expressions
 from tests.light.test_light import printed, run
 from tests.scipy_versions import IS_RECENT
 
@@ -65,6 +66,16 @@ def test_the_library_is_loaded_once_it_would_have_saved_as_much(product, share, 
     """Each takes 1,000 ns, of which a part counts; one more finds the time spent."""
     lines = f"n = 0\nwhile not light.is_complete:\n    {product}\n    n += 1\nprint(n)"
     assert run(f"{CLOCK}light.LOADING_NS = 3000\n{limits}{lines}") == str(3 * share + 1)
+
+
+@pytest.mark.parametrize("text", ["ij,ij->ij", "ij,ij->i", "ij,ij,ij->ij", "ij,ij->"])
+def test_elementwise_einsums_load_the_library_when_a_kernel_will_soon_pay(text):
+    """The library computes them by SciPy's methods too, until it has compiled a kernel."""
+    given = ", ".join("A" * (text.count(",") + 1))
+    lines = f"n = 0\nwhile not light.is_complete:\n    asp.einsum({text!r}, {given})\n    n += 1\nprint(n)"
+    clock = f"{CLOCK}from autosparse.light import expressions\nexpressions.perf_counter_ns = tick\n"
+    share = f"light.LOADING_NS = 3 * (1000 // {expressions.KERNEL_SHARE})\n"
+    assert run(f"{clock}{share}{lines}") == "4"
 
 
 @pytest.mark.parametrize("part", ["A[2:4]", "A[[1, 2]]", *LINES])
