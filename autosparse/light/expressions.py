@@ -12,6 +12,7 @@ import scipy.sparse as sps
 from numpy.typing import DTypeLike, NDArray
 
 from autosparse import light
+from autosparse.light.construct import wrapped_if_scipys
 from autosparse.light.matrices import csr_array
 
 _PLUS_TIMES: Final = "plus_times"  # `contraction.expressions.semirings.PLUS_TIMES`, which is not loaded yet
@@ -148,9 +149,10 @@ _PRODUCTS: Final[Mapping[tuple[str, str], tuple[Callable[..., Any], int]]] = {
 
 def _by_products(arguments: tuple[Any, ...]) -> Any:
     """Return the einsum of light matrices and arrays of one dtype by a row of `_PRODUCTS`; None for all others."""
-    text, operands = arguments[0], arguments[1:]
-    if type(text) is not str or not 0 < len(operands) < 4 or not light.may_be_light():
+    text, given = arguments[0], arguments[1:]
+    if type(text) is not str or not 0 < len(given) < 4 or not light.may_be_light():
         return None
+    operands = [wrapped_if_scipys(one) for one in given]
     inputs, arrow, output = text.replace(" ", "").partition("->")
     names = inputs.split(",")
     if not arrow or len(names) != len(operands) or "?" in (kinds := "".join(map(_kind, operands))):
