@@ -124,6 +124,18 @@ def test_a_long_product_needs_the_runtime_or_the_library(product, has_kernel):
     assert printed(lines) == [False, not (has_kernel and runtime_api.available)]
 
 
+@NEEDS_RUNTIME
+@pytest.mark.parametrize(("limit", "is_complete"), [("1 << 23", False), ("m.nnz", True)])
+def test_a_long_product_of_sparse_matrices_needs_the_runtime_before_the_library(limit, is_complete):
+    lines = f"""
+light.MAX_TERMS, light.MAX_LOOP_TERMS = m.nnz, {limit}
+C, wanted = A @ A.T.tocsr(), m @ m.T.tocsr()
+same = all(np.array_equal(getattr(C, name), getattr(wanted, name)) for name in ("indptr", "indices", "data"))
+print(json.dumps(["autosparse.light.native" in sys.modules, light.is_complete, same]))
+"""
+    assert printed(lines) == [not is_complete, is_complete, True]
+
+
 def test_the_runtime_is_loaded_once_products_have_taken_as_long():
     lines = """
 light.RUNTIME_NS, light.MIN_TERMS = 3000, 0
