@@ -103,11 +103,6 @@ def _row_sums(A: Any) -> Any:
     return np.asarray(A.sum(axis=1)).reshape(-1)
 
 
-def inner(x: Any, y: Any) -> Any:
-    """Return x @ y by NumPy's own loop: a BLAS's threads would occupy the cores of later products for 50 ms."""
-    return np.einsum("i,i->", x, y)
-
-
 KERNEL_SHARE: Final = 64
 """Divisor of the time of a call before it counts towards `LOADING_NS`, besides what its products count themselves: the
 library saves nothing before it compiles a kernel, and first waits for `paid.COMPILE_S` of calls."""
@@ -127,7 +122,8 @@ _PRODUCTS: Final[Mapping[tuple[str, str], tuple[Callable[..., Any], int]]] = {
     ("ab,b->a", "sd"): (lambda A, x: A @ x, _EXACT),
     ("ab,a->b", "sd"): (lambda A, x: A.T @ x, _EXACT),
     ("ab,ac->bc", "sd"): (lambda A, X: A.T @ X, _EXACT),
-    ("ab,a,b->", "sdd"): (lambda A, x, y: inner(x, A @ y), _FINITE_RESULT),
+    # by NumPy's own loop: a BLAS's threads would occupy the cores of later products for 50 ms
+    ("ab,a,b->", "sdd"): (lambda A, x, y: np.einsum("i,i->", x, A @ y), _FINITE_RESULT),
     ("ab,ab->ab", "ss"): (lambda A, B: _by_rows(A.multiply(B)), _FINITE_RESULT),
     ("ab,ab,ab->ab", "sss"): (lambda A, B, C: _by_rows(A.multiply(B).multiply(C)), _FINITE_RESULT),
     ("ab,ab->a", "ss"): (lambda A, B: _row_sums(A.multiply(B)), _FINITE_RESULT),
