@@ -51,7 +51,8 @@ loop; half of it suffices for several columns of M @ X. Reading an entry costs a
 MAX_TERMS: Final = 1 << 20
 """Maximum number of multiplications of a product of two sparse matrices that SciPy computes: 10 ms."""
 MAX_LOOP_TERMS: Final = 1 << 23
-"""Maximum number of multiplications of a product with a dense operand that SciPy computes: 10 ms."""
+"""Maximum number of multiplications of a product with a dense operand that SciPy computes, and of two sparse matrices
+that the C runtime computes without the library: 10 ms."""
 MAX_ENTRIES: Final = 1 << 20
 """Maximum number of entries of a light matrix. SciPy's loops convert larger ones too slowly, on one thread."""
 _LIBRARY: Final = ("autosparse.arrays.construct", "autosparse.arrays.family")
@@ -179,7 +180,7 @@ def is_runtime_due(n_terms: int, shape: tuple[int, ...], *, transposed: bool) ->
 
 def is_sparse_due(n_terms: int) -> bool:
     """Return whether the C runtime should compute a product of two sparse matrices with so many multiplications."""
-    return n_terms <= MAX_TERMS and _spent_ns >= RUNTIME_NS
+    return n_terms <= MAX_LOOP_TERMS and (n_terms > MAX_TERMS or _spent_ns >= RUNTIME_NS)
 
 
 def rows_of(made: Any) -> Rows | None:

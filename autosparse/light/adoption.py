@@ -366,12 +366,12 @@ def product_by_loop(made: Any, rows: Rows, B: Any) -> Any:
     checked, n, dtype, is_vector = rows.checked, data.size, data.dtype, B.ndim == 1
     if checked is None or checked[0] is not indptr or checked[1] is not indices or n != indices.size or B.ndim > 2:
         return None
-    if B.shape[0] != made._shape[1] or dtype.char not in light.KERNEL_TYPES or made._twin._twin is not type(made):
-        return None  # also for a subclass, which may have a method of its own
+    is_other = B.shape[0] != made._shape[1] or made._twin._twin is not type(made)  # a subclass may have its own method
     n_terms, is_scattered = n if is_vector else n * B.shape[1], made._transposed and is_vector and n <= MAX_SCATTERED
+    has_kernel = dtype.char in light.KERNEL_TYPES and not is_scattered
     is_looked_up = rows.products_ns < light.LOOKUP_NS or rows.looked_up == light.n_threads
-    is_due = not is_scattered and light.is_runtime_due(n_terms, B.shape, transposed=made._transposed)
-    if is_due or not is_looked_up or not light.may_be_light():
+    is_due = has_kernel and light.is_runtime_due(n_terms, B.shape, transposed=made._transposed)
+    if is_other or is_due or not is_looked_up or n_terms > light.MAX_LOOP_TERMS or not light.may_be_light():
         return None
     if B.dtype is not dtype and (B := in_common_type(data, B)[1]).dtype != dtype:
         return None
@@ -382,9 +382,9 @@ def product_by_loop(made: Any, rows: Rows, B: Any) -> Any:
     else:
         C = dense_product(made, (indptr, indices, data), B)
     took_ns = perf_counter_ns() - start_ns  # counted as `light.count` does, whose call takes 0.2 us
-    light._spent_ns += took_ns // light.LOOP_SHARE if is_scattered else took_ns
-    light._products_ns += 0 if is_scattered else took_ns
-    rows.products_ns, rows.n_products = rows.products_ns + took_ns, rows.n_products + 1
+    light._spent_ns += took_ns if has_kernel else took_ns // light.LOOP_SHARE
+    light._products_ns, rows.products_ns = light._products_ns + took_ns * has_kernel, rows.products_ns + took_ns
+    rows.n_products += 1
     return C
 
 

@@ -182,6 +182,12 @@ def wrapped(m: Any) -> Any:  # Any: a sparse matrix, or another object that `csr
     return (csc if sps.issparse(m) and m.format == "csc" else csr)(m, copy=False)
 
 
+def wrapped_if_scipys(A: Any) -> Any:  # Any: an operand of any class
+    """Wrap a matrix of SciPy's that is small enough to be light for one call; return other operands unchanged."""
+    is_scipys = sps.issparse(A) and type(A).__module__.startswith("scipy.") and A.ndim == 2
+    return wrapped(A) if is_scipys and A.nnz <= light.MAX_ENTRIES else A
+
+
 def has_own_product(A: Any) -> bool:  # Any: a sparse matrix, or an object of any other class
     """Return whether A is a sparse matrix whose class overrides `@` or `dot`, or that has a `dot` of its own.
 

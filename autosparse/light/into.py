@@ -7,11 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sps
 from numpy.typing import NDArray
 
 from autosparse import light
-from autosparse.light.construct import wrapped
+from autosparse.light.construct import wrapped_if_scipys
 
 _complete: Callable[..., Any] | None = None  # `arrays.functions.matmul`, once it is imported
 
@@ -53,9 +52,7 @@ def matmul(A: Any, B: Any, *, out: NDArray[Any] | None = None) -> Any:
 
 def _by_loop(A: Any, B: Any, out: Any) -> Any:
     """Return C = A @ B for a light matrix, or for a small one of SciPy, and an array B; None for other operands."""
-    is_scipys = sps.issparse(A) and type(A).__module__.startswith("scipy.") and A.ndim == 2
-    if is_scipys and A.nnz <= light.MAX_ENTRIES:
-        A = wrapped(A)
+    A = wrapped_if_scipys(A)
     is_plain = type(B) is np.ndarray and (out is None or (type(out) is np.ndarray and out.flags.carray))
     if light.rows_of(A) is None or not is_plain:
         return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -178,3 +179,21 @@ def test_without_a_compiler_announced_calls_use_the_route_after_the_first_one(te
         monkeypatch.setattr(remembered, "contract_without_compiler", None)
         second = asp.einsum(text, *operands)
     np.testing.assert_allclose(as_dense(first), as_dense(second))
+
+
+def test_threads_of_blas_do_not_compute_quadratic_forms():
+    """A BLAS adds one sum for each of its threads; they would occupy the cores of later products."""
+    code = """
+import numpy as np, scipy.sparse as sps, autosparse as asp
+n, rng = 50_000, np.random.default_rng(0)
+A, x, y = asp.csr(sps.eye_array(n, format="csr")), rng.random(n), rng.random(n)
+print(repr(asp.einsum("i,ij,j->", x, A, y)), asp.light.is_complete)
+asp.light.complete()
+print(repr(asp.einsum("i,ij,j->", x, A, y)))
+"""
+    environments = [os.environ | {f"{name}_NUM_THREADS": str(n) for name in ("OPENBLAS", "MKL")} for n in (1, 2)]
+    found = {
+        subprocess.run([sys.executable, "-c", code], env=one, capture_output=True, text=True, check=True).stdout
+        for one in environments
+    }
+    assert len(found) == 1

@@ -9,6 +9,7 @@ from autosparse._native import runtime_api
 from autosparse.cache.accounts import rows
 
 from autosparse import light
+from autosparse.light import expressions
 from tests.light.test_light import printed, run
 from tests.scipy_versions import IS_RECENT
 
@@ -67,6 +68,16 @@ def test_the_library_is_loaded_once_it_would_have_saved_as_much(product, share, 
     assert run(f"{CLOCK}light.LOADING_NS = 3000\n{limits}{lines}") == str(3 * share + 1)
 
 
+@pytest.mark.parametrize("text", ["ij,ij->ij", "ij,ij->i", "ij,ij,ij->ij", "ij,ij->"])
+def test_elementwise_einsums_load_the_library_when_a_kernel_will_soon_pay(text):
+    """The library computes them by SciPy's methods too, until it has compiled a kernel."""
+    given = ", ".join("A" * (text.count(",") + 1))
+    lines = f"n = 0\nwhile not light.is_complete:\n    asp.einsum({text!r}, {given})\n    n += 1\nprint(n)"
+    clock = f"{CLOCK}from autosparse.light import expressions\nexpressions.perf_counter_ns = tick\n"
+    share = f"light.LOADING_NS = 3 * (1000 // {expressions.KERNEL_SHARE})\n"
+    assert run(f"{clock}{share}{lines}") == "4"
+
+
 @pytest.mark.parametrize("part", ["A[2:4]", "A[[1, 2]]", *LINES])
 def test_half_of_the_time_of_selections_without_scipy_counts(part):
     lines = f"n = 0\nwhile not light.is_complete:\n    {part}\n    n += 1\nprint(n)"
@@ -111,6 +122,18 @@ def test_a_long_product_needs_the_runtime_or_the_library(product, has_kernel):
     lines = f"light.MAX_TERMS = light.MAX_LOOP_TERMS = 500\nA @ x\none = light.is_complete\n{product}\n"
     lines += "print(json.dumps([one, light.is_complete]))"
     assert printed(lines) == [False, not (has_kernel and runtime_api.available)]
+
+
+@NEEDS_RUNTIME
+@pytest.mark.parametrize(("limit", "is_complete"), [("1 << 23", False), ("m.nnz", True)])
+def test_a_long_product_of_sparse_matrices_needs_the_runtime_before_the_library(limit, is_complete):
+    lines = f"""
+light.MAX_TERMS, light.MAX_LOOP_TERMS = m.nnz, {limit}
+C, wanted = A @ A.T.tocsr(), m @ m.T.tocsr()
+same = all(np.array_equal(getattr(C, name), getattr(wanted, name)) for name in ("indptr", "indices", "data"))
+print(json.dumps(["autosparse.light.native" in sys.modules, light.is_complete, same]))
+"""
+    assert printed(lines) == [not is_complete, is_complete, True]
 
 
 def test_the_runtime_is_loaded_once_products_have_taken_as_long():

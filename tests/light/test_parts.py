@@ -228,3 +228,17 @@ cases = [(indices, axis) for indices in ([0, 1, 2], [2, 0, 1]) for axis in (None
 print(json.dumps([flags(asp, *case) == flags(sps, *case) for case in cases] + [not light.is_complete]))
 """
     assert printed(lines) == [True] * 7
+
+
+@pytest.mark.parametrize("dtype", ["int", "'f4'", "complex", "bool", "'i1'"])
+def test_a_small_product_of_one_dtype_goes_to_the_loop_of_scipy_at_once(dtype):
+    """The general way takes 1.5 us longer, as long as half of such a product."""
+    lines = f"""
+N, v, V = asp.csr(m.astype({dtype})), x.astype({dtype}), X.astype({dtype})
+wanted = [m.astype({dtype}) @ v, m.astype({dtype}) @ V]
+light.n_terms = None
+found = [N @ v, N @ V]
+same = [a.dtype == b.dtype and np.array_equal(a, b) for a, b in zip(found, wanted)]
+print(json.dumps([*same, light.is_complete]))
+"""
+    assert printed(lines) == [True, True, False]

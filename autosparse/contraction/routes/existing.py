@@ -163,8 +163,8 @@ ROUTES: Final[dict[tuple[str, str], Route]] = {
     ("abc,bd,cd->ad", "sdd"): Route(
         factors, "The library's product of a tensor with factors, asp.mttkrp(T, [None, B, C], 0)"
     ),
-    ("ab,a,b->", "sdd"): Route(
-        lambda A, x, y: np.dot(x, product(A, y)), "The library's product, x @ (A @ y)", fills_zeros=True
+    ("ab,a,b->", "sdd"): Route(  # by NumPy's own loop: see `light.expressions`
+        lambda A, x, y: np.einsum("i,i->", x, product(A, y)), "The library's product, x @ (A @ y)", fills_zeros=True
     ),
     ("ab,ab->ab", "ss"): Route(by_entry.product, "elementwise product by SciPy, A.multiply(B)", **DOTTED),
     ("ab,ab,ab->ab", "sss"): Route(
