@@ -131,6 +131,14 @@ class Products:
         C = self._product_by_us(other)
         return super()._matmul_multivector(other) if C is None else C  # type: ignore[misc]
 
+    def _binopt(self, other: Any, op: str) -> Any:
+        try:
+            from autosparse.arrays import sums  # most programs never add two matrices
+        except (ImportError, OSError):  # no file descriptor left, or another root directory: SciPy needs no import
+            return super()._binopt(other, op)  # type: ignore[misc]
+        made = sums.merged(self, other, op)
+        return super()._binopt(other, op) if made is None else made  # type: ignore[misc]
+
     def _matmul_sparse(self, other: Any) -> Any:
         try:
             from autosparse.arrays import sparse_product  # most programs never multiply two sparse matrices
