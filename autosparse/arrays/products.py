@@ -66,6 +66,11 @@ def _pairs() -> Any:
     return pairs
 
 
+SUMS_FROM_ENTRIES: Final = 1 << 14
+"""Minimum number of entries of the left matrix for which `sums` adds two matrices; for less, SciPy's loop is as fast on
+one thread."""
+
+
 class Products:
     """Mixin with ``A @ B`` and ``B @ A``, placed before SciPy's class, whose hooks call back."""
 
@@ -132,6 +137,8 @@ class Products:
         return super()._matmul_multivector(other) if C is None else C  # type: ignore[misc]
 
     def _binopt(self, other: Any, op: str) -> Any:
+        if self.nnz < SUMS_FROM_ENTRIES:  # type: ignore[attr-defined]
+            return super()._binopt(other, op)  # type: ignore[misc]
         try:
             from autosparse.arrays import sums  # most programs never add two matrices
         except (ImportError, OSError):  # no file descriptor left, or another root directory: SciPy needs no import

@@ -17,8 +17,6 @@ from autosparse.config import get_options
 from autosparse.light import INT32, INT32_MAX
 from autosparse.operands.csr import DATA, INDICES, INDPTR
 
-FROM_ENTRIES: Final = 1 << 15
-"""Minimum number of entries of both matrices together; below, SciPy's loops are as fast on one thread."""
 _OPERATIONS: Final = {"_plus_": 0, "_minus_": 1, "_elmul_": 2}
 """Codes of `asp_merge_rows` by the names of SciPy's loops."""
 _PRODUCT: Final = 2
@@ -33,7 +31,7 @@ def merged(A: Any, B: Any, name: str) -> Any:
     if operation is None or type(B) is not kind or kind._twin._twin is not kind or A._shape != B._shape:
         return None
     n_both = A.nnz + B.nnz
-    if n_both < FROM_ENTRIES or len(A._shape) != 2:
+    if len(A._shape) != 2:
         return None
     (rows, left), (others, right) = A._cell.checked_arrays(), B._cell.checked_arrays()
     code, index = rows.dtype_code, rows.index_code

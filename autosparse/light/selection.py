@@ -54,6 +54,8 @@ def part_of(made: Any, key: Any, arrays: Arrays, refuse: Callable[[], object]) -
         down = _as_slice(down, made._shape[0])
     chosen, others = (across, down) if made._transposed else (down, across)
     has_step = type(chosen) is slice and chosen.step not in (None, 1)
+    if has_step and getattr(arrays[1], "size", 0) < COPIES_FROM_ENTRIES:
+        return None
     if type(down) in _ADJACENT and type(across) in _ADJACENT and not has_step:
         return _block(made, (down, across), arrays, refuse)
     if type(others) is not slice or others != _ALL or len(made._shape) != 2:
@@ -218,8 +220,8 @@ def _gathered(made: Any, chosen: NDArray[Any] | range, arrays: Arrays, refuse: C
     copies = _row_copies(arrays[1].size)
     if copies is not None and copies.takes(arrays):
         own = copies.copied(arrays, chosen, refuse)
-    else:
-        own = _copied(arrays, np.asarray(chosen), refuse)
+    else:  # SciPy's method selects a step as fast
+        own = None if isinstance(chosen, range) else _copied(arrays, chosen, refuse)
     return None if own is None else (shape, own, False)
 
 

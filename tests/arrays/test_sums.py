@@ -13,7 +13,7 @@ from autosparse._native import runtime_api
 
 import autosparse as asp
 from autosparse import light
-from autosparse.arrays import sums
+from autosparse.arrays import products, sums
 from tests.native.hooks import on_several_threads
 
 KINDS = [sps.csr_array, sps.csc_array, sps.csr_matrix, sps.csc_matrix]
@@ -25,7 +25,7 @@ OPERATIONS = [operator.add, operator.sub, lambda A, B: A.multiply(B), lambda A, 
 def _shared_sums(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Let the C runtime merge small matrices too, in several ranges."""
     assert light.complete()
-    monkeypatch.setattr(sums, "FROM_ENTRIES", 0)
+    monkeypatch.setattr(products, "SUMS_FROM_ENTRIES", 0)
     with on_several_threads(), asp.options(threads=3):
         yield
 
@@ -117,3 +117,46 @@ def test_subclasses_keep_their_class() -> None:
     m = made(sps.csr_array, SHAPES[0], "float64", 1)
     same(Named(m) + Named(m), m + m, Named)
     same(asp.csr(m) + m, m + m, asp.csr_array)
+
+
+UNARY = [
+    lambda A: A * 2, lambda A: -A, abs, lambda A: A.astype("float32"), lambda A: A.conj(), lambda A: A.sqrt(),
+    lambda A: A / 3.0, lambda A: A * np.float32(3), lambda A: A.power(2), lambda A: A.real, lambda A: A.sign(),
+    lambda A: A.astype("int32"), lambda A: A * 1j, lambda A: 2 * A,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("is_exact", [True, False])
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_other_values_have_scipys_bits(kind: Any, is_exact: bool) -> None:
+    m = made(kind, SHAPES[0], "float64", 1)
+    if not is_exact:  # spare room behind the entries
+        m.data, m.indices = np.append(m.data, [7.0] * 9), np.append(m.indices, [0] * 9).astype(m.indices.dtype)
+    for operation in UNARY:
+        found = operation(ours(m) if is_exact else getattr(asp, kind.__name__)(m))
+        wanted = operation(m)
+        same(found, wanted, type(found))
+        x = np.ones(m.shape[1])
+        np.testing.assert_allclose(found @ x, wanted @ x, rtol=1e-5, atol=1e-5)
+
+
+def test_other_values_leave_the_structure_checked() -> None:
+    A = asp.csr(made(sps.csr_array, SHAPES[0], "float64", 1))
+    A @ np.ones(200), A._cell.validate()
+    B = A * 2
+    assert A._cell._checked
+    assert B._cell._checked
+    B.indices[3] = 10**6
+    with pytest.raises(ValueError, match="ind"):
+        B @ np.ones(200)
+    shared = asp.csr(made(sps.csr_array, SHAPES[0], "float64", 1), copy=False)
+    shared @ np.ones(200)
+    assert not (shared * 2)._cell._checked
+
+
+def test_real_parts_share_the_values_as_scipys_do() -> None:
+    m = made(sps.csr_array, SHAPES[0], "float64", 1)
+    A = asp.csr(m)
+    A.real.data[0] = m.real.data[0] = 99.0
+    assert A.data[0] == m.data[0]
