@@ -72,11 +72,13 @@ def test_results_have_scipys_bits(kind: Any, dtype: str, index: Any) -> None:
                 same(operation(A, B), operation(*pair), type(A))
 
 
-def test_results_are_merged_by_the_runtime() -> None:
+def test_results_are_merged_by_the_runtime(monkeypatch: pytest.MonkeyPatch) -> None:
     A, B = (ours(made(sps.csr_array, SHAPES[0], "float64", seed)) for seed in (1, 2))
     assert (sums.merged(A, B, "_plus_") is not None) is runtime_api.available
     assert sums.merged(A, B.T.T.astype("float32"), "_plus_") is None
     assert sums.merged(A, B, "_maximum_") is None
+    monkeypatch.setattr(sums, "MAX_BYTES", 0)
+    assert sums.merged(A, B, "_plus_") is None
 
 
 @pytest.mark.parametrize("is_left", [True, False])
