@@ -86,7 +86,7 @@ class Copies:
 
         SciPy's method reads the arrays by their attributes, after which products check them again in both matrices.
         """
-        cell, kind = self._cell, type(self)
+        cell, kind, n_replaced = self._cell, type(self), self._cell.n_replaced
         arrays = indptr, indices, _ = cell.peek(INDPTR), cell.peek(INDICES), data
         is_plain = copy and kind._twin._twin is kind and all(type(array) is np.ndarray for array in arrays)  # type: ignore[attr-defined]
         is_plain = is_plain and data.dtype.char in PLAIN_TYPES and data.dtype.isnative and data.base is None
@@ -94,7 +94,8 @@ class Copies:
             return super()._with_data(data, copy=copy)  # type: ignore[misc]
         made: Any = object.__new__(kind)
         made._cell = Operand.over(cell.n_major, cell.n_minor, [indptr.copy(), indices.copy(), data], is_valid=False)
-        made._cell._checked = cell._checked and cell.copied_bytes is not None
+        is_same = cell.n_replaced == n_replaced  # else another thread has replaced an array meanwhile
+        made._cell._checked = is_same and cell._checked and cell.copied_bytes is not None
         set_state(made, self._shape)
         return made
 
