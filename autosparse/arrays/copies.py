@@ -81,6 +81,24 @@ class Copies:
         set_state(made, shape)
         return made
 
+    def _with_data(self, data: Any, copy: bool = True) -> Any:
+        """Return a matrix with copies of this one's index arrays and with other values, as SciPy's method does.
+
+        SciPy's method reads the arrays by their attributes, after which products check them again in both matrices.
+        """
+        cell, kind, n_replaced = self._cell, type(self), self._cell.n_replaced
+        arrays = indptr, indices, _ = cell.peek(INDPTR), cell.peek(INDICES), data
+        is_plain = copy and kind._twin._twin is kind and all(type(array) is np.ndarray for array in arrays)  # type: ignore[attr-defined]
+        is_plain = is_plain and data.dtype.char in PLAIN_TYPES and data.dtype.isnative and data.base is None
+        if not (is_plain and takes_as_is(kind, self._shape, indptr, indices) and _are_exact(cell.n_major, *arrays)):
+            return super()._with_data(data, copy=copy)  # type: ignore[misc]
+        made: Any = object.__new__(kind)
+        made._cell = Operand.over(cell.n_major, cell.n_minor, [indptr.copy(), indices.copy(), data], is_valid=False)
+        is_same = cell.n_replaced == n_replaced  # else another thread has replaced an array meanwhile
+        made._cell._checked = is_same and cell._checked and cell.copied_bytes is not None
+        set_state(made, self._shape)
+        return made
+
     def tocoo(self, *copy: bool, **how: bool) -> Any:
         """Return the matrix in COO format, as SciPy's method does, without array elements behind the last entry."""
         return super(Copies, self._without_room()).tocoo(*copy, **how)  # type: ignore[misc]
@@ -192,6 +210,11 @@ class Copies:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self._restore(dict(state))
+
+
+def _are_exact(n_major: int, indptr: NDArray[Any], indices: NDArray[Any], data: NDArray[Any]) -> bool:
+    """Return whether the arrays contain as many entries as the row starts count, and no more."""
+    return indptr.shape == (n_major + 1,) and not indptr.item(0) and indices.shape == data.shape == (indptr.item(-1),)
 
 
 Compressed = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]  # indptr, indices, data

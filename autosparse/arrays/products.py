@@ -66,6 +66,11 @@ def _pairs() -> Any:
     return pairs
 
 
+SUMS_FROM_ENTRIES: Final = 1 << 14
+"""Minimum number of entries of the left matrix for which `sums` adds two matrices; for less, SciPy's loop is as fast on
+one thread."""
+
+
 class Products:
     """Mixin with ``A @ B`` and ``B @ A``, placed before SciPy's class, whose hooks call back."""
 
@@ -130,6 +135,16 @@ class Products:
     def _matmul_multivector(self, other: Any) -> Any:
         C = self._product_by_us(other)
         return super()._matmul_multivector(other) if C is None else C  # type: ignore[misc]
+
+    def _binopt(self, other: Any, op: str) -> Any:
+        if self.nnz < SUMS_FROM_ENTRIES:  # type: ignore[attr-defined]
+            return super()._binopt(other, op)  # type: ignore[misc]
+        try:
+            from autosparse.arrays import sums  # most programs never add two matrices
+        except (ImportError, OSError):  # no file descriptor left, or another root directory: SciPy needs no import
+            return super()._binopt(other, op)  # type: ignore[misc]
+        made = sums.merged(self, other, op)
+        return super()._binopt(other, op) if made is None else made  # type: ignore[misc]
 
     def _matmul_sparse(self, other: Any) -> Any:
         try:

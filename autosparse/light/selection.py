@@ -6,7 +6,10 @@ check them again. Keys that are not plain are left to SciPy.
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import importlib
+import sys
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -15,6 +18,7 @@ import scipy.sparse as sps
 from numpy.typing import NDArray
 from scipy.sparse._sparsetools import csr_row_index, expandptr, get_csr_submatrix
 
+from autosparse import forking, light
 from autosparse.light import INT32, INT64, PLAIN_TYPES, UNSIGNED, takes_as_is
 from autosparse.light.adoption import constructed
 
@@ -28,6 +32,8 @@ Indices and data of adjacent whole rows are views of the arrays of A.
 NARROW_FROM_ENTRIES: Final = 1 << 15
 NARROW_SHARE: Final = 64
 """Divisor of the number of columns that at most so many selected ones must not exceed for `_narrow` to be faster."""
+COPIES_FROM_ENTRIES: Final = 1 << 13
+"""Minimum number of entries of a matrix for which `row_copies` is imported, which takes 0.2 ms."""
 _ALL: Final = slice(None)
 _ADJACENT: Final = frozenset({slice, int, INT32.type, INT64.type})
 """Types of keys that select one or adjacent rows or columns."""
@@ -46,15 +52,34 @@ def part_of(made: Any, key: Any, arrays: Arrays, refuse: Callable[[], object]) -
         across = _as_slice(across, made._shape[-1])
     elif type(across) is slice and made._transposed:
         down = _as_slice(down, made._shape[0])
-    if type(down) in _ADJACENT and type(across) in _ADJACENT:
-        return _block(made, (down, across), arrays, refuse)
     chosen, others = (across, down) if made._transposed else (down, across)
+    has_step = type(chosen) is slice and chosen.step not in (None, 1)
+    if has_step and getattr(arrays[1], "size", 0) < COPIES_FROM_ENTRIES:
+        return None
+    if type(down) in _ADJACENT and type(across) in _ADJACENT and not has_step:
+        return _block(made, (down, across), arrays, refuse)
     if type(others) is not slice or others != _ALL or len(made._shape) != 2:
         return None
+    numbers = _numbers(chosen, made._swap(made._shape)[0])
+    return None if numbers is None else _gathered(made, numbers, arrays, refuse)
+
+
+def _numbers(chosen: Any, extent: int) -> NDArray[Any] | range | None:
+    """Return the numbers of at least one row that `chosen` selects of so many: negative ones count from the end.
+
+    Return None for keys that SciPy should interpret.
+    """
+    if type(chosen) is slice:
+        if not {type(chosen.start), type(chosen.stop), type(chosen.step)} <= _BOUNDS or chosen.step == 0:
+            return None
+        return range(*chosen.indices(extent)) or None
     if type(chosen) is list and set(map(type, chosen)) == {int}:
         chosen = np.asarray(chosen)
-    is_plain = type(chosen) is np.ndarray and chosen.ndim == 1 and chosen.dtype.kind == "i" and chosen.size > 0
-    return _gathered(made, chosen, arrays, refuse) if is_plain else None
+    if type(chosen) is not np.ndarray or chosen.ndim != 1:
+        return None
+    if chosen.dtype.kind == "b" and chosen.size == extent:
+        chosen = chosen.nonzero()[0]
+    return chosen if chosen.dtype.kind == "i" and chosen.size > 0 else None
 
 
 def _range(key: Any, extent: int) -> tuple[int, int] | None:
@@ -182,17 +207,41 @@ def _line(made: Any, part: list[NDArray[Any]], length: int, *, by_minor: bool) -
     return line
 
 
-def _gathered(made: Any, chosen: NDArray[Any], arrays: Arrays, refuse: Callable[[], object]) -> Part | None:
+def _gathered(made: Any, chosen: NDArray[Any] | range, arrays: Arrays, refuse: Callable[[], object]) -> Part | None:
     """Return the compressed rows with these numbers; None where SciPy should select them."""
-    indptr, indices, data = arrays
-    (n_major, n_minor), n = made._swap(made._shape), chosen.size
+    (n_major, n_minor), n = made._swap(made._shape), len(chosen)
     shape = made._swap((n, n_minor))
-    if not _is_plain(made, shape, arrays) or indptr.shape != (n_major + 1,):
+    if not _is_plain(made, shape, arrays) or arrays[0].shape != (n_major + 1,):
         return None
     if n == 1:
-        lines = _range(chosen.item(), n_major)
+        lines = _range(int(chosen[0]), n_major)
         part = None if lines is None else _entries(made, made._swap((lines, (0, n_minor))), arrays, refuse)
         return None if part is None else (shape, part, False)
+    copies = _row_copies(arrays[1].size)
+    if copies is not None and copies.takes(arrays):
+        own = copies.copied(arrays, chosen, refuse)
+    else:  # SciPy's method selects a step as fast
+        own = None if isinstance(chosen, range) else _copied(arrays, chosen, refuse)
+    return None if own is None else (shape, own, False)
+
+
+_copies: Any = None  # the module `row_copies`, once it is imported
+
+
+def _row_copies(n_entries: int) -> Any:
+    """Return the module `row_copies` where the C runtime is loaded; None for matrices that do not repay its import."""
+    global _copies
+    is_due = n_entries >= COPIES_FROM_ENTRIES and (light.is_complete or light._native is not None)
+    if _copies is None and is_due and not sys.is_finalizing():
+        with contextlib.suppress(ImportError, OSError), forking.loading():
+            _copies = importlib.import_module("autosparse.light.row_copies")
+    return _copies
+
+
+def _copied(arrays: Arrays, chosen: NDArray[Any], refuse: Callable[[], object]) -> list[NDArray[Any]] | None:
+    """Return (indptr, indices, data) of the compressed rows with these numbers, as `row_copies.copied` does."""
+    indptr, indices, data = arrays
+    n, n_major = chosen.size, indptr.size - 1
     least = chosen.min()
     if least < -n_major or chosen.max() >= n_major:
         return None
@@ -210,4 +259,4 @@ def _gathered(made: Any, chosen: NDArray[Any], arrays: Arrays, refuse: Callable[
     np.cumsum(lengths, out=own_indptr[1:])
     own = [own_indptr, np.empty(nnz, indices.dtype), np.empty(nnz, data.dtype)]
     csr_row_index(n, rows, indptr, indices, data, *own[1:])
-    return shape, own, False
+    return own

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -10,13 +11,16 @@ import scipy.sparse as sps
 
 import autosparse as asp
 from autosparse.errors import StructureError
+from autosparse.light import selection
+from tests.native.hooks import on_several_threads
 from tests.scipy_versions import IS_RECENT
 
 N, M = 23, 17
 SLICES = [
     slice(3, 9), slice(0, 9), slice(9, None), slice(None, -4), slice(-5, None), slice(5, 5), slice(9, 3), slice(40, 50),
     slice(-90, 4), slice(4, 90), slice(None), slice(0, N), slice(3, 9, 1), slice(3, 9, 2), slice(9, 3, -1),
-    slice(np.int64(3), np.int32(9)), slice(0, 1), slice(N - 1, N),
+    slice(np.int64(3), np.int32(9)), slice(0, 1), slice(N - 1, N), slice(None, None, 2), slice(None, None, -3),
+    slice(-2, None, -1), slice(3, 4, 2), slice(9, 3, 2), slice(1, None, np.int64(5)), slice(0, 90, 90),
 ]  # fmt: skip
 KINDS = [sps.csr_array, sps.csc_array, sps.csr_matrix, sps.csc_matrix]
 
@@ -219,3 +223,43 @@ def test_missing_row_starts_are_not_read(fmt: str, method: str) -> None:
     A.indptr = np.array([0, 1, A.nnz], A.indptr.dtype)
     with pytest.raises(StructureError, match="index pointer size 3 should be"):
         eval(method, {"A": A, "list": list})
+
+
+@pytest.fixture
+def _shared_copies(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let the C runtime copy rows of small matrices too, in several ranges."""
+    monkeypatch.setattr(selection, "COPIES_FROM_ENTRIES", 0)
+    with on_several_threads(), asp.options(threads=3):
+        yield
+
+
+@pytest.mark.usefixtures("_shared_copies")
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("index", [np.int32, np.int64])
+def test_rows_that_threads_copy_are_scipys(kind: Any, index: Any) -> None:
+    rng = np.random.default_rng(1)
+    m = kind(sps.random_array((700, 90), density=0.2, random_state=rng) * 9)[rng.integers(0, 700, 700)]
+    m = m[:, np.arange(90) % 7 > 0] if m.format == "csr" else m
+    n = m._swap(m.shape)[0]
+    keys = [slice(None, None, 2), slice(n, None, -1), rng.permutation(n), rng.integers(-n, n, 2 * n)]
+    keys.append(rng.random(n) < 0.5)
+    for dtype in ("bool", "int16", "float32", "float64", "complex128"):
+        stored = kind((m.data.astype(dtype), m.indices.astype(index), m.indptr.astype(index)), shape=m.shape)
+        A = ours(stored)
+        for key in keys:
+            whole = key if m.format == "csr" else (slice(None), key)
+            same(A[whole], stored[whole], type(A))
+
+
+@pytest.mark.usefixtures("_shared_copies")
+@pytest.mark.parametrize("key", [slice(None, None, 2), np.arange(9), np.arange(N) % 2 == 0], ids=repr)
+def test_rows_beyond_the_arrays_are_not_copied(key: Any) -> None:
+    A = ours(plain())
+    A.indptr[5:] = 10**6
+    with pytest.raises(ValueError, match="ind"):
+        A[key]
+    A = ours(plain())
+    with pytest.raises(IndexError):
+        A[np.array([0, N])]
+    with pytest.raises(IndexError):
+        A[np.ones(N + 1, bool)]
