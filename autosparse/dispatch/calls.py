@@ -4,11 +4,9 @@ Each class can run the default kernel and a bound generated kernel. Other module
 plain classes, because the first race of a process loads this module and not that of data classes.
 """
 
-# ruff: noqa: PLR0917  a product has eight facts, which kernels take by position
-
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from autosparse._native import runtime_api
 
@@ -17,6 +15,9 @@ if TYPE_CHECKING:
     from autosparse.operands.native_rows import NativeRows
     from autosparse.operands.unfolding import Unfolding
 
+Place = tuple[int, int]
+"""Address of a dense operand, and the number of entries from one row to the next."""
+
 
 class MatmulCall:
     """Call of C = op(M) @ B with row-major B and C."""
@@ -24,12 +25,10 @@ class MatmulCall:
     __slots__ = ("kept", "ldb", "ldc", "n_vecs", "result", "rows", "source", "transposed")
 
     def __init__(
-        self, rows: NativeRows, source: int, ldb: int, result: int, ldc: int, n_vecs: int, transposed: bool,
-        kept: Any = None,
-    ) -> None:  # fmt: skip
+        self, rows: NativeRows, B: Place, C: Place, n_vecs: int, *, transposed: bool, kept: Any = None
+    ) -> None:
+        (self.source, self.ldb), (self.result, self.ldc) = B, C
         self.rows, self.n_vecs, self.transposed = rows, n_vecs, transposed
-        self.source, self.ldb = source, ldb  # address of B
-        self.result, self.ldc = result, ldc  # address of C
         self.kept = kept  # B itself, which the address alone would not keep alive
 
     @property
@@ -58,11 +57,9 @@ class SampledCall:
 
     __slots__ = ("X", "Y", "kept", "ldx", "ldy", "n_vecs", "result", "rows")
 
-    def __init__(
-        self, rows: NativeRows, X: int, ldx: int, Y: int, ldy: int, result: int, n_vecs: int, kept: Any = None
-    ) -> None:
+    def __init__(self, rows: NativeRows, X: Place, Y: Place, result: int, n_vecs: int, *, kept: Any = None) -> None:
+        (self.X, self.ldx), (self.Y, self.ldy) = X, Y
         self.rows, self.result, self.n_vecs, self.kept = rows, result, n_vecs, kept
-        self.X, self.ldx, self.Y, self.ldy = X, ldx, Y, ldy  # addresses and distances of rows
 
     @property
     def suits_generated(self) -> bool:
@@ -89,15 +86,15 @@ class SampledCall:
 class TensorCall:
     """Call of MTTKRP: M from an unfolded tensor and factors (extent, n_vecs) by rows, in the order of other modes."""
 
-    __slots__ = ("dtype", "factors", "kept", "ldm", "lds", "n_vecs", "result", "unfolding")
-    rows: ClassVar[None] = None
+    __slots__ = ("dtype", "factors", "kept", "ldm", "lds", "n_vecs", "result", "rows", "unfolding")
 
     def __init__(
-        self, unfolding: Unfolding, factors: list[int], lds: list[int], result: int, ldm: int, n_vecs: int, dtype: Any,
+        self, unfolding: Unfolding, factors: list[int], lds: list[int], M: Place, *, n_vecs: int, dtype: Any,
         kept: Any = None,
     ) -> None:  # fmt: skip
+        self.rows: None = None
         self.unfolding, self.dtype, self.kept = unfolding, dtype, kept
-        self.factors, self.lds, self.result, self.ldm, self.n_vecs = factors, lds, result, ldm, n_vecs
+        self.factors, self.lds, (self.result, self.ldm), self.n_vecs = factors, lds, M, n_vecs
 
     @property
     def suits_generated(self) -> bool:

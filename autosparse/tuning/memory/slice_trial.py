@@ -134,7 +134,8 @@ class SliceTrial:
         X.reshape(-1)[:whole].reshape(-1, PERIOD)[:] = period
         X.reshape(-1)[whole:] = period[: X.size - whole]
         found.fill(np.nan)
-        call = MatmulCall(rows, address(X), n, address(wanted), n, n, self.is_transposed, (X, wanted))
+        places = (address(X), n), (address(wanted), n)
+        call = MatmulCall(rows, *places, n, transposed=self.is_transposed, kept=(X, wanted))
         runtime_api.raise_for(call.by_default(self.n_threads, 0))
         if not bound.run(address(X), n, address(found), n, n, self.n_threads):
             return NOT_FINITE
