@@ -52,7 +52,7 @@ PAID_BACK: Final = 1.0
 
 A note takes 3 ms: the modules that write it, a hash of the pattern, a stamp of the machine.
 """
-NOTED_AFTER: Final = 8.0
+NOTED_AFTER: Final = number("early race", "noted after")
 """The same multiple from which on it is noted at once: many processes never reach their exit."""
 HIGH_SLICE: Final = 32
 """Rows of a slice with dictionary-encoded values (`shipped_specs.HIGH_SLICE`)."""
