@@ -204,6 +204,19 @@ def has_identical_rows(indptr: NDArray[Any], indices: NDArray[Any]) -> bool:
     return bool(lib.asp_has_identical_rows(code, n_rows, pointer(indptr), pointer(indices)))
 
 
+def rows_agree(
+    rows: tuple[NDArray[Any], NDArray[Any]], found: NDArray[Any], wanted: NDArray[Any], largest: float
+) -> bool:
+    """Return whether the runtime accepts `found`, in a tenth of the time in which NumPy explains a difference.
+
+    `rows`: indptr and data. `largest` bounds the absolute values of the dense operand.
+    """
+    indptr, data = rows
+    codes = DTYPE_CODES[data.dtype.name], INDEX_CODES[indptr.dtype.name]
+    arrays = (pointer(one) for one in (indptr, data, found, wanted))
+    return wanted.size > 0 and bool(lib.asp_rows_agree(*codes, *wanted.shape, *arrays, largest))
+
+
 def hash128(array: NDArray[Any]) -> int:
     """Return XXH3 (128 bits) of the bytes of a contiguous array."""
     low_high = ffi.new(_HASHES)

@@ -16,8 +16,8 @@ _NO_DIFFERENCE: Final = frozenset({"AUTOSPARSE_CACHE_DIR", "AUTOSPARSE_STRICT"})
 """Variables of that prefix that change neither results nor matrices."""
 ACCOUNTS_FILE: Final = ("cache-v1", "accounts")
 """File of accounts below the cache folder: `trust.LAYOUT` and `accounts.rows.ACCOUNTS`, which are not loaded yet."""
-_MAX_BYTES: Final = 1 << 20
-"""Number of bytes of that file which are read: four times the size at which it is folded."""
+MAX_BYTES: Final = 1 << 20
+"""Number of bytes of that file which are read: four times the size at which it is folded. Smaller caches have none."""
 _WIDE: Final = "q"
 """Type code of a coordinate in a sample."""
 
@@ -33,12 +33,12 @@ def xdg_cache_home() -> str:
     return named if os.path.isabs(named) else os.path.expanduser("~/.cache")  # noqa: PTH111, PTH117  # as platformdirs
 
 
-def accounts_content() -> bytes:
-    """Return the file of accounts in the cache folder that the environment names; nothing where there is none."""
-    folder = os.environ.get("AUTOSPARSE_CACHE_DIR") or os.path.join(xdg_cache_home(), "autosparse")  # noqa: PTH118
+def accounts_content(folder: str | os.PathLike[str] = "") -> bytes:
+    """Return the file of accounts in a cache folder ("": that of the environment); nothing where there is none."""
+    folder = folder or os.environ.get("AUTOSPARSE_CACHE_DIR") or os.path.join(xdg_cache_home(), "autosparse")  # noqa: PTH118
     try:
         with open(os.path.join(os.path.expanduser(folder), *ACCOUNTS_FILE), "rb") as file:  # noqa: PTH111, PTH118
-            return file.read(_MAX_BYTES)
+            return file.read(MAX_BYTES)
     except OSError:
         return b""
 

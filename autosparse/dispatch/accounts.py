@@ -2,29 +2,26 @@
 
 A short program does not run long enough to pay for tuning. When a process ends, it adds its spending on a problem to a
 file in the cache (`cache.accounts`), and the next process counts that as its own. `first_look` reads and writes the
-file.
+file. For a problem that the file does not name, the modules of the cache are loaded at the end of the process.
 """
 
 from __future__ import annotations
 
 import os
 import time
+from operator import add
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from autosparse._native import runtime_api
-from autosparse.cache import stores, trust
-from autosparse.cache.accounts.rows import ACCOUNTS, MAX_BYTES, PlanNote, Spent, plan_row
-from autosparse.configured import account_key
+from autosparse.configured import MAX_BYTES
 from autosparse.dispatch import number
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from autosparse.cache.accounts.rows import KernelNote
+    from autosparse.cache.accounts.rows import KernelNote, PlanNote, Spent
     from autosparse.config import Options
     from autosparse.dispatch.protocols import FirstRace, Tuning
-    from autosparse.operands.unfolding import AnyOperand
 
 RUN_SHARE: Final = number("amortisation", "share of a lifetime")
 """Maximum fraction of earlier processes' mean lifetime that one process may spend on tuning that they have earned."""
@@ -65,16 +62,17 @@ class ProblemAccount:
     """Account of one problem's calls and times: those of earlier processes, and those that this one has to record."""
 
     __slots__ = (
-        "_told_calls", "_told_ns", "_told_saved_s", "_told_tuning_s", "folder", "is_served", "is_finished", "kernel",
-        "key", "next_step_s", "plan", "recall_s", "root", "spent",
+        "_root", "_spent", "_told_calls", "_told_ns", "_told_saved_s", "_told_tuning_s", "folder", "is_served",
+        "is_finished", "kernel", "key", "next_step_s", "plan", "recall_s",
     )  # fmt: skip
 
     def __init__(
-        self, folder: Path, root: Path, key: bytes, *, spent: Spent | None = None, plan: PlanNote | None = None,
+        self, folder: Path, root: Path | None, key: bytes, *, spent: Spent | None = None, plan: PlanNote | None = None,
         next_step_s: float = 0.0,
     ) -> None:  # fmt: skip
-        self.folder, self.root, self.key = folder, root, key
-        self.spent: Spent = spent or _NOTHING
+        """`root`: None if the folder's trust is not examined yet. `spent`: None if no process has left an account."""
+        self.folder, self._root, self.key = folder, root, key
+        self._spent = spent
         self.plan = plan
         self.kernel: KernelNote | None = None  # of the plan, if it reads slices
         self.next_step_s = next_step_s  # price of the next step of an unfinished search by earlier processes
@@ -84,9 +82,28 @@ class ProblemAccount:
         self._told_calls = self._told_ns = 0
         self._told_tuning_s = self._told_saved_s = 0.0
 
+    @property
+    def root(self) -> Path:
+        """Folder below the cache folder that holds the file. Raises PermissionError if it is not trusted."""
+        if self._root is None:
+            from autosparse.cache import trust
+
+            self._root = trust.root_of(self.folder)
+        return self._root
+
+    @property
+    def spent(self) -> Spent:
+        """Totals of earlier processes."""
+        if self._spent is None:
+            from autosparse.cache.accounts.rows import Spent
+
+            self._spent = Spent()
+        return self._spent
+
     def forget_plan(self) -> None:
         """Remove the plan from the account and its file, so that later processes do not try it."""
         from autosparse.cache.accounts import ledger
+        from autosparse.cache.accounts.rows import plan_row
 
         self.plan = None
         ledger.append(self.folder, [plan_row(self.key, None, process=ledger.token(), now=ledger.now())])
@@ -102,28 +119,31 @@ class ProblemAccount:
         Where their plan serves, little is left to gain, and a process that spends what the plan saves takes longer than
         they did: the share is `overhead`.
         """
-        return (min(overhead, RUN_SHARE) if self.is_served else RUN_SHARE) * self.spent.mean_life_s
+        mean_life_s = self._spent.mean_life_s if self._spent is not None else 0.0
+        return (min(overhead, RUN_SHARE) if self.is_served else RUN_SHARE) * mean_life_s
 
     def earned_s(self, overhead: float) -> float:
         """Return the seconds of tuning that products of earlier processes have paid for and that are not spent yet.
 
         `overhead` is the share of product time that may be spent on tuning.
         """
-        spent = self.spent
+        spent = self._spent
+        if spent is None:
+            return 0.0
         return overhead * spent.product_s + REINVEST_SHARE * spent.saved_s - spent.tuning_s
 
     def collect(self, state: Spender) -> None:
         """Add the calls and times of `state` since the last call to PENDING, which is written to the file at exit."""
         state.commit()
         tuning_s, saved_s = self._spent_and_saved_s(state)
-        more = Spent(
-            n_calls=max(0, state.n_calls - self._told_calls), n_objects=int(self._told_calls == 0 < state.n_calls),
-            product_s=max(0, state.product_ns - self._told_ns) * 1e-9,
-            tuning_s=max(0.0, tuning_s - self._told_tuning_s), saved_s=max(0.0, saved_s - self._told_saved_s),
+        more = (
+            max(0, state.n_calls - self._told_calls), int(self._told_calls == 0 < state.n_calls),
+            max(0, state.product_ns - self._told_ns) * 1e-9,
+            max(0.0, tuning_s - self._told_tuning_s), max(0.0, saved_s - self._told_saved_s),
         )  # fmt: skip
         self._told(state)
         name = self.folder, self.key
-        PENDING[name] = PENDING.get(name, _NOTHING) + more
+        PENDING[name] = tuple(map(add, PENDING.get(name, _NOTHING), more))
         if len(PENDING) > 2 * MAX_WRITTEN:  # a long process that meets ever new problems
             kept = longest(PENDING)
             for one in PENDING.copy():  # other threads add to it
@@ -154,17 +174,19 @@ class ProblemAccount:
         return tuning_s + self.recall_s, saved_s
 
 
-_NOTHING: Final = Spent()
+Amounts = tuple[float, ...]
+"""Calls, matrix objects, and seconds of products, of tuning and saved: fields of `Spent`, which is loaded at exit."""
+_NOTHING: Final = (0, 0, 0.0, 0.0, 0.0)
 MAX_WRITTEN: Final = 256
 """Maximum number of problems whose calls a process records: those with the most product time."""
-PENDING: Final[dict[tuple[Path, bytes], Spent]] = {}
+PENDING: Final[dict[tuple[Path, bytes], Amounts]] = {}
 """Spending of this process that is not written yet, by cache folder and key."""
 _roots: Final[dict[Path, Path | None]] = {}
 
 
-def longest(found: dict[tuple[Path, bytes], Spent]) -> dict[tuple[Path, bytes], Spent]:
+def longest(found: dict[tuple[Path, bytes], Amounts]) -> dict[tuple[Path, bytes], Amounts]:
     """Return at most `MAX_WRITTEN` items of `found`, those with the most product time."""
-    return dict(sorted(found.copy().items(), key=lambda item: -item[1].product_s)[:MAX_WRITTEN])
+    return dict(sorted(found.copy().items(), key=lambda item: -item[1][2])[:MAX_WRITTEN])
 
 
 def advance_share(gain: float) -> float:
@@ -172,19 +194,11 @@ def advance_share(gain: float) -> float:
     return min(MAX_ADVANCE, ADVANCE * gain)
 
 
-def key_of(operand: AnyOperand, state: Spender) -> bytes:
-    """Return the key of the state's problem in the file of accounts, from samples of the structure: microseconds."""
-    options = state.options
-    return account_key(
-        operand.structure_sample(), state.operation, getattr(operand, "mode", 0), state.transposed,
-        max(0, state.n_dense_cols - 1).bit_length(), state.dtype.name, options.threads or runtime_api.max_threads(),
-        options.isa, options.storage, options.hybrid, options.compiler, options.vendor,
-    )  # fmt: skip
-
-
 def place_of(options: Options) -> tuple[Path, Path] | None:
     """Return the cache folder and its root, or None where options disable the cache or the folder is not trusted."""
-    folder = stores.folder_of(options) if options.cache_max_bytes >= 4 * MAX_BYTES else None
+    from autosparse.cache import stores, trust
+
+    folder = stores.folder_of(options) if options.cache_max_bytes >= MAX_BYTES else None
     if folder is None:
         return None
     if folder not in _roots:
@@ -199,7 +213,7 @@ def place_of(options: Options) -> tuple[Path, Path] | None:
 def expected_calls(options: Options, key: bytes) -> float | None:
     """Return the products per matrix object that earlier processes suggest for the problem `key`; None if unknown."""
     place = place_of(options)
-    if place is None or not (place[1] / ACCOUNTS).exists():
+    if place is None:
         return None
     from autosparse.cache.accounts import ledger
 

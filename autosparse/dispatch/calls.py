@@ -1,6 +1,7 @@
 """Call objects: one execution of an operation as kernels see it, by addresses and by widths in entries.
 
-Each class can run the default kernel and a bound generated kernel. Other modules decide which of them runs.
+Each class can run the default kernel and a bound generated kernel. Other modules decide which of them runs. They are
+plain classes, because the first race of a process loads this module and not that of data classes.
 """
 
 from __future__ import annotations
@@ -8,26 +9,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from autosparse._native import runtime_api
-from autosparse.core.values import dataclass
 
 if TYPE_CHECKING:
     from autosparse.dispatch.protocols import Bound
     from autosparse.operands.native_rows import NativeRows
     from autosparse.operands.unfolding import Unfolding
 
+Place = tuple[int, int]
+"""Address of a dense operand, and the number of entries from one row to the next."""
 
-@dataclass(slots=True)
+
 class MatmulCall:
     """Call of C = op(M) @ B with row-major B and C."""
 
-    rows: NativeRows
-    source: int  # address of B
-    ldb: int
-    result: int  # address of C
-    ldc: int
-    n_vecs: int
-    transposed: bool
-    kept: Any = None  # B itself, which the address alone would not keep alive
+    __slots__ = ("kept", "ldb", "ldc", "n_vecs", "result", "rows", "source", "transposed")
+
+    def __init__(
+        self, rows: NativeRows, B: Place, C: Place, n_vecs: int, *, transposed: bool, kept: Any = None
+    ) -> None:
+        (self.source, self.ldb), (self.result, self.ldc) = B, C
+        self.rows, self.n_vecs, self.transposed = rows, n_vecs, transposed
+        self.kept = kept  # B itself, which the address alone would not keep alive
 
     @property
     def suits_generated(self) -> bool:
@@ -50,18 +52,14 @@ class MatmulCall:
         return bound.run(self.source, self.ldb, self.result, self.ldc, self.n_vecs, n_threads) is not False
 
 
-@dataclass(slots=True)
 class SampledCall:
     """Call of S = M ∘ (X @ Yᵀ) at M's entries: X (n_major, n_vecs) and Y (n_minor, n_vecs) by rows, S (nnz,)."""
 
-    rows: NativeRows
-    X: int
-    ldx: int
-    Y: int
-    ldy: int
-    result: int
-    n_vecs: int
-    kept: Any = None
+    __slots__ = ("X", "Y", "kept", "ldx", "ldy", "n_vecs", "result", "rows")
+
+    def __init__(self, rows: NativeRows, X: Place, Y: Place, result: int, n_vecs: int, *, kept: Any = None) -> None:
+        (self.X, self.ldx), (self.Y, self.ldy) = X, Y
+        self.rows, self.result, self.n_vecs, self.kept = rows, result, n_vecs, kept
 
     @property
     def suits_generated(self) -> bool:
@@ -85,19 +83,18 @@ class SampledCall:
         return done is not False
 
 
-@dataclass(slots=True)
 class TensorCall:
     """Call of MTTKRP: M from an unfolded tensor and factors (extent, n_vecs) by rows, in the order of other modes."""
 
-    unfolding: Unfolding
-    factors: list[int]
-    lds: list[int]
-    result: int
-    ldm: int
-    n_vecs: int
-    dtype: Any
-    kept: Any = None
-    rows: None = None
+    __slots__ = ("dtype", "factors", "kept", "ldm", "lds", "n_vecs", "result", "rows", "unfolding")
+
+    def __init__(
+        self, unfolding: Unfolding, factors: list[int], lds: list[int], M: Place, *, n_vecs: int, dtype: Any,
+        kept: Any = None,
+    ) -> None:  # fmt: skip
+        self.rows: None = None
+        self.unfolding, self.dtype, self.kept = unfolding, dtype, kept
+        self.factors, self.lds, (self.result, self.ldm), self.n_vecs = factors, lds, M, n_vecs
 
     @property
     def suits_generated(self) -> bool:

@@ -224,8 +224,8 @@ def sddmm(operand: Operand, X: AnyArray, Y: AnyArray, *, out: AnyArray | None = 
 
         def call(threads: int) -> SampledCall:
             left, right = by_rows(X, threads=threads), by_rows(Y, threads=threads)
-            addresses = _address_of(left), row_step(left), _address_of(right), row_step(right), _address_of(S)
-            return SampledCall(rows, *addresses, X.shape[1], (left, right))
+            places = (_address_of(left), row_step(left)), (_address_of(right), row_step(right))
+            return SampledCall(rows, *places, _address_of(S), X.shape[1], kept=(left, right))
 
         serve(names.SDDMM, operand, rows, X.shape[1], call)
     finally:
@@ -250,8 +250,8 @@ def mttkrp(unfolding: Unfolding, factors: Sequence[AnyArray], *, out: AnyArray |
 
     def call(threads: int) -> TensorCall:
         dense = [by_rows(factor, threads=threads) for factor in factors]
-        addresses, steps = [_address_of(one) for one in dense], [row_step(one) for one in dense]
-        return TensorCall(unfolding, addresses, steps, _address_of(M), row_step(M), n_vecs, dtype, dense)
+        found = [_address_of(one) for one in dense], [row_step(one) for one in dense]
+        return TensorCall(unfolding, *found, (_address_of(M), row_step(M)), n_vecs=n_vecs, dtype=dtype, kept=dense)
 
     serve(names.MTTKRP, unfolding, factors[0], n_vecs, call)
     return M
@@ -293,7 +293,7 @@ def _call(rows: NativeRows, B: AnyArray, out: AnyArray, transposed: bool) -> Mat
     ldb, ldc = (1, out.strides[0] // out.itemsize) if n_vecs == 1 else (B.strides[0], out.strides[0])
     if n_vecs > 1:
         ldb, ldc = ldb // B.itemsize, ldc // out.itemsize
-    return MatmulCall(rows, _address_of(B), ldb, _address_of(out), ldc, n_vecs, transposed, B)
+    return MatmulCall(rows, (_address_of(B), ldb), (_address_of(out), ldc), n_vecs, transposed=transposed, kept=B)
 
 
 def _void(array: AnyArray) -> Any:

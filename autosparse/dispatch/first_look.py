@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from autosparse import forking
 from autosparse._native import runtime_api
-from autosparse.cache.accounts.rows import ACCOUNTS, PlanNote, Spent, spent_row
+from autosparse.configured import MAX_BYTES, accounts_content
 from autosparse.containment import contained
 from autosparse.dispatch import accounts, number
 from autosparse.dispatch import state as states
-from autosparse.dispatch.accounts import ADVANCE, MAX_ADVANCE, PENDING, ProblemAccount, key_of, place_of
+from autosparse.dispatch.accounts import ADVANCE, MAX_ADVANCE, PENDING, ProblemAccount, place_of
 from autosparse.isa import ISAS
 from autosparse.operands.csr import Operand, expected_look_s
 from autosparse.ops import names
@@ -27,6 +27,8 @@ from autosparse.ops import names
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from autosparse.cache.accounts.rows import PlanNote
+    from autosparse.dispatch.accounts import Amounts
     from autosparse.dispatch.protocols import FirstRace
     from autosparse.dispatch.state import DispatchState
     from autosparse.operands.unfolding import AnyOperand
@@ -216,18 +218,21 @@ def _shared(state: DispatchState, operand: AnyOperand) -> tuple[int, int] | None
 
 
 def _opened(state: DispatchState, operand: AnyOperand) -> ProblemAccount | None:
-    place = place_of(state.options)
-    if place is None:
+    options = state.options
+    if not options.cache or options.cache_max_bytes < MAX_BYTES:
         return None
     if not _registered:
         _registered.append(True)
         atexit.register(write)
-    key = key_of(operand, state)
-    if not (place[1] / ACCOUNTS).exists():
-        return ProblemAccount(*place, key)
+    key, folder = states.key_of(operand, state), states.cache_folder(options)
+    if folder is not None and key not in accounts_content(folder):
+        return ProblemAccount(folder, None, key)
     with forking.loading():
         from autosparse.cache.accounts import ledger
 
+        place = place_of(options)
+    if place is None:
+        return None
     found = ledger.read(place[1], key)
     if found is None:
         return ProblemAccount(*place, key)
@@ -325,23 +330,28 @@ def write() -> None:
     """Add the calls and times of this process to the file of accounts, at exit; what fails is left out."""
     with contextlib.suppress(*contained()):
         for state, account in _open_accounts():
+            if state.early is not None:
+                state.early.finish(state)
             account.collect(state)
-        found = {name: spent for name, spent in PENDING.items() if spent.n_calls}
+        found = {name: amounts for name, amounts in PENDING.items() if amounts[0]}
         PENDING.clear()
         if found:
             _write(found)
 
 
-def _write(found: dict[tuple[Path, bytes], Spent]) -> None:
+def _write(found: dict[tuple[Path, bytes], Amounts]) -> None:
     from autosparse.cache.accounts import ledger
+    from autosparse.cache.accounts.rows import Spent, spent_row
 
     life_s, now, rows = accounts.process_age_s(), time.time(), dict[Path, list[bytes]]()
-    for (folder, key), spent in accounts.longest(found).items():
-        whole = spent
-        if (folder, key) not in _written:
-            _written.add((folder, key))
-            whole = spent + Spent(n_processes=1, life_s=max(life_s, spent.product_s))
-        rows.setdefault(folder, []).append(spent_row(key, whole, process=ledger.token(), now=now))
+    for name, (n_calls, n_objects, product_s, tuning_s, saved_s) in accounts.longest(found).items():
+        is_new = name not in _written
+        _written.add(name)
+        spent = Spent(
+            n_calls=int(n_calls), n_objects=int(n_objects), n_processes=int(is_new), product_s=product_s,
+            tuning_s=tuning_s, saved_s=saved_s, life_s=max(life_s, product_s) if is_new else 0.0,
+        )  # fmt: skip
+        rows.setdefault(name[0], []).append(spent_row(name[1], spent, process=ledger.token(), now=now))
     for folder, own in rows.items():
         ledger.append(folder, own)
 

@@ -30,6 +30,9 @@ MIN_WORK: Final = 1 << 14
 
 LARGE: Final = 1 << 14
 """Minimum entries of a dense operand for which several threads convert it to the dtype of a product."""
+MAX_COPIES: Final = 4
+"""Maximum number of threads each of which converts a vector for itself; more of them share one converted vector."""
+LINE_BYTES: Final = 64
 _CONTIGUOUS_ALIGNED: Final = 0x101  # NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED
 
 _ffi, _lib = runtime_api.ffi, runtime_api.lib
@@ -79,6 +82,8 @@ def _by_kernel(
     options = get_options()
     runtime_api.hold(options.isa, options.wait)
     threads = options.threads or _lib.asp_max_threads()
+    if not transposed and (found := _by_own_copies(operand, B, result, threads)) is not None:
+        return found
     B = widened(B, dtype, threads=threads)
     shape = rows.n_minor if transposed else rows.n_major, *B.shape[1:]
     out, n_vecs = memory.empty_result(shape, dtype), 1 if B.ndim == 1 else B.shape[1]
@@ -101,6 +106,23 @@ def _by_kernel(
             return out
     compute(code, 1)
     return out
+
+
+def _by_own_copies(operand: Operand, B: AnyArray, result: tuple[np.dtype[Any], int], threads: int) -> AnyArray | None:
+    """Compute M @ B for one column that each thread converts for itself; None where one converted column is better."""
+    rows, (dtype, code) = operand.rows or operand.validate(), result
+    n, item = rows.n_minor, dtype.itemsize
+    is_one = B.size == n <= operand.nnz and B.dtype != dtype and _part_of(operand.dtype, dtype) is None
+    if not is_one or not 1 < threads <= MAX_COPIES or B.flags.num & _CONTIGUOUS_ALIGNED != _CONTIGUOUS_ALIGNED:
+        return None
+    stride = (n * item // LINE_BYTES + 2) * LINE_BYTES
+    copies = memory.empty_output((threads, stride // item), dtype)
+    out = memory.empty_result((rows.n_major, *B.shape[1:]), dtype)
+    status = _lib.asp_csr_mv_widened(
+        rows.dtype_code, code, rows.index_code, rows.n_major, n, rows.indptr[0], rows.indices[0], rows.data[0],
+        stored_code(B.dtype), _from_buffer(B), _from_buffer(copies), stride, _from_buffer(out), threads,
+    )  # fmt: skip
+    return None if status else out
 
 
 @functools.lru_cache(maxsize=512)

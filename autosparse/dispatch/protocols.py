@@ -164,6 +164,9 @@ class FirstRace(Protocol):
     def check(self, state: Any) -> None:
         """Let the winner race once more, if that is due."""
 
+    def finish(self, state: Any) -> None:
+        """Note the winner at the end of the process, if it has saved the cost of its race."""
+
     def saved_s(self, tuned_ns: float) -> float:
         """Return the seconds that products of `tuned_ns` by the winner saved."""
 

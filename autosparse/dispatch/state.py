@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import weakref
 from pathlib import Path
@@ -13,7 +12,7 @@ import numpy as np
 from autosparse import forking
 from autosparse._native import runtime_api
 from autosparse.config import Effort, Options, decisive_options, get_options
-from autosparse.configured import ACCOUNTS_FILE, xdg_cache_home
+from autosparse.configured import MAX_BYTES, account_key, accounts_content, xdg_cache_home
 from autosparse.dispatch import number
 from autosparse.log import event  # imported now, because a fallback must not import (no descriptors, another root)
 from autosparse.notices import FallbackWarning, warn_once
@@ -44,7 +43,7 @@ modules that know the expected gain are not loaded yet.
 FIRST_GLANCE_S: Final = number("first look", "glance s")
 """Product time in seconds, times the option `overhead`, after which a problem's account is read: 1.5 ms at 4 %."""
 COLD_LOOK_S: Final = number("first look", "cold look s")
-"""Cost in seconds of a first look where no earlier process left an account."""
+"""Cost in seconds of a problem's first look where no earlier process left an account of it."""
 _MAX_ADVANCE: Final = number("amortisation", "maximum advance")  # that of `accounts`, which is not loaded yet
 FIRST_FAST_PATH: Final = 300
 """Number of products before a state's first fast path, which saves 2 to 5 us each; loading its module takes 0.6 ms."""
@@ -278,7 +277,7 @@ def is_unpaid(state: DispatchState, operand: Operand | Unfolding) -> bool:
     options = state.options
     if state.is_known or state.live_tuner is not None or options.overhead <= 0 or options.runs is not None:
         return False
-    if _has_accounts(options):
+    if is_noted(state, operand):
         return False
     is_of_solver = isinstance(operand, Operand) and operand.solver_memory is not None
     share = options.overhead * (1.0 if is_of_solver else 1.0 + _MAX_ADVANCE)
@@ -292,16 +291,31 @@ def is_unpaid(state: DispatchState, operand: Operand | Unfolding) -> bool:
     return True
 
 
-def _has_accounts(options: Options) -> bool:
-    """Return whether earlier processes may have left accounts."""
-    if not options.cache or options.cache_max_bytes == 0:
+def is_noted(state: DispatchState, operand: Operand | Unfolding) -> bool:
+    """Return whether earlier processes may have left an account of the problem; it loads no module."""
+    options = state.options
+    if not options.cache or options.cache_max_bytes < MAX_BYTES:
         return False
-    folder = options.cache_dir
-    if folder is None:
-        if sys.platform != "linux":  # `cache.stores` finds the folder
-            return True
-        folder = Path(xdg_cache_home(), "autosparse")
-    return os.path.exists(folder.joinpath(*ACCOUNTS_FILE))  # noqa: PTH110  # never raises
+    folder = cache_folder(options)
+    return folder is None or key_of(operand, state) in accounts_content(folder)
+
+
+def cache_folder(options: Options) -> Path | None:
+    """Return the cache folder of `options`, trusted or not; None where `cache.stores` must find it."""
+    if options.cache_dir is not None or sys.platform != "linux":
+        return options.cache_dir
+    folder = Path(xdg_cache_home(), "autosparse")
+    return folder if folder.is_absolute() else None
+
+
+def key_of(operand: Operand | Unfolding, state: DispatchState) -> bytes:
+    """Return the key of the state's problem in the file of accounts, from samples of the structure: microseconds."""
+    options = state.options
+    return account_key(
+        operand.structure_sample(), state.operation, getattr(operand, "mode", 0), state.transposed,
+        max(0, state.n_dense_cols - 1).bit_length(), state.dtype.name, options.threads or runtime_api.max_threads(),
+        options.isa, options.storage, options.hybrid, options.compiler, options.vendor,
+    )  # fmt: skip
 
 
 def tuning_look_ns(options: Options, operation: str, n_vecs: int) -> float:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from autosparse import cache
 from autosparse.core.target import Target
 from autosparse.dispatch import accounts
-from autosparse.dispatch.state import DISPATCHERS, DispatchState, dispatcher_of
+from autosparse.dispatch.state import DISPATCHERS, DispatchState, dispatcher_of, key_of
 from autosparse.operands.unfolding import AnyOperand
 from autosparse.ops import OPS
 from autosparse.tuning.live import LiveTuner
@@ -43,7 +43,7 @@ def session_of(
     options = state.options
     stats = tuning_stats_of(cache.open_store(options), Target.host())
     reference = weakref.ref(operand)
-    key, runs = accounts.key_of(operand, state), None if options.runs is None else float(options.runs)
+    key, runs = key_of(operand, state), None if options.runs is None else float(options.runs)
     session = TuningSession(
         make_context=lambda: context_of(_alive(reference), state),
         effort=options.effort,
@@ -92,5 +92,5 @@ def context_of(operand: AnyOperand, state: DispatchState) -> TuningContext:
         problem=problem, operand=weakref.ref(operand), options=options, store=store,
         stats=tuning_stats_of(store, problem.target), packed_copies=dispatcher.packed_copies,
         structure_version=operand.structure_version,
-        account_key=accounts.key_of(operand, state),
+        account_key=key_of(operand, state),
     )  # fmt: skip

@@ -42,7 +42,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     monkeypatch.setattr(state, "COLD_LOOK_S", 0.0)
     monkeypatch.setattr(early, "verdict", verdict_after(ROUNDS))
     monkeypatch.setattr(early, "CHECK_AFTER", 0)
-    monkeypatch.setattr(early, "PAID_BACK", 0)
+    monkeypatch.setattr(early, "NOTED_AFTER", 0)
     monkeypatch.setattr(first_look, "_pays", lambda *_: True)
     forget_warnings()
     with asp.options(cache_dir=tmp_path, isa=HOST):  # type: ignore[arg-type]  # the processor's own
@@ -117,7 +117,7 @@ def test_a_winner_is_noted_once_it_has_saved_what_its_race_took(
 ) -> None:
     m = matrix()
     A = asp.csr(m, copy=True)
-    monkeypatch.setattr(early, "PAID_BACK", 1e9)
+    monkeypatch.setattr(early, "NOTED_AFTER", 1e9)
     monkeypatch.setattr(state, "LATER_FAST_PATH", state.FIRST_FAST_PATH)  # the last products are counted in Python
     found = run(A, m)
     assert found.early is not None
@@ -127,6 +127,27 @@ def test_a_winner_is_noted_once_it_has_saved_what_its_race_took(
     run(A, m, n=2, races=False)
     assert account_of(own_cache, A).plan.is_early
     assert found.early.check_ns == float("inf"), "once"
+
+
+@pytest.mark.parametrize(("saved_share", "is_noted"), [(0.9, False), (1.1, True)])
+def test_a_winner_that_has_saved_the_cost_of_its_race_is_noted_at_the_end_of_the_process(
+    own_cache: Path, monkeypatch: pytest.MonkeyPatch, saved_share: float, *, is_noted: bool
+) -> None:
+    m = matrix()
+    A = asp.csr(m, copy=True)
+    monkeypatch.setattr(early, "NOTED_AFTER", 1e9)
+    found = run(A, m)
+    assert found.early is not None
+    found.commit()
+    found.early.ratio, found.early.spent_s, found.tuned_ns = 2.0, 1.0, round(saved_share * 1e9)
+    found.fast_path = None  # it adds no further products
+    monkeypatch.setattr(state, "DISPATCHERS", {A._cell.dispatcher})
+    first_look.write()
+    account = account_of(own_cache, A)
+    assert account.spent.n_processes == 1
+    assert (account.plan is not None and account.plan.is_early) == is_noted
+    first_look.write()
+    assert account_of(own_cache, A).plan == account.plan, "once"
 
 
 def test_a_plan_of_a_search_is_not_replaced_by_a_note(own_cache: Path) -> None:

@@ -16,5 +16,5 @@ def test_a_process_that_meets_ever_new_problems_keeps_the_longest(tmp_path: Path
         spender.product_ns = n * 7919 % 3001 * 1000  # 1 to 3000 us in another order
         accounts.ProblemAccount(tmp_path, tmp_path, n.to_bytes(16, "big")).collect(spender)
         assert len(accounts.PENDING) <= 2 * accounts.MAX_WRITTEN
-    kept = sorted(round(1e6 * spent.product_s) for spent in accounts.PENDING.values())
+    kept = sorted(round(1e6 * product_s) for _, _, product_s, *_ in accounts.PENDING.values())
     assert kept[-accounts.MAX_WRITTEN :] == list(range(3001 - accounts.MAX_WRITTEN, 3001))

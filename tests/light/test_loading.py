@@ -159,9 +159,9 @@ light.complete()
 A._cell.small_product_ns = 1 << 40  # a small product makes no dispatch state
 {product}
 from autosparse.cache.accounts import ledger, rows
-from autosparse.dispatch import accounts
+from autosparse.dispatch import accounts, state as states
 (state,) = A._cell.dispatcher.states.values()
-key, spent = accounts.key_of(A._cell, state), rows.Spent(n_calls=1, product_s=1.0, n_processes=1, life_s=2.0)
+key, spent = states.key_of(A._cell, state), rows.Spent(n_calls=1, product_s=1.0, n_processes=1, life_s=2.0)
 note = rows.PlanNote(plan=bytes(16), stamp=bytes(16), flags={flags})
 place = accounts.place_of(state.options)
 written = rows.spent_row(key, spent, process=1, now=ledger.now()), rows.plan_row(key, note, process=1, now=ledger.now())

@@ -151,7 +151,7 @@ def test_vectors_of_integers_with_few_and_many_entries_per_row(isa, dtype, index
             check(A @ x, M @ x)
 
 
-@pytest.mark.parametrize("pair", ["i8 i8", "? ?", "i2 i2", "i4 f8", "f4 f8", "f8 c16"])
+@pytest.mark.parametrize("pair", ["i8 i8", "? ?", "i2 i2", "i4 f8", "f4 f8", "f8 c16", "f8 f4", "i8 u2", "c16 ?"])
 def test_any_number_of_threads_gives_the_same_bits(pair, ours):
     """Rows longer than a block of converted values and than the share of a thread are divided."""
     a, b = pair.split()
@@ -162,7 +162,7 @@ def test_any_number_of_threads_gives_the_same_bits(pair, ours):
     for columns in ((), (1,), (6,)):
         X, Y = values(b, (M.shape[1], *columns)), values(b, (M.shape[0], *columns))
         found = []
-        for threads in (1, 2, 3):
+        for threads in (1, 2, 3, 5):
             with asp.options(threads=threads, deterministic=True):
                 found.append((A @ X, A.T @ Y))
         for C, D in found:
@@ -170,6 +170,27 @@ def test_any_number_of_threads_gives_the_same_bits(pair, ours):
             np.testing.assert_array_equal(D, found[0][1])
         check(found[0][0], M @ X, largest(M, X))
         check(found[0][1], M.T @ Y, largest(M.T, Y))
+
+
+@pytest.mark.parametrize(
+    ("pair", "threads", "is_own"),
+    [("f8 f4", 2, True), ("f8 f4", 4, True), ("f8 f4", 1, False), ("f8 f4", 5, False), ("f8 f8", 2, False),
+     ("f8 c8", 2, False)],
+)  # fmt: skip
+def test_few_threads_convert_a_vector_each_for_itself(pair, threads, is_own, ours, monkeypatch):
+    found, compute = [], pairs._by_own_copies
+    monkeypatch.setattr(pairs, "_by_own_copies", lambda *args: found.append(compute(*args)) or found[-1])
+    a, b = pair.split()
+    M, x = matrix(a, shape=(600, 400)), values(b, 400)
+    A = asp.csr(M, copy=True)
+    with asp.options(threads=threads):
+        check(pairs.multiply(A._cell, x, transposed=False), M @ x, largest(M, x))
+        assert [one is not None for one in found] == [is_own]
+        for strange in (values(b, 800)[::2], values(b, (400, 1)), values(b, 400).astype(np.dtype(b).newbyteorder())):
+            check(A @ strange, M @ strange, largest(M, x))
+        sparse = sps.csr_array((M.data[:3], M.indices[:3] * 0, [0, 3]), shape=(1, 40_000))
+        wide = values(b, 40_000)
+        check(asp.csr(sparse, copy=True) @ wide, sparse @ wide, largest(sparse, wide))
 
 
 @pytest.mark.parametrize("transposed", [False, True])

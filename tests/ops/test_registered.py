@@ -52,7 +52,9 @@ def aggregate(A: Any, F: np.ndarray) -> np.ndarray:
     H = np.empty((A.shape[0], n_vecs), F.dtype)
     executor.serve(
         AGGREGATE.name, operand, rows, n_vecs,
-        lambda threads: MatmulCall(rows, address(F), n_vecs, address(H), n_vecs, n_vecs, False, (F, H)),
+        lambda threads: MatmulCall(
+            rows, (address(F), n_vecs), (address(H), n_vecs), n_vecs, transposed=False, kept=(F, H)
+        ),
     )  # fmt: skip
     return H
 

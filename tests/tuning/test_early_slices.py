@@ -275,17 +275,17 @@ def test_the_runtime_accepts_no_result_that_numpy_rejects(dtype: str, index_dtyp
     values = values * values.dtype.type(1 - 2j) if np.iscomplexobj(values) else values
     wanted = np.zeros((len(lengths), columns), dtype)
     sums = agreement.row_magnitudes(indptr, values) * np.finfo(dtype).dtype.type(LARGEST)
-    assert agreement.rows_agree((indptr, values), wanted.copy(), wanted, LARGEST)
+    assert runtime_api.rows_agree((indptr, values), wanted.copy(), wanted, LARGEST)
     n_accepted = n_rejected = 0
     for row, factor in itertools.product(range(len(lengths)), (0.4, 0.9, 1.1, 3.0, 1e3, np.nan)):
         found, n_terms = wanted.copy(), lengths[row] * (2.0**1.5 if np.iscomplexobj(values) else 1.0) + 4.0
         found[row, rng.integers(columns)] = factor * n_terms * np.finfo(dtype).eps * sums[row]
         text = agreement.first_difference(found, wanted, sums, lengths)
-        accepted = agreement.rows_agree((indptr, values), found, wanted, LARGEST)
+        accepted = runtime_api.rows_agree((indptr, values), found, wanted, LARGEST)
         assert not (accepted and text), (row, factor)
         n_accepted, n_rejected = n_accepted + accepted, n_rejected + (not accepted)
         assert accepted == (factor < 1.0) or factor in (0.9, 1.1) or not lengths[row]
     assert n_accepted > len(lengths) // 2 < n_rejected
-    assert not agreement.rows_agree((indptr, np.full_like(values, np.inf)), wanted.copy(), wanted, LARGEST), (
+    assert not runtime_api.rows_agree((indptr, np.full_like(values, np.inf)), wanted.copy(), wanted, LARGEST), (
         "the bounds of infinite values accept nothing"
     )

@@ -11,6 +11,7 @@
 #include "irregular_rows.h"
 #include "kernel_api.h"
 #include "matmul_api.h"
+#include "own_vectors.h"
 #include "pairs_api.h"
 #include "panels.h"
 #include "pool_api.h"
@@ -22,12 +23,6 @@
 enum { RANGE_NS = 4000 };
 /* Bound for several passes over A's rows, which should stay in the L1 and L2 caches. */
 enum { RANGE_NONZEROS_MAX = 8192 };
-enum { STREAM_BYTES = 30 << 20 };      /* a larger result is no longer in a cache when it is read again, bytes */
-enum { TILE_VECTORS = 16 };             /* vectors of the widest tile */
-/* Prefetch distance with a contended last-level cache: bytes of B, maximum in nonzeros. */
-enum { AHEAD_BYTES = 16 << 10, AHEAD_MAX = 64 };
-enum { ZEN_5 = 0x1a };                  /* CPU family of Zen 5; later ones are larger */
-enum { FEW_ENTRIES = 8 };               /* mean entries per row below which Zen 5 cannot run ahead to later rows of B */
 
 /* A product; written by the calling thread, read by the pool's tasks. */
 typedef struct {
@@ -36,6 +31,7 @@ typedef struct {
     int dtype, itype;
     int64_t total; /* rows plus nonzeros */
     const asp_row_observer *observer; /* or NULL */
+    asp_own_vector *x;                /* or NULL: B has the type of the product */
     /* Segments of very long rows. */
     int64_t n_long_rows, segment_length, n_segments;
     int64_t *first_segment; /* first segment of each long row, and n_segments at the end */
@@ -57,6 +53,14 @@ static int64_t first_row(const product *job, int64_t weight)
     return length > GROUP_NONZEROS ? row : next;
 }
 
+/* Compute the rows [begin, end) of `args`, with the calling thread's copy of x where each thread has one. */
+static void run_rows(const product *job, const asp_args *args, int64_t begin, int64_t end)
+{
+    asp_args own = *args;
+    if (job->x) own.B = asp_own_copy(job->x);
+    asp_run_rows(&own, job->kernel, job->itype, begin, end);
+}
+
 /* Compute rows step by step and report them, unless a kernel has left out long rows. */
 static void run_observed_rows(const product *job, int64_t first, int64_t last)
 {
@@ -72,11 +76,10 @@ static void run_observed_rows(const product *job, int64_t first, int64_t last)
 static void rows_task(void *context, int64_t begin, int64_t end)
 {
     const product *job = context;
-    const asp_args *args = &job->args;
     const int64_t first = first_row(job, begin), last = first_row(job, end);
     if (first >= last) return;
     if (job->observer) run_observed_rows(job, first, last);
-    else asp_run_rows(args, job->kernel, job->itype, first, last);
+    else run_rows(job, &job->args, first, last);
 }
 
 /* Pool task: sum the segments [begin, end); each is a one-row matrix for the kernel. */
@@ -102,7 +105,7 @@ static void segments_task(void *context, int64_t begin, int64_t end)
         one.ldc = args->n_vecs;
         one.accumulate = one.stream = 0;
         one.long_row_length = INT64_MAX;
-        asp_run_rows(&one, job->kernel, job->itype, 0, 1);
+        run_rows(job, &one, 0, 1);
     }
 }
 
@@ -172,68 +175,6 @@ static int add_long_rows(product *job, int n_threads, double ns_per_nonzero)
     return ASP_OK;
 }
 
-ASP_FORCIBLE(forced_llc_contention, asp_force_llc_contention)
-
-int asp_llc_contention(int64_t n_rows, int64_t n_cols, int64_t row_bytes)
-{
-    const int wish = ASP_FORCED(forced_llc_contention);
-    if (wish >= 0) return wish ? 2 : 0;
-    const int64_t bytes = (n_rows + n_cols) * row_bytes;
-    if (4 * bytes <= ASP_MIN_LAST_CACHE || !asp_amd_family()) return 0;
-    const int64_t cache = asp_last_cache_bytes();
-    return 2 * bytes > cache ? 2 : 4 * bytes > cache;
-}
-
-int asp_prefetches_early(void)
-{
-    const int wish = ASP_FORCED(forced_llc_contention);
-    return wish >= 0 ? wish == 2 : asp_amd_family() >= ZEN_5;
-}
-
-int asp_prefetches_to_l2(int64_t nnz, int64_t n_rows, int64_t most_entries)
-{
-    /* Written so that it does not overflow. */
-    return nnz / (asp_prefetches_early() ? asp_min(most_entries, FEW_ENTRIES) : most_entries) < n_rows;
-}
-
-/* Choose non-temporal stores and prefetching. Non-temporal stores of a large result are neutral when the result is
- * read at once, and a third faster when it is not. Only then does prefetching rows of B pay; the CPU runs ahead by
- * itself otherwise (for results that stay in the caches, prefetching costs 5 to 35 %).
- *
- * The last-level cache of AMD's processors is filled by evictions from the cores' caches, including the result. When B
- * and C fill half of it, non-temporal stores and a long prefetch distance are 1.1 to 2 times as fast, even if the
- * result is the next product's B. With smaller operands that next product may take twice as long if rows of C have few
- * entries.
- */
-static void choose_ways(asp_args *args, int dtype)
-{
-    const int64_t element_bytes = asp_element_bytes(dtype);
-    const int64_t row_bytes = args->n_vecs * element_bytes, result_bytes = args->n_rows * row_bytes;
-    const int64_t tile_bytes = asp_min(row_bytes, TILE_VECTORS * asp_vector_bytes());
-    const int64_t B_bytes = args->n_cols * row_bytes;
-    const int contention = asp_llc_contention(args->n_rows, args->n_cols, row_bytes);
-    const int has_many = args->nnz >= 12 * args->n_rows && B_bytes > asp_private_cache_bytes();
-    const int is_large = contention == 2 || (contention == 1 && has_many) ||
-                         (result_bytes >= STREAM_BYTES && args->nnz < 16 * args->n_rows);
-    const int has_whole_lines = args->ldc * element_bytes % 64 == 0;
-    /* Rows that follow each other share lines, which tiles of all columns join. */
-    const int shares_lines = dtype <= ASP_F64 && asp_vector_bytes() == 64 && args->ldc == args->n_vecs && !args->places &&
-                             row_bytes > 64 && row_bytes <= 64 * TILE_VECTORS;
-    args->stream = is_large && !args->accumulate && (has_whole_lines || shares_lines) &&
-                   (uintptr_t)args->C % (uintptr_t)element_bytes == 0;
-    const int is_streaming = contention == 2 && (B_bytes > asp_private_cache_bytes() || ASP_FORCED(forced_llc_contention) > 0) &&
-                       asp_prefetches_to_l2(args->nnz, args->n_rows, INT32_MAX);
-    if (args->asked) {
-        args->fetch = args->prefetch >= L2_AHEAD ? FETCH_L2 : FETCH_L1;
-    } else if (is_streaming) {
-        args->prefetch = (int)asp_min(AHEAD_MAX, asp_max(4, AHEAD_BYTES / tile_bytes));
-        args->fetch = FETCH_L2;
-    } else {
-        args->prefetch = !args->stream ? 0 : tile_bytes <= 256 ? 12 : 4;
-        args->fetch = FETCH_L1;
-    }
-}
-
 /* Compute the product on up to n_threads threads. */
 static int multiply(product *job, int n_threads)
 {
@@ -282,7 +223,7 @@ static int multiply_panels(product *job, int n_threads)
             args->B = panel;
             args->ldb = panels.ld / element_bytes;
         }
-        choose_ways(args, job->dtype);
+        asp_choose_ways(args, job->dtype);
         status = multiply(job, n_threads);
     }
     if (panel) asp_give_panel();
@@ -302,9 +243,10 @@ static asp_kernel narrow_kernel(int dtype, int itype, const asp_args *args)
 }
 
 /* Compute the product that `args` describes; prefetching, stores and long rows are set here. */
-static int product_of(int dtype, int itype, asp_args args, int n_threads, const asp_row_observer *observer)
+static int product_of(int dtype, int itype, asp_args args, int n_threads, const asp_row_observer *observer,
+                      asp_own_vector *own)
 {
-    product job = {.args = args, .dtype = dtype, .itype = itype, .observer = observer};
+    product job = {.args = args, .dtype = dtype, .itype = itype, .observer = observer, .x = own};
     job.args.asked = args.prefetch > 0;
     const int64_t element_bytes = asp_element_bytes(dtype), n_rows = args.n_rows, n_cols = args.n_cols;
     const asp_kernels *kernels = asp_kernels_for(dtype, itype, args.n_vecs * element_bytes);
@@ -349,12 +291,13 @@ int asp_csr_mm_observed(int dtype, int itype, int64_t n_rows, int64_t n_cols, co
     const asp_args args = {.n_rows = n_rows, .n_cols = n_cols, .n_vecs = n_vecs, .indptr = indptr, .indices = indices,
                            .data = data, .B = B, .C = C, .ldb = n_vecs, .ldc = n_vecs, .widen = widen,
                            .stored_bytes = bytes, .element_bytes = bytes};
-    return product_of(dtype, itype, args, n_threads, observer);
+    return product_of(dtype, itype, args, n_threads, observer, NULL);
 }
 
-int asp_csr_mm_widened(int stored, int dtype, int itype, int64_t n_rows, int64_t n_cols, const void *indptr,
-                       const void *indices, const void *data, const void *B, int64_t ldb, void *C, int64_t ldc,
-                       int64_t n_vecs, int n_threads, int flags)
+/* Compute a product of two value types; `own`: see product_of. */
+static int widened(int stored, int dtype, int itype, int64_t n_rows, int64_t n_cols, const void *indptr,
+                   const void *indices, const void *data, const void *B, int64_t ldb, void *C, int64_t ldc,
+                   int64_t n_vecs, int n_threads, int flags, asp_own_vector *own)
 {
     asp_widen widen;
     if (!asp_find_widening(stored, dtype, &widen) || itype < 0 || itype > ASP_I64) return ASP_BAD_CODE;
@@ -365,7 +308,25 @@ int asp_csr_mm_widened(int stored, int dtype, int itype, int64_t n_rows, int64_t
                            .stored_bytes = (int)asp_element_bytes(stored),
                            .element_bytes = (int)asp_element_bytes(dtype),
                            .is_pair = stored != dtype || dtype > ASP_C128, .accumulate = flags & ASP_FLAG_ACCUMULATE};
-    return product_of(dtype, itype, args, n_threads, NULL);
+    return product_of(dtype, itype, args, n_threads, NULL, own);
+}
+
+int asp_csr_mm_widened(int stored, int dtype, int itype, int64_t n_rows, int64_t n_cols, const void *indptr,
+                       const void *indices, const void *data, const void *B, int64_t ldb, void *C, int64_t ldc,
+                       int64_t n_vecs, int n_threads, int flags)
+{
+    return widened(stored, dtype, itype, n_rows, n_cols, indptr, indices, data, B, ldb, C, ldc, n_vecs, n_threads, flags,
+                   NULL);
+}
+
+int asp_csr_mv_widened(int stored, int dtype, int itype, int64_t n_rows, int64_t n_cols, const void *indptr,
+                       const void *indices, const void *data, int x_stored, const void *x, void *copies,
+                       int64_t copy_bytes, void *y, int n_threads)
+{
+    asp_own_vector own = {.stored = x, .copies = copies, .n = n_cols, .copy_bytes = copy_bytes};
+    if (!asp_find_widening(x_stored, dtype, &own.widen) || !own.widen) return ASP_BAD_CODE;
+    asp_own_begin(&own);
+    return widened(stored, dtype, itype, n_rows, n_cols, indptr, indices, data, x, 1, y, 1, 1, n_threads, 0, &own);
 }
 
 /* Implementation of the precompiled kernels; row positions are stored where generated kernels expect them
@@ -377,7 +338,7 @@ static int ready(int dtype, int prefetch, const asp_operand *A, uintptr_t B, int
     const asp_args args = {.n_rows = A->size[0], .n_cols = A->size[1], .n_vecs = n_vecs, .indptr = A->pos[1],
                            .indices = A->crd[1], .data = A->vals, .B = (const void *)B, .C = (void *)C, .ldb = ldb,
                            .ldc = ldc, .places = A->crd[5], .prefetch = prefetch};
-    return product_of(dtype, ASP_I32, args, (int)n_threads, NULL);
+    return product_of(dtype, ASP_I32, args, (int)n_threads, NULL, NULL);
 }
 
 #define READY(dtype, ahead)                                                                                     \

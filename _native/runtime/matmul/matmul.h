@@ -27,6 +27,9 @@ int asp_prefetches_early(void);
  * number of entries per row must be below `most_entries`, and small if the processor runs far ahead itself. */
 int asp_prefetches_to_l2(int64_t nnz, int64_t n_rows, int64_t most_entries);
 
+/* Set stores and prefetching of a product (ways.c). */
+void asp_choose_ways(asp_args *args, int dtype);
+
 /* Observer of a product's rows. `done` is called from several threads with disjoint ranges of rows that are complete, of
  * at most `step` rows. Ranges that are not reported are complete when the product returns. */
 typedef struct {

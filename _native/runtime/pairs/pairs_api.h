@@ -11,6 +11,11 @@ int asp_csr_mm_widened(int stored, int dtype, int itype, int64_t n_rows, int64_t
 int asp_csr_t_mm_widened(int stored, int dtype, int itype, int64_t n_rows, int64_t n_cols, const void *indptr,
                          const void *indices, const void *data, const void *B, int64_t ldb, void *C, int64_t ldc,
                          int64_t n_vecs, int n_threads, int flags);
+/* Compute y = A x with an x of type `x_stored`, of which each of n_threads threads converts a copy for itself, at
+ * multiples of copy_bytes in `copies`. Return 1 also where x has nothing to convert. */
+int asp_csr_mv_widened(int stored, int dtype, int itype, int64_t n_rows, int64_t n_cols, const void *indptr,
+                       const void *indices, const void *data, int x_stored, const void *x, void *copies,
+                       int64_t copy_bytes, void *y, int n_threads);
 /* Convert n values of type `stored` to type `dtype` on at most n_threads threads. Returns 0, or 1 for a pair that would
  * lose information or has nothing to convert. */
 int asp_widen_values(int stored, int dtype, int64_t n, const void *from, void *to, int n_threads);

@@ -11,8 +11,6 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from autosparse._native import runtime_api
-
 AnyArray = NDArray[Any]  # an array of one native dtype
 
 BLOCK: Final = 1 << 16
@@ -58,17 +56,6 @@ def first_difference(
             value, expected = found[at + row, column], wanted[at + row, column]
             return f"{value:.9g} instead of {expected:.9g} at row {at + row}, column {column} of the result"
     return None if is_any_known or not wanted.size else UNKNOWABLE
-
-
-def rows_agree(rows: tuple[AnyArray, AnyArray], found: AnyArray, wanted: AnyArray, largest: float) -> bool:
-    """Return whether the runtime accepts `found`, in a tenth of the time in which NumPy explains a difference.
-
-    `rows`: indptr and data. `largest` bounds the absolute values of the dense operand.
-    """
-    pointer, (indptr, data) = runtime_api.pointer, rows
-    codes = runtime_api.DTYPE_CODES[data.dtype.name], runtime_api.INDEX_CODES[indptr.dtype.name]
-    arrays = (pointer(one) for one in (indptr, data, found, wanted))
-    return wanted.size > 0 and bool(runtime_api.lib.asp_rows_agree(*codes, *wanted.shape, *arrays, largest))
 
 
 def row_magnitudes(indptr: AnyArray, values: AnyArray) -> AnyArray:

@@ -48,10 +48,12 @@ MAX_ROUNDS: Final = 9
 CHECK_AFTER: Final = 256
 """Number of products after a won race from which on the winner races once more; timings drift, and noise may win."""
 PAID_BACK: Final = 1.0
-"""Seconds saved by a winner, as a multiple of those spent on its race, from which on it is noted for later processes.
+"""Seconds saved by a winner, as a multiple of those spent on its race, from which on it is noted at exit.
 
-A note takes 4 ms: the modules that write it, a hash of the pattern, a stamp of the machine.
+A note takes 3 ms: the modules that write it, a hash of the pattern, a stamp of the machine.
 """
+NOTED_AFTER: Final = number("early race", "noted after")
+"""The same multiple from which on it is noted at once: many processes never reach their exit."""
 HIGH_SLICE: Final = 32
 """Rows of a slice with dictionary-encoded values (`shipped_specs.HIGH_SLICE`)."""
 MAX_OTHERS: Final = 8
@@ -219,7 +221,7 @@ class EarlyRace:
         if is_first or account is None or state.n_dense_cols > 1 or state.transposed:  # a note states slices of rows
             return
         if is_won and account.plan is None:
-            missing_s = PAID_BACK * self.spent_s - self.saved_s(state.tuned_ns)
+            missing_s = NOTED_AFTER * self.spent_s - self.saved_s(state.tuned_ns)
             self.check_ns = state.product_ns + 1e9 * max(0.0, missing_s) / max(self.ratio - 1.0, MARGIN)
             self._to_note = trial.slices
         elif account.plan is not None:
@@ -259,15 +261,24 @@ class EarlyRace:
         """Let the winner race once more, or note it, if products are due for that and it has not been replaced."""
         if state.product_ns < self.check_ns:
             return
-        self.check_ns, winner, operand = inf, self._to_note, self._operand()
-        if winner is not None:
-            self._to_note = None
-            if operand is not None and self.is_won:
-                self._note(state, operand, winner)
+        self.check_ns = inf
+        if self._to_note is not None:
+            self._note_winner(state)
         elif self._winner is not None and self._winner.ready and state.serving is state.recalled is self._winner:
             self.trial, self._pairs, self._round = state.recalled, [], {}
             self._is_warm = self._is_repeated = False
             self._next(state)
+
+    def finish(self, state: DispatchState) -> None:
+        """Note the winner at the end of the process, if it has saved the cost of its race and is not noted."""
+        state.commit()
+        if self._to_note is not None and self.saved_s(state.tuned_ns) >= PAID_BACK * self.spent_s:
+            self._note_winner(state)
+
+    def _note_winner(self, state: DispatchState) -> None:
+        operand, winner, self._to_note = self._operand(), self._to_note, None
+        if winner is not None and operand is not None and self.is_won:
+            self._note(state, operand, winner)
 
     def expand(self, state: DispatchState, operand: AnyOperand) -> Any:  # Any: a KernelTrial, or None
         """Let a `KernelTrial` serve in place of the winner, before a search or where values change; return it."""

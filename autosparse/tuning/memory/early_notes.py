@@ -55,7 +55,10 @@ def write(state: DispatchState, operand: AnyOperand, slices: Slices, times_s: tu
     account = state.account
     if account is None or not isinstance(operand, Operand):
         return
-    known, (default_s, measured_s) = ledger.read(account.root, account.key), times_s
+    try:
+        known, (default_s, measured_s) = ledger.read(account.root, account.key), times_s
+    except OSError:  # the folder is not trusted
+        return
     note = PlanNote(
         plan=bytes.fromhex(operand.pattern.sparsity_hash), stamp=_stamp(state, operand), default_s=default_s,
         measured_s=measured_s, flags=flags_of(slices),

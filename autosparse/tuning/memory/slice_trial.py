@@ -19,7 +19,6 @@ from autosparse.dispatch.calls import MatmulCall
 from autosparse.dispatch.state import DispatchState, dispatcher_of
 from autosparse.errors import PackError
 from autosparse.operands.csr import Operand
-from autosparse.tuning.memory import agreement
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,8 +37,6 @@ VIEW: Final = "slices before tuning"
 PERIOD: Final = 4099
 """Period in entries of the vector with which results are compared; a prime, so that confused rows differ."""
 NOT_FINITE: Final = "it reports a result that is not finite"
-INCOMPARABLE: Final = (NOT_FINITE, agreement.UNKNOWABLE)
-"""Reasons that depend on the values of the matrix, not on the kernel."""
 
 
 class SliceTrial:
@@ -61,8 +58,7 @@ class SliceTrial:
         operand.refresh()
         self.is_transposed, self._turned = turned is not None, turned
         self.slices, options = slices, state.options
-        tile = slices.tile if isinstance(slices, Blocks) else 0
-        self._n_compared = tile + min(tile - 1, agreement.BESIDE_TILE) if tile else 1  # a whole tile and a remainder
+        self._n_compared = _n_compared(slices.tile) if isinstance(slices, Blocks) else 1
         self.structure_version, self.values_version = operand.structure_version, operand.values_version
         self.failed: str | None = None
         self.packed_copy: PackedCopy | None = None
@@ -116,7 +112,9 @@ class SliceTrial:
         with np.errstate(all="ignore"):  # values may be inf or NaN
             self.failed = self._difference(operand, bound, indptr, data)
         if self.failed is not None:
-            self.is_wrong = self.failed not in INCOMPARABLE
+            from autosparse.tuning.memory.agreement import UNKNOWABLE
+
+            self.is_wrong = self.failed not in {NOT_FINITE, UNKNOWABLE}  # they depend on the values of the matrix
             self.drop()
 
     def _difference(self, operand: Operand, bound: BoundSlices, indptr: Any, data: Any) -> str | None:
@@ -136,13 +134,16 @@ class SliceTrial:
         X.reshape(-1)[:whole].reshape(-1, PERIOD)[:] = period
         X.reshape(-1)[whole:] = period[: X.size - whole]
         found.fill(np.nan)
-        call = MatmulCall(rows, address(X), n, address(wanted), n, n, self.is_transposed, (X, wanted))
+        places = (address(X), n), (address(wanted), n)
+        call = MatmulCall(rows, *places, n, transposed=self.is_transposed, kept=(X, wanted))
         runtime_api.raise_for(call.by_default(self.n_threads, 0))
         if not bound.run(address(X), n, address(found), n, n, self.n_threads):
             return NOT_FINITE
         largest = 1.5
-        if agreement.rows_agree((indptr, data), found, wanted, largest):
+        if runtime_api.rows_agree((indptr, data), found, wanted, largest):
             return None
+        from autosparse.tuning.memory import agreement  # few results need an explanation
+
         sums = agreement.row_magnitudes(indptr, data[: indptr[-1]])
         return agreement.first_difference(found, wanted, sums * sums.dtype.type(largest), np.diff(indptr))
 
@@ -175,6 +176,13 @@ class SliceTrial:
         if packed_copy is not None:
             packed_copy.retire_fast_paths(self)
         return packed_copy
+
+
+def _n_compared(tile: int) -> int:
+    """Return the number of columns with which blocks are compared: a whole tile and a remainder."""
+    from autosparse.tuning.memory.agreement import BESIDE_TILE  # slices load this module only for a difference
+
+    return tile + min(tile - 1, BESIDE_TILE)
 
 
 def expanded(light: SliceTrial, state: DispatchState, operand: Operand, gain_s: float | None) -> KernelTrial | None:

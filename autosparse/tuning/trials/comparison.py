@@ -17,7 +17,7 @@ from autosparse.core.formats import DICTIONARY
 from autosparse.core.problem import Problem
 from autosparse.ops import OPS
 from autosparse.scalar import HALF, SCALARS
-from autosparse.tuning.memory.agreement import BESIDE_TILE, UNKNOWABLE, first_difference, rows_agree
+from autosparse.tuning.memory.agreement import BESIDE_TILE, UNKNOWABLE, first_difference
 from autosparse.tuning.trials.operand_adapter import MAX_ENTRY, AnyArray, adapter_of, sized
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def difference(
             is_finite = bool(np.isfinite(default.result).all())
             return "it reports a non-finite result where the default kernel's is finite" if is_finite else UNKNOWABLE
         rounding = STORAGE_ROUNDING[schedule.format.values if schedule else ""]
-        if default.rows and not rounding and rows_agree(default.rows, found, default.result, MAX_ENTRY):
+        if default.rows and not rounding and runtime_api.rows_agree(default.rows, found, default.result, MAX_ENTRY):
             return None
         return first_difference(found, default.result, *default.bounds(), rounding)
 

@@ -60,7 +60,8 @@ def _synthetic(problem: Problem, operand: AnyOperand) -> tuple[Call, ...]:
     tail: tuple[int, ...] = () if n_vecs == 1 else (n_vecs,)  # products with one vector use one-dimensional arrays
     arrays = zip(placed(problem, (n_cols, *tail), seed=0), placed(problem, (n_rows, *tail)), strict=True)
     return tuple(
-        MatmulCall(rows, address(B), n_vecs, address(C), n_vecs, n_vecs, problem.transposed, (B, C)) for B, C in arrays
+        MatmulCall(rows, (address(B), n_vecs), (address(C), n_vecs), n_vecs, transposed=problem.transposed, kept=(B, C))
+        for B, C in arrays
     )
 
 
@@ -69,7 +70,8 @@ def _trustworthy(problem: Problem, operand: AnyOperand, n_columns: int, n_thread
     rows, address = rows_of(operand), runtime_api.address_of
     n_rows, n_inner = problem.matrix.shape[:: -1 if problem.transposed else 1]
     B, C = dense(problem, 1, n_inner, n_columns), result(problem, n_rows, n_columns)
-    call = MatmulCall(rows, address(B), n_columns, address(C), n_columns, n_columns, problem.transposed, (B, C))
+    places = (address(B), n_columns), (address(C), n_columns)
+    call = MatmulCall(rows, *places, n_columns, transposed=problem.transposed, kept=(B, C))
     indices, values = operand.indices[: operand.nnz], operand.data[: operand.nnz]
 
     def bounds() -> tuple[NDArray[Any], NDArray[Any]]:
@@ -79,7 +81,8 @@ def _trustworthy(problem: Problem, operand: AnyOperand, n_columns: int, n_thread
             return sums * largest, np.diff(operand.indptr)
         absolutes, ones, sums = magnitudes(values), np.ones(n_inner, problem.dtype), result(problem, n_rows)
         absolute = rows.with_values(absolutes)
-        summing = MatmulCall(absolute, address(ones), 1, address(sums), 1, 1, True, (ones, absolutes))
+        kept = ones, absolutes
+        summing = MatmulCall(absolute, (address(ones), 1), (address(sums), 1), 1, transposed=True, kept=kept)
         runtime_api.raise_for(summing.by_default(n_threads, 0))
         return sums * largest, np.bincount(indices, minlength=n_rows)
 

@@ -30,7 +30,8 @@ def _call(operand: AnyOperand, factors: Sequence[AnyArray], M: AnyArray) -> Tens
     assert isinstance(operand, Unfolding)
     n_columns, address = M.shape[1], runtime_api.address_of
     addresses, lds = [address(one) for one in factors], [n_columns] * len(factors)
-    return TensorCall(operand, addresses, lds, address(M), n_columns, n_columns, M.dtype, (factors, M))
+    place, kept = (address(M), n_columns), (factors, M)
+    return TensorCall(operand, addresses, lds, place, n_vecs=n_columns, dtype=M.dtype, kept=kept)
 
 
 def _shapes(problem: Problem, n_columns: int) -> list[tuple[int, int]]:

@@ -31,9 +31,8 @@ from autosparse.tuning.trials.operand_adapter import (
 def _call(operand: AnyOperand, X: AnyArray, Y: AnyArray, S: AnyArray) -> SampledCall:
     """Return the call that computes S, one value per stored entry, from X and Y."""
     address, n_columns = runtime_api.address_of, X.shape[1]
-    return SampledCall(
-        rows_of(operand), address(X), n_columns, address(Y), n_columns, address(S), n_columns, (X, Y, S)
-    )  # fmt: skip
+    places = (address(X), n_columns), (address(Y), n_columns)
+    return SampledCall(rows_of(operand), *places, address(S), n_columns, kept=(X, Y, S))
 
 
 def _synthetic(problem: Problem, operand: AnyOperand) -> tuple[Call, ...]:

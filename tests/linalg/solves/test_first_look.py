@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sps
 from autosparse.cache import trust
-from autosparse.cache.accounts.rows import ACCOUNTS
+from autosparse.cache.accounts.rows import ACCOUNTS, Spent, spent_row
 
 import autosparse as asp
+from autosparse import configured
 from autosparse.dispatch import accounts, executor, state
 from autosparse.dispatch.expectations import Expected
 from autosparse.dispatch.state import DispatchState
@@ -83,14 +84,17 @@ def test_products_that_are_certain_pay(looks: list[int]) -> None:
     assert len(looks) == 1
 
 
-def test_accounts_of_earlier_processes_are_read_at_once(looks: list[int], tmp_path: Path) -> None:
-    A, _ = solved()
+@pytest.mark.parametrize("is_own", [True, False])
+def test_an_account_of_the_problem_is_read_at_once(looks: list[int], tmp_path: Path, *, is_own: bool) -> None:
+    A, found = solved()
     file = trust.root_of(tmp_path) / ACCOUNTS
-    assert file == tmp_path.resolve().joinpath(*state.ACCOUNTS_FILE)
+    assert file == tmp_path.resolve().joinpath(*configured.ACCOUNTS_FILE)
     file.parent.mkdir()
-    file.touch()
+    key = state.key_of(A._cell, found) if is_own else bytes(16)
+    row = spent_row(key, Spent(n_calls=1, n_processes=1), process=1, now=1.0)
+    file.write_bytes(row)
     multiply(A)
-    assert len(looks) == 1
+    assert len(looks) == is_own
 
 
 def test_products_outside_solves_pay_on_the_largest_advance(looks: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
