@@ -332,6 +332,22 @@ void asp_output_trim(int64_t bytes)
 #endif
 }
 
+/* glibc cuts a surplus of 32 to 128 bytes off both ends of an aligned block. It keeps up to PIECES of each size in a
+ * cache of the thread, where free pieces do not merge with their neighbours: once the block is freed, its place is too
+ * small for another aligned block of its size. The pieces that are taken first leave this cache, because those that are
+ * taken next fill it; malloc merges pieces outside it before its next large block. */
+void asp_output_merge(void)
+{
+#ifdef __GLIBC__
+    enum { PIECES = 7, SMALLEST = 24, LARGEST = 120, STEP = 16 };
+    void *volatile taken[2 * PIECES * ((LARGEST - SMALLEST) / STEP + 1)]; /* volatile: the compiler keeps the calls */
+    int n = 0;
+    for (size_t bytes = SMALLEST; bytes <= LARGEST; bytes += STEP)
+        for (int i = 0; i < 2 * PIECES; i++) taken[n++] = malloc(bytes);
+    while (n) free(taken[--n]);
+#endif
+}
+
 int64_t asp_output_kept_bytes(void)
 {
     hold();
