@@ -25,7 +25,7 @@ CPU: Final = torch.device("cpu")
 MAX_STORAGES: Final = 12
 """Maximal number of storages in the pool, used or free; a larger pool keeps memory from PyTorch's other uses."""
 MERGED_BYTES: Final = 8 << 20
-"""Bytes of results after which malloc merges free blocks. It takes 1.3 µs, a result of this size at least 400 µs."""
+"""Bytes of results after which malloc merges free blocks if the heap has grown. It takes 1.3 µs, such a result 400."""
 
 _taken_bytes = 0  # bytes of results since malloc merged free blocks
 _uses: Final = torch._C._storage_Use_Count  # type: ignore[attr-defined]
@@ -56,7 +56,7 @@ def empty(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
 
 
 def _merge_after(n_bytes: int) -> None:
-    """Let malloc merge free blocks after each `MERGED_BYTES` of results, counting `n_bytes` more.
+    """Let malloc merge free blocks of a growing heap after each `MERGED_BYTES` of results, counting `n_bytes` more.
 
     PyTorch's own results are aligned, and the place of an aligned block often does not fit the next one of its size.
     The heap of programs with many large results grew by half.

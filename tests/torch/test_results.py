@@ -214,4 +214,4 @@ def test_places_of_freed_tensors_are_used_again():
     if "no mallinfo2" in done.stderr:
         pytest.skip("the C library does not tell the size of its heap")
     assert done.returncode == 0, done.stderr
-    assert int(done.stdout) < 10
+    assert int(done.stdout) < 20
