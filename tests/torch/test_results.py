@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -174,3 +176,42 @@ def test_dense_operands_by_columns_are_copied_by_rows(dtype: torch.dtype, shape:
         assert min(n, m) <= 1 or rows.stride() == (m, 1)
         is_large = rows.nbytes >= thresholds.POOLED_BYTES and dtype is not torch.float16
         assert list(results._pool) == ([rows.nbytes] if is_large else [])
+
+
+GROWTH = """
+import ctypes
+import torch
+from autosparse.torch import results
+
+class Info(ctypes.Structure):
+    _fields_ = [(str(i), ctypes.c_size_t) for i in range(10)]  # 0: size of the heap, 4: of other blocks
+
+libc = ctypes.CDLL(None)
+if not hasattr(libc, "mallinfo2"):
+    raise SystemExit("no mallinfo2")
+libc.mallinfo2.restype = Info
+libc.malloc.restype, libc.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
+
+def taken():
+    info = libc.mallinfo2()
+    return getattr(info, "0") + getattr(info, "4")
+
+torch.empty(3 << 20), results.empty((results.MERGED_BYTES,), torch.uint8)  # malloc keeps blocks from here on
+kept, before = torch.empty(1 << 20), taken()
+for _ in range(6):
+    for size in range(24, 121, 16):
+        [libc.malloc(size) for _ in range(7)]  # small blocks that live as long as the process
+    for _ in range(10):
+        kept = torch.empty(1 << 20)
+        results.empty((results.MERGED_BYTES,), torch.uint8)
+print((taken() - before) // kept.nbytes)
+"""
+
+
+def test_places_of_freed_tensors_are_used_again():
+    """Two tensors of this size live at a time; without merging, the heap grows by 40 of them."""
+    done = subprocess.run([sys.executable, "-c", GROWTH], capture_output=True, text=True, check=False, timeout=300)
+    if "no mallinfo2" in done.stderr:
+        pytest.skip("the C library does not tell the size of its heap")
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) < 20

@@ -22,6 +22,8 @@
 
 #ifdef __GLIBC__
 #include <malloc.h>
+#include <stdatomic.h>
+#include <unistd.h>
 #endif
 
 #if ASP_HAVE_THREADS
@@ -329,6 +331,27 @@ void asp_output_trim(int64_t bytes)
     shrink(&results, bytes, 0);
 #ifdef __GLIBC__
     malloc_trim(0);
+#endif
+}
+
+/* glibc cuts a surplus of 32 to 128 bytes off both ends of an aligned block. It keeps up to PIECES of each size in a
+ * cache of the thread, where free pieces do not merge with their neighbours: once the block is freed, its place is too
+ * small for another aligned block of its size. The pieces that are taken first leave this cache, because those that are
+ * taken next fill it; malloc merges pieces outside it before its next large block. A heap that does not grow is left as
+ * it is: merging enlarges its free end, whose pages malloc then returns to the system. */
+void asp_output_merge(void)
+{
+#ifdef __GLIBC__
+    static _Atomic uintptr_t highest; /* largest end of the heap that was seen */
+    const uintptr_t end = (uintptr_t)sbrk(0);
+    if (end <= atomic_load_explicit(&highest, memory_order_relaxed)) return;
+    atomic_store_explicit(&highest, end, memory_order_relaxed);
+    enum { PIECES = 7, SMALLEST = 24, LARGEST = 120, STEP = 16 };
+    void *volatile taken[2 * PIECES * ((LARGEST - SMALLEST) / STEP + 1)]; /* volatile: the compiler keeps the calls */
+    int n = 0;
+    for (size_t bytes = SMALLEST; bytes <= LARGEST; bytes += STEP)
+        for (int i = 0; i < 2 * PIECES; i++) taken[n++] = malloc(bytes);
+    while (n) free(taken[--n]);
 #endif
 }
 
