@@ -137,6 +137,9 @@ class Products:
         return super()._matmul_multivector(other) if C is None else C  # type: ignore[misc]
 
     def _binopt(self, other: Any, op: str) -> Any:
+        for one in (self, other):
+            if isinstance(one, Products):
+                one._cell.check_bounds()  # SciPy's loop writes to the places that indices name
         if self.nnz < SUMS_FROM_ENTRIES:  # type: ignore[attr-defined]
             return super()._binopt(other, op)  # type: ignore[misc]
         try:

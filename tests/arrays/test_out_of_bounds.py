@@ -34,6 +34,8 @@ RUNS: dict[str, Callable[[Any], Any]] = {
     "toarray": lambda A: A.toarray(),
     "diagonal": lambda A: A.diagonal(),
     "tocoo": lambda A: A.tocoo(),
+    "sum": lambda A: A + A,
+    "maximum": lambda A: type(A)(A.shape, dtype=A.dtype).maximum(A),
 }
 
 
