@@ -11,7 +11,7 @@ from autosparse._native import runtime_api
 from autosparse._native.ir.rough_times import mixes_rows
 from autosparse._native.ir.slice_layout import SIDES
 from autosparse._native.ir.spec import KernelSpec
-from autosparse._native.kernels.slice_kernel import window_of
+from autosparse._native.kernels.slice_names import window_of
 
 from autosparse.core.values import dataclass, field
 from autosparse.errors import BuildError

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 from autosparse._native import memory, runtime_api
-from autosparse._native.kernels.slice_names import Blocks, Slices
+from autosparse._native.kernels.slice_names import Blocks, Slices, window_of
 from numpy.typing import NDArray
 
 from autosparse import config
@@ -26,8 +26,6 @@ COLUMNS: Final = {16: HalfBits, 32: NarrowIndex}
 """Types of the columns in slices, by `Slices.bits`."""
 ENCODED_CHUNK: Final = 32
 """Slices of one task of a kernel for dictionary-encoded values, whose tasks are taken in turn (`HIGH_SLICES`)."""
-DIAGONAL: Final = 2
-"""Kind of a slice of consecutive rows that stores diagonals (`ir.slice_layout.DIAGONAL`)."""
 _MAX_THREADS: Final = 1 << 30
 
 
@@ -252,14 +250,6 @@ class BoundSlices:
         state.kernel_operand = int(runtime_api.ffi.cast("uintptr_t", self._operand))
         state.chunk, state.most_threads = self._chunk, self._max_threads
         state.value_bytes, state.n_reads = self._value_bytes, self.packed.n_slots
-
-
-def window_of(sigma: int, crd: Mapping[str, Array]) -> int:
-    """Return the number of rows within which a kernel's rows are permuted; 0 if they are permuted in another way.
-
-    Windows of `sigma` rows are collected from the rows that no slice stores as diagonals, which may lie far apart.
-    """
-    return 0 if sigma > 1 and (crd["what"] & DIAGONAL).any() else sigma
 
 
 def _head(shape: tuple[int, int], indptr: Array, indices: Array) -> tuple[Any, ...]:

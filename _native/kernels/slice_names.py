@@ -5,8 +5,8 @@ The module needs no NumPy: builds write these names beside the keys of the specs
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 from autosparse.scalar import DICTIONARY
 
@@ -24,6 +24,16 @@ MAX_EXTENT: Final = (1 << 31) - 1
 """Maximum number of rows and of columns of slices."""
 MAX_SIGMA: Final = 1 << 20
 """Maximum number of rows of a window (`formats.MAX_SIGMA`)."""
+DIAGONAL: Final = 2
+"""Kind of a slice of consecutive rows that stores diagonals (`ir.slice_layout.DIAGONAL`)."""
+
+
+def window_of(sigma: int, crd: Mapping[str, Any]) -> int:
+    """Return the number of rows within which a kernel's rows are permuted; 0 if they are permuted in another way.
+
+    Windows of `sigma` rows are collected from the rows that no slice stores as diagonals, which may lie far apart.
+    """
+    return 0 if sigma > 1 and (crd["what"] & DIAGONAL).any() else sigma
 
 
 class Slices:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from autosparse._native.ir import slice_layout
-from autosparse._native.kernels.slice_kernel import window_of
+from autosparse._native.kernels.slice_names import window_of
 from autosparse._native.storage import slices
 from hypothesis import given, settings
 from hypothesis import strategies as st
