@@ -14,6 +14,7 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
+from autosparse.configured import NO_SETTINGS, PREFIX
 from autosparse.errors import OptionError, nearest
 from autosparse.isa import ISAS, IsaName
 from autosparse.notices import model_named
@@ -270,21 +271,18 @@ def _base_options() -> InForce:
     return _from_environment
 
 
-_NO_SETTINGS: Final = {"MATRICES", "WACO", "SANITIZE", "UPSTREAM_OUT", "UPSTREAM_MODE", "BENCH_STARTED", "STRICT"}
-"""Variables that tests, builds and benchmarks read."""
 _noticed: set[str] = set()
 
 
 def _notice_unknown_variables() -> None:
     """Log one warning for each variable that has the prefix of settings but no setting's name (a probable typo)."""
     known = {row.env for row in SETTINGS.values()}
-    prefix = "AUTOSPARSE_"
     for name in os.environ:
-        if not name.startswith(prefix) or name in known or name.removeprefix(prefix) in _NO_SETTINGS | _noticed:
+        if not name.startswith(PREFIX) or name in known or name.removeprefix(PREFIX) in NO_SETTINGS | _noticed:
             continue
         import logging  # only where there is a mistake to explain
 
-        _noticed.add(name.removeprefix(prefix))
+        _noticed.add(name.removeprefix(PREFIX))
         near = nearest(name, known)
         hint = f"; {near}" if near else "; help(autosparse.Options) lists them"
         logging.getLogger("autosparse").warning("the environment variable %s is no setting%s", name, hint)

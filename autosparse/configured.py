@@ -11,9 +11,13 @@ from typing import Any, Final
 
 import numpy as np
 
-_PREFIX: Final = "AUTOSPARSE_"
-_NO_DIFFERENCE: Final = frozenset({"AUTOSPARSE_CACHE_DIR", "AUTOSPARSE_STRICT"})
-"""Variables of that prefix that change neither results nor matrices."""
+PREFIX: Final = "AUTOSPARSE_"
+NO_SETTINGS: Final = frozenset(
+    {"MATRICES", "WACO", "SANITIZE", "UPSTREAM_OUT", "UPSTREAM_MODE", "BENCH_STARTED", "STRICT"}
+)
+"""Variables, without the prefix, that tests, builds and benchmarks read."""
+_NO_DIFFERENCE: Final = (NO_SETTINGS - {"SANITIZE"}) | {"CACHE_DIR"}
+"""Variables, without the prefix, that change neither results nor matrices."""
 ACCOUNTS_FILE: Final = ("cache-v1", "accounts")
 """File of accounts below the cache folder: `trust.LAYOUT` and `accounts.rows.ACCOUNTS`, which are not loaded yet."""
 MAX_BYTES: Final = 1 << 20
@@ -24,7 +28,7 @@ _WIDE: Final = "q"
 
 def by_environment() -> bool:
     """Return whether the environment has a variable that sets options, or a name that may be meant as one."""
-    return any(name.startswith(_PREFIX) and name not in _NO_DIFFERENCE for name in os.environ)
+    return any(name.startswith(PREFIX) and name[len(PREFIX) :] not in _NO_DIFFERENCE for name in os.environ)
 
 
 def xdg_cache_home() -> str:

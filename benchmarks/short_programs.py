@@ -4,7 +4,8 @@
     python benchmarks/short_programs.py --against ../older-checkout --only one_product,pagerank --rounds 15
 
 This process imports NumPy and SciPy and makes the inputs. It then forks a child for each program and contender.
-Measured is the time from the fork to the answer, with the import of autosparse inside and an empty plan cache.
+Measured is the time until the answer, with the import of autosparse inside and an empty plan cache, after the child has
+copied the pages that it shares with this process.
 Contenders alternate, each round begins with another one, and a round before the first is not counted. The ratio is
 SciPy's time over ours, from medians over rounds, with a 90 % interval (bootstrap over rounds). Rounds are added, up to
 `--most-rounds`, while the interval contains 0.97. Answers are compared with SciPy's; a wrong answer fails the
@@ -39,6 +40,7 @@ from programlib.child import as_arrays
 from programlib.program import Program
 from programlib.race import ENOUGH, ProgramFailedError, Samples, WrongAnswerError, compare
 from shortlib.catalogue import PROGRAMS
+from shortlib.pages import copy_shared_pages
 
 IMPORTED: Final = ("scipy.sparse.csgraph", "scipy.sparse.linalg", "scipy.integrate")
 """Modules that are imported before children are forked, each of which would import them again."""
@@ -81,10 +83,9 @@ def forked(
 ) -> tuple[Any, dict[str, float]]:
     """Run the program in a child of this process; return its answer and its times."""
     read, write = os.pipe()
-    start_s = time.perf_counter()
     if (pid := os.fork()) == 0:
         os.close(read)
-        _child(program, inputs, contender, (start_s, cache, write))
+        _child(program, inputs, contender, (cache, write))
     os.close(write)
     with os.fdopen(read, "rb") as stream:
         found = stream.read()
@@ -96,13 +97,15 @@ def forked(
 
 
 def _child(
-    program: Program, inputs: Mapping[str, Any], contender: Contender, place: tuple[float, str, int]
+    program: Program, inputs: Mapping[str, Any], contender: Contender, place: tuple[str, int]
 ) -> None:  # NoReturn
     """Run the program, write its answer to a pipe, and end this process without what Python does at exit."""
-    start_s, cache, write = place
+    cache, write = place
     os.environ["AUTOSPARSE_CACHE_DIR"] = cache
     found: Any
     try:
+        copy_shared_pages()
+        start_s = time.perf_counter()
         answer = program.run(contender.library(), **inputs)
         wall_s = time.perf_counter() - start_s
         found = [part.astype(float) if part.dtype == bool else part for part in as_arrays(answer)], wall_s

@@ -235,6 +235,11 @@ def test_settings_load_the_library_at_once():
     assert printed(f"{block}{lines}") == [True, True]
 
 
+@pytest.mark.parametrize("name", ["AUTOSPARSE_MATRICES", "AUTOSPARSE_WACO", "AUTOSPARSE_STRICT"])
+def test_variables_that_set_no_option_do_not_load_the_library(name):
+    assert run("A @ x\nprint(light.is_complete)", **{name: "0"}) == "False"
+
+
 def test_large_copies_own_huge_pages_without_the_runtime():
     """The extension module alone allocates them; resizing keeps the elements, and the runtime is connected later."""
     lines = """
