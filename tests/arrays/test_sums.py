@@ -14,9 +14,9 @@ from autosparse._native import runtime_api
 import autosparse as asp
 from autosparse import light
 from autosparse.arrays import products, sums
+from tests.arrays.test_selected_rows import KINDS, ours, same
 from tests.native.hooks import on_several_threads
 
-KINDS = [sps.csr_array, sps.csc_array, sps.csr_matrix, sps.csc_matrix]
 SHAPES = [(300, 200), (5, 4000), (3000, 7), (1, 1)]
 OPERATIONS = [operator.add, operator.sub, lambda A, B: A.multiply(B), lambda A, B: B - A, lambda A, B: A - A]
 
@@ -44,19 +44,6 @@ def made(kind: Any, shape: tuple[int, int], dtype: str, seed: int, *, is_special
 
 def with_index(m: Any, index: Any) -> Any:
     return type(m)((m.data, m.indices.astype(index), m.indptr.astype(index)), shape=m.shape)
-
-
-def ours(m: Any) -> Any:
-    return (asp.csr if m.format == "csr" else asp.csc)(m)
-
-
-def same(found: Any, wanted: Any, kind: type) -> None:
-    assert type(found) is kind
-    assert found.shape == wanted.shape
-    for name in ("indptr", "indices", "data"):
-        one, other = getattr(found, name), getattr(wanted, name)
-        assert one.dtype == other.dtype
-        assert one.tobytes() == other.tobytes()
 
 
 @pytest.mark.parametrize("kind", KINDS)
