@@ -130,6 +130,25 @@ inline bool read_coordinates(const at::Tensor &matrix, Entries *A)
     return read_values(matrix, values, A); /* the matrix holds both tensors */
 }
 
+/* Return whether all indices of a COO tensor lie inside its sparse dimensions. */
+inline bool has_sound_coordinates(const at::Tensor &tensor)
+{
+    const at::Tensor indices = static_cast<const at::SparseTensorImpl *>(tensor.unsafeGetTensorImpl())->indices();
+    Dense read;
+    if (!read_dense(indices, 2, &read) || read.dtype != at::kLong || read.sizes[0] > tensor.dim()) return false;
+    const int64_t n = read.sizes[1], step = read.strides[1];
+    int64_t wrong = 0; /* negative: an index is negative, or not below the extent */
+    for (int64_t dim = 0; dim < read.sizes[0]; ++dim) {
+        const int64_t *ids = reinterpret_cast<const int64_t *>(read.data()) + dim * read.strides[0];
+        const uint64_t last = static_cast<uint64_t>(tensor.sizes()[dim]) - 1;
+        for (int64_t at = 0; at < n; ++at) {
+            const int64_t id = ids[at * step];
+            wrong |= id | static_cast<int64_t>(last - static_cast<uint64_t>(id));
+        }
+    }
+    return wrong >= 0;
+}
+
 inline bool is_plain_matrix(const at::Tensor &matrix)
 {
     return is_plain(matrix) && matrix.dim() == 2 && !matrix.unsafeGetTensorImpl()->has_symbolic_sizes_strides();
