@@ -41,7 +41,8 @@ def warn(name: str) -> None:
 
 def _past_spmatrix(self: Any, *args: Any, **how: Any) -> None:
     """Call SciPy's constructor without that of `spmatrix`, which would warn again."""
-    super(sps.spmatrix if isinstance(self, sps.spmatrix) else ConvertedBack, self).__init__(*args, **how)
+    start: Any = sps.spmatrix if isinstance(self, sps.spmatrix) else ConvertedBack
+    super(start, self).__init__(*args, **how)
 
 
-ConvertedBack.__init__ = _past_spmatrix  # type: ignore[method-assign,assignment]
+ConvertedBack.__init__ = _past_spmatrix  # type: ignore[method-assign]
