@@ -20,7 +20,7 @@ ALLOWED: Final[Mapping[str, str]] = {
     r"^this build of the runtime has no hooks": "an installed wheel: no other has what only tests call",
     r"^needs the sources|^the (benchmarks|examples) are not": "an installed copy has no checkout around it",
     r"needs root|\(root\)|is not allowed here|of a sticky folder": "rights of the user",
-    r"could not import .pyamg": "others' programs",
+    r"could not import .pyamg|^scikit-network is not": "others' programs",
     r"^pyarrow is": "a reader of files that nothing else here needs",
     r"^no (baseline|avx2|avx512|neon) here|^this machine has no|^no model is shipped|^needs a GPU": "processors",
     r"^no arm64 Python under qemu-user": "an emulated processor, which make arm-root prepares",

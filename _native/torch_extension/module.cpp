@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <sstream>
 
 #include "places.h"
@@ -44,6 +45,9 @@ const std::map<std::string, Signature> SIGNATURES = {
     {"_sparse_mm_reduce_impl", {3, 0, 1, 2, -1, -1, -1, 2}},
 };
 
+/* Products of COO tensors that PyTorch computes after a check of their indices. */
+const std::set<std::string> CHECKED = {"bmm", "bmm.out", "hspmm", "hspmm.out", "sspaddmm.out", "_sparse_sparse_matmul"};
+
 std::atomic<bool> computes{true};        /* false: every product inside a block goes to Python, for tests */
 std::atomic<int64_t> n_computed{0};      /* products that were computed here */
 thread_local int64_t known = 0;          /* structure of the product that Python computes now, see asp_torch_known */
@@ -53,7 +57,7 @@ class Kernel final : public c10::OperatorKernel {
   public:
     Kernel(Place &place, const Signature *signature)
         : stock_(place.stock), python_(place.python), signature_(signature),
-          is_on_cpu_(place.key.find("CPU") != std::string::npos)
+          is_on_cpu_(place.key.find("CPU") != std::string::npos), only_checks_(CHECKED.count(place.name))
     {
     }
 
@@ -63,6 +67,7 @@ class Kernel final : public c10::OperatorKernel {
     template <class... Arguments> Left leaves(const Arguments &...arguments) const
     {
         if (!is_on_cpu_ || !computes.load(std::memory_order_relaxed)) return Left::none;
+        if (only_checks_) return layouts_of(arguments...).are_sound() ? Left::outer : Left::none;
         return left_to_pytorch(arguments...);
     }
 
@@ -192,7 +197,7 @@ class Kernel final : public c10::OperatorKernel {
     std::optional<c10::SafeKernelFunction> stock_;
     LateKernel &python_;
     const Signature *signature_; /* null: no product is computed here */
-    const bool is_on_cpu_;
+    const bool is_on_cpu_, only_checks_;
 };
 
 /* Kernel of aten::mm with autograd: Python where the gradient of a CSR matrix is to be sparse. */

@@ -130,6 +130,32 @@ inline bool read_coordinates(const at::Tensor &matrix, Entries *A)
     return read_values(matrix, values, A); /* the matrix holds both tensors */
 }
 
+/* Return a number whose highest bit says whether one of n indices is negative or larger than `last`. */
+__attribute__((optimize("O3"))) inline uint64_t outside(const uint64_t *ids, int64_t n, uint64_t last)
+{
+    uint64_t wrong = 0;
+    for (int64_t at = 0; at < n; ++at) wrong |= ids[at] | (last - ids[at]);
+    return wrong;
+}
+
+/* Return whether all indices of a COO tensor lie inside its sparse dimensions. */
+inline bool has_sound_coordinates(const at::Tensor &tensor)
+{
+    const at::Tensor indices = static_cast<const at::SparseTensorImpl *>(tensor.unsafeGetTensorImpl())->indices();
+    Dense read;
+    if (!read_dense(indices, 2, &read) || read.dtype != at::kLong || read.sizes[0] > tensor.dim()) return false;
+    const int64_t n = read.sizes[1], step = read.strides[1];
+    uint64_t wrong = 0; /* highest bit: an index is negative, or not below the extent */
+    for (int64_t dim = 0; dim < read.sizes[0]; ++dim) {
+        const uint64_t *ids = reinterpret_cast<const uint64_t *>(read.data()) + dim * read.strides[0];
+        const uint64_t last = static_cast<uint64_t>(tensor.sizes()[dim]) - 1;
+        if (step == 1) wrong |= outside(ids, n, last);
+        else
+            for (int64_t at = 0; at < n; ++at) wrong |= outside(ids + at * step, 1, last);
+    }
+    return !(wrong >> 63);
+}
+
 inline bool is_plain_matrix(const at::Tensor &matrix)
 {
     return is_plain(matrix) && matrix.dim() == 2 && !matrix.unsafeGetTensorImpl()->has_symbolic_sizes_strides();

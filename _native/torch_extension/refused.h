@@ -1,10 +1,12 @@
 /* Arguments that PyTorch computes inside a block, found before they are packed for a boxed kernel: layouts that neither
- * this module nor Python supports, and reductions that are too small for Python. */
+ * this module nor Python supports, and reductions that are too small for Python. Indices are checked first, because
+ * PyTorch's kernels follow them out of the tensor. */
 #pragma once
 
 #include <ATen/core/Tensor.h>
 #include <c10/util/string_view.h>
 
+#include <algorithm>
 #include <array>
 
 #include "structures.h"
@@ -22,25 +24,24 @@ struct Layouts {
     void add(const at::Tensor &tensor)
     {
         if (!(are_plain = are_plain && is_plain(tensor))) return;
-        const c10::Layout layout = tensor.layout();
-        if (layout == c10::kStrided) return;
+        if (tensor.layout() == c10::kStrided) return;
         has_blocks |= is_blocked(tensor);
-        ++n_sparse;
-        if (layout != c10::kSparse) compressed_[n_compressed_++] = &tensor;
+        sparse_[n_sparse++] = &tensor;
     }
     template <class Other> void add(const Other &) {}
 
-    /* Return whether no kernel of ours supports these layouts, and the indices of compressed matrices are sound. */
-    bool are_refused() const
+    /* Return whether no kernel of ours supports these layouts, and all indices are sound. */
+    bool are_refused() const { return (has_blocks || n_sparse > 1) && are_sound(); }
+
+    /* Return whether all indices of sparse tensors lie inside them; false where they cannot be read. */
+    bool are_sound() const
     {
-        if (!are_plain || !(has_blocks || n_sparse > 1)) return false;
-        for (int at = 0; at < n_compressed_; ++at) {
+        return are_plain && std::all_of(sparse_, sparse_ + n_sparse, [](const at::Tensor *matrix) {
+            if (matrix->layout() == c10::kSparse) return has_sound_coordinates(*matrix);
             Entries A;
-            const at::Tensor &matrix = *compressed_[at];
-            const bool is_read = is_blocked(matrix) ? read_grid(matrix, &A) : read_matrix(matrix, &A);
-            if (!is_read || !validate(A).is_sound) return false;
-        }
-        return true;
+            const bool is_read = is_blocked(*matrix) ? read_grid(*matrix, &A) : read_matrix(*matrix, &A);
+            return is_read && validate(A).is_sound;
+        });
     }
 
   private:
@@ -49,9 +50,15 @@ struct Layouts {
         return tensor.layout() == c10::kSparseBsr || tensor.layout() == c10::kSparseBsc;
     }
 
-    const at::Tensor *compressed_[4]; /* no operator has more tensors */
-    int n_compressed_ = 0;
+    const at::Tensor *sparse_[4]; /* no operator has more tensors */
 };
+
+template <class... Arguments> Layouts layouts_of(const Arguments &...arguments)
+{
+    Layouts layouts;
+    (layouts.add(arguments), ...);
+    return layouts;
+}
 
 /* Return whether the product of two tensors is a dense matrix times a small COO matrix. */
 inline bool is_small_coo_on_the_right(const at::Tensor &left, const at::Tensor &right)
@@ -81,10 +88,7 @@ inline Left left_to_pytorch(const at::Tensor &left, const at::Tensor &right)
 {
     if (left.layout() == c10::kStrided && right.layout() == c10::kStrided) return Left::none;
     if (is_small_coo_on_the_right(left, right)) return Left::outer;
-    Layouts layouts;
-    layouts.add(left);
-    layouts.add(right);
-    return layouts.are_refused() ? Left::all : Left::none;
+    return layouts_of(left, right).are_refused() ? Left::all : Left::none;
 }
 
 inline Left left_to_pytorch(const at::Tensor &a, const at::Tensor &b, const c10::string_view &reduce)
@@ -101,9 +105,7 @@ inline Left left_to_pytorch(const at::Tensor &a, const at::Tensor &grad, const a
 
 template <class... Arguments> Left left_to_pytorch(const Arguments &...arguments)
 {
-    Layouts layouts;
-    (layouts.add(arguments), ...);
-    return layouts.are_refused() ? Left::all : Left::none;
+    return layouts_of(arguments...).are_refused() ? Left::all : Left::none;
 }
 
 }  // namespace asp_torch

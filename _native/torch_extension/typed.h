@@ -94,10 +94,12 @@ c10::KernelFunction typed(const c10::OperatorHandle &op, const std::optional<c10
     const auto &full = op.operator_name();
     const std::string name = full.name.substr(6) + (full.overload_name.empty() ? "" : "." + full.overload_name);
     if (stock && ((*stock).*member_of(KernelMember())).isValidUnboxed()) {
-        if (name == "mm" || name == "mv") return made(static_cast<Product *>(nullptr));
-        if (name == "mm.out") return made(static_cast<ProductOut *>(nullptr));
+        if (name == "mm" || name == "mv" || name == "bmm" || name == "hspmm" || name == "_sparse_sparse_matmul")
+            return made(static_cast<Product *>(nullptr));
+        if (name == "mm.out" || name == "bmm.out" || name == "hspmm.out")
+            return made(static_cast<ProductOut *>(nullptr));
         if (name == "addmm" || name == "sparse_sampled_addmm") return made(static_cast<Sum *>(nullptr));
-        if (name == "addmm.out" || name == "addmv.out" || name == "sparse_sampled_addmm.out")
+        if (name == "addmm.out" || name == "addmv.out" || name == "sparse_sampled_addmm.out" || name == "sspaddmm.out")
             return made(static_cast<SumOut *>(nullptr));
         if (name == "addmm_") return made(static_cast<SumInPlace *>(nullptr));
         if (name == "_sparse_mm_reduce_impl") return made(static_cast<Reduction *>(nullptr));

@@ -1,8 +1,7 @@
 """Making of light matrices, and arrays of compressed rows from constructors' arguments without SciPy's checks.
 
-Arguments are entries by coordinates, dense arrays and shapes. SciPy's methods construct many of their results from
-such arguments. For 300 entries by coordinates SciPy's checks take 30 us, ten times as long as a small product.
-Arguments that are not plainly valid are left to SciPy.
+Arguments are entries by coordinates, dense arrays and shapes, from which SciPy's methods construct many results. For
+300 entries SciPy's checks take 30 us, ten times as long as a small product. SciPy reads what is not plainly valid.
 """
 
 from __future__ import annotations
@@ -28,8 +27,7 @@ from autosparse.light import NOTHING, Arrays, Rows, is_shape
 class ModuleName(str):
     """Value of ``__module__`` in autosparse's classes: "autosparse" on a class, SciPy's module on an instance.
 
-    Libraries that test an object's module for SciPy's (pydata/sparse) thereby accept instances as SciPy objects. Users
-    and pickles find the class itself in its public module.
+    Libraries that test an object's module (pydata/sparse) accept instances as SciPy's. Pickles find the public class.
     """
 
     __slots__ = ()
@@ -48,6 +46,8 @@ def publish(kind: Any) -> None:
     """
     kind.__module__ = ModuleName("autosparse")
     setattr(sys.modules["autosparse"], kind.__name__, kind)
+    if "__init__" in vars(sps.spmatrix) and issubclass(kind, sps.spmatrix):  # later than SciPy 1.18
+        importlib.import_module("autosparse.light.deprecated").announce(kind)
 
 
 def _new_items() -> tuple[tuple[str, Any], ...]:
@@ -79,7 +79,7 @@ def set_state(made: Any, shape: tuple[int, ...]) -> None:
 def constructed(kind: Any, arg1: Any, shape: tuple[int, ...]) -> Any:
     """Return the object that SciPy's class `kind` makes of `arg1`, even while `asp.install` redirects its calls."""
     made: Any = object.__new__(kind)
-    kind.__init__(made, arg1, shape=shape)
+    super(sps.spmatrix if issubclass(kind, sps.spmatrix) else kind, made).__init__(arg1, shape=shape)  # no warning
     return made
 
 

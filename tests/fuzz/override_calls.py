@@ -41,7 +41,7 @@ class Case:
         self.layout = rng.choice((torch.sparse_csr, torch.sparse_csr, torch.sparse_csc, torch.sparse_coo, *BLOCKS))
         if self.layout in BLOCKS:
             self.n, self.m = (max(SIDE, extent - extent % SIDE) for extent in (self.n, self.m))
-        self.is_malformed = self.layout is not torch.sparse_coo and rng.random() < 0.4
+        self.is_malformed = rng.random() < 0.4
         D = self.numbers(self.n, self.m) * (torch.rand(self.n, self.m) < rng.choice((0.0, 0.1, 0.5)))
         self.D = D.to(self.dtype)
         self.A = self.odd(self.tensor())
@@ -74,7 +74,8 @@ class Case:
     def tensor(self) -> torch.Tensor:
         """Return the matrix in its layout, with invalid arrays if the case is malformed."""
         if self.layout is torch.sparse_coo:
-            return self.D.to_sparse_coo()
+            S = self.D.to_sparse_coo()
+            return self.spoiled_coordinates(S) if self.is_malformed else S
         sides = (SIDE, SIDE) if self.layout in BLOCKS else None
         S = self.D.to_sparse(layout=self.layout, blocksize=sides)
         by_rows = self.layout in (torch.sparse_csr, torch.sparse_bsr)
@@ -106,6 +107,16 @@ class Case:
         else:
             starts[-1] = nnz + rng.choice((1, 10**6, -(10**6)))
         return starts, indices, values
+
+    def spoiled_coordinates(self, S):
+        """Return the COO tensor with an index outside its shape, if it has entries."""
+        indices, dim = S._indices().clone(), self.rng.randrange(2)
+        self.is_malformed = bool(indices.shape[1])
+        if self.is_malformed:
+            indices[dim, self.rng.randrange(indices.shape[1])] = self.rng.choice((*WRONG_INDICES, S.shape[dim], 2**62))
+        return torch.sparse_coo_tensor(
+            indices, S._values(), S.shape, is_coalesced=self.rng.random() < 0.5, check_invariants=False
+        )
 
     def odd(self, A: torch.Tensor) -> torch.Tensor:
         """Return the tensor, or an unusual one of equal value."""
@@ -139,6 +150,12 @@ def calls(case: Case):
         yield "sampled", lambda A: torch.sparse.sampled_addmm(A, P, Q, beta=beta, alpha=alpha), None
         yield "reduce", lambda A: torch.sparse.mm(A, B, case.rng.choice(("sum", "mean", "amax"))), None
         yield "linear", lambda A: torch.nn.functional.linear(Q, A), None
+    if case.layout is torch.sparse_coo:
+        yield "sparse", lambda A: A @ A.t(), lambda D: D @ D.t()
+        yield "sparse.mm sparse", lambda A: torch.sparse.mm(A.t(), A), lambda D: D.t() @ D
+        yield "smm", lambda A: torch.smm(A, B), lambda D: D @ B
+        yield "hspmm", lambda A: torch.hspmm(A, B), lambda D: D @ B
+        yield "bmm", lambda A: torch.bmm(torch.stack([A, A]), torch.stack([B, B])), None
 
 
 def outcome(call, A):

@@ -1,4 +1,4 @@
-"""Tests of libraries that must accept our matrices as SciPy's: anndata, Dask, pydata/sparse, pandas, threadpoolctl."""
+"""Tests of libraries that must accept our matrices as SciPy's: anndata, Dask, pydata/sparse, pandas, scikit-network."""
 
 from __future__ import annotations
 
@@ -81,6 +81,19 @@ def test_pydata_sparse_takes_ours(text: str, name: str) -> None:
 @pytest.mark.parametrize("text", MORE)
 def test_pydata_sparse_takes_ours_in_more_expressions(text: str, name: str) -> None:
     test_pydata_sparse_takes_ours(text, name)
+
+
+def test_scikit_network_takes_the_base_of_ours() -> None:
+    """Check what docs/differences.md says: scikit-network compares `type(A)`, and has no registry for other classes."""
+    ranking = pytest.importorskip("sknetwork.ranking", reason="scikit-network is not installed")
+    graph = sps.csr_matrix((PLAIN[:20] + PLAIN[:20].T) > 0, dtype=float)
+    A, rank = asp.csr_matrix(graph), ranking.PageRank().fit_predict
+    np.testing.assert_array_equal(rank(A.base), rank(graph))
+    with pytest.raises(TypeError, match="must be in Scipy sparse format"):
+        rank(A)
+    with asp.install(), pytest.raises(TypeError, match="must be in Scipy sparse format"):
+        rank(graph)
+    np.testing.assert_array_equal(rank(A.base), rank(graph))
 
 
 def test_classes_have_our_public_module_and_instances_scipys() -> None:

@@ -13,6 +13,7 @@ import torch
 
 from autosparse.errors import StructureError
 from autosparse.torch import native, thresholds
+from autosparse.torch.checks import check_ids
 from autosparse.torch.dispatcher import extension
 from autosparse.torch.structure import CPU, INDEX_CODES, VALUE_CODES, Structure, checked, index_arrays
 
@@ -104,11 +105,12 @@ OUTSIDE: Final[dict[str, Callable[..., Any]]] = {"mm": mm_outside, "mv": mv_outs
 def resolved(tensor: torch.Tensor) -> torch.Tensor:
     """Return `tensor` in a form that PyTorch's kernels below the dispatcher read correctly.
 
-    Lazy conjugation and negation are resolved, and indices of compressed tensors are checked. Raises StructureError.
+    Lazy conjugation and negation are resolved, and indices of sparse tensors are checked. Raises StructureError.
     """
     if tensor.layout is not _STRIDED:
         if tensor.layout in _COMPRESSED and tensor.is_cpu:
             _check(tensor)
+        check_coordinates(tensor)
         return tensor
     return native.resolved(tensor) if tensor.is_conj() or tensor.is_neg() else tensor
 
@@ -139,6 +141,12 @@ def _check(A: torch.Tensor) -> None:
         Structure(*arrays, n, m).check()
     else:
         checked(arrays, n, m, of=A)
+
+
+def check_coordinates(tensor: torch.Tensor) -> None:
+    """Raise StructureError if the tensor is a COO tensor on the CPU with indices outside its shape."""
+    if tensor.layout is torch.sparse_coo and tensor.is_cpu:
+        check_ids(tensor._indices(), tensor.shape[: tensor.sparse_dim()])
 
 
 def has_bits(out: torch.Tensor) -> bool:

@@ -24,7 +24,15 @@ from autosparse.errors import MissingExtraError
 from autosparse.notices import FallbackWarning, warn_once
 from autosparse.torch import team
 from autosparse.torch.autograd.compiled import run_as_is
-from autosparse.torch.dispatcher import extension, fallback, operators, reductions, scope, sparse_gradients
+from autosparse.torch.dispatcher import (
+    extension,
+    fallback,
+    operators,
+    passed_on,
+    reductions,
+    scope,
+    sparse_gradients,
+)
 
 Table: TypeAlias = dict[str, Callable[..., Any]]
 
@@ -52,7 +60,7 @@ GRADIENTS_ON_GPU: Final = {operator: _on_gpu(operator, gradient=True) for operat
 
 TABLES: Final[dict[str, Table]] = {
     "SparseCsrCPU": operators.COMPRESSED | reductions.TABLE,
-    "SparseCPU": operators.COORDINATES,
+    "SparseCPU": operators.COORDINATES | passed_on.TABLE,
     "SparseCsrCUDA": ON_GPU,
 }
 """Kernels of products by dispatch key and operator."""

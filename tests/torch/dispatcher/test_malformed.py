@@ -215,3 +215,56 @@ def test_values_of_another_dtype_than_the_tensors_are_not_read(layout, dtypes, n
                 except RuntimeError as error:
                     outcomes.append(str(error))
         assert outcomes[0] == outcomes[1]
+
+
+def coordinates(at, wrong, *, is_coalesced, batches=()):
+    """Return a COO tensor of 5 x 4 with an index of dimension `at` outside its shape, which PyTorch did not check."""
+    S = torch.ones(*batches, 5, 4, dtype=torch.float64).to_sparse_coo()
+    indices = S.indices().clone()
+    indices[at, 3] = S.shape[at] if wrong is None else wrong
+    return torch.sparse_coo_tensor(indices, S.values(), S.shape, is_coalesced=is_coalesced, check_invariants=False)
+
+
+X, BATCH = (torch.ones(*shape, dtype=torch.float64) for shape in ((4, 3), (2, 4, 3)))
+OF_COORDINATES = {
+    "sparse": lambda A: A @ A.t(),
+    "sparse.mm": lambda A: torch.sparse.mm(A.t(), A),
+    "one sparse": lambda A: A @ torch.eye(4, dtype=torch.float64).to_sparse_coo(),
+    "smm": lambda A: torch.smm(A, X),
+    "sspaddmm": lambda A: torch.sspaddmm(A @ A.t(), A, torch.ones(4, 5, dtype=torch.float64), beta=2, alpha=3),
+    "hspmm": lambda A: torch.hspmm(A, X),
+    "hspmm.out": lambda A: torch.hspmm(A, X, out=torch.zeros(5, 3, dtype=torch.float64).to_sparse_coo()),
+}
+OF_BATCHES = {
+    "bmm": lambda A: torch.bmm(A, BATCH),
+    "bmm.out": lambda A: torch.bmm(A, BATCH, out=torch.empty(2, 5, 3, dtype=torch.float64)),
+    "gradient": lambda A: torch.bmm(A, BATCH.clone().requires_grad_()),
+}
+
+
+@pytest.mark.parametrize("yes", [False, True], ids=["Python", "module"])
+@pytest.mark.parametrize("is_coalesced", [False, True])
+@pytest.mark.parametrize("wrong", [-1, None, 10**6, -(10**12), 2**62, -(2**63)])
+def test_no_product_of_coordinates_follows_one_out_of_its_tensor(wrong, is_coalesced, yes, builtin):
+    builtin(yes=yes)
+    with asp.override():
+        for products, batches in ((OF_COORDINATES, ()), (OF_BATCHES, (2,))):
+            for at in range(2 + len(batches)):
+                A = coordinates(at, wrong, is_coalesced=is_coalesced, batches=batches)
+                for product in products.values():
+                    with pytest.raises(StructureError):
+                        product(A)
+
+
+@pytest.mark.parametrize("yes", [False, True], ids=["Python", "module"])
+def test_products_of_coordinates_that_pytorch_computes_are_pytorchs(yes, builtin):
+    builtin(yes=yes)
+    A, stacked = dense(5, 4, dtype=torch.float64), dense(10, 4, dtype=torch.float64).view(2, 5, 4)
+    for products, D in ((OF_COORDINATES, A), (OF_BATCHES, stacked), (OF_COORDINATES, torch.zeros_like(A))):
+        S = D.to_sparse_coo()
+        for product in products.values():
+            stock = product(S)
+            with asp.override():
+                ours = product(S)
+            assert ours.layout is stock.layout
+            assert_close(ours.to_dense(), stock.to_dense())
