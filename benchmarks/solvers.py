@@ -7,9 +7,10 @@
 
 Each run is a fresh process with default settings and an empty plan cache: ``A = asp.csr(m)`` with `m` alive, a first
 solve, and the same solve repeated for `--seconds`. The contenders alternate. Reported are medians over rounds of each
-process's median solve after the first. The ratio is SciPy's time over the contender's, with a 90 % interval (bootstrap
-over rounds). While the interval contains 0.97, rounds are added, up to `--most-rounds`. `first` is the time beyond
-SciPy's of preparing the matrix and of the first solve.
+process's median solve after the first. `autosparse` tunes inside its clock. The matrix of the prototype is tuned before
+its clock starts, and so is that of its peer `tuned`, which is autosparse's solver. The ratio is SciPy's time over the
+contender's, with a 90 % interval (bootstrap over rounds). While the interval contains 0.97, rounds are added, up to
+`--most-rounds`. `first` is the time beyond SciPy's of preparing the matrix and of the first solve.
 
 A solution fails its row if its true residual exceeds 1.05 times the largest of: SciPy's residual, the tolerance, and
 SciPy's residuals of the same system in 6 other orders of its unknowns, or in 40 where 6 do not suffice. The orders
@@ -188,16 +189,26 @@ def _converged(residual: float, dtype: str) -> bool:
     return residual <= 2.0 * RTOL[dtype]
 
 
-HEADER: Final = ["solver", "system", "rows", "entries", "SciPy", *contenders.CONTENDERS[1:], "90 %", "first"]
+def shown(records: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the contenders besides SciPy that have a column: the prototype's peer only if it took part."""
+    has_peer = any("tuned" in one.get("contenders", ()) for one in records)
+    return [one for one in contenders.CONTENDERS[1:] if one != "tuned" or has_peer]
 
 
-def row(record: Mapping[str, Any]) -> list[str]:
+def rows(records: Sequence[Mapping[str, Any]]) -> list[list[str]]:
+    """Return the table of the records, with its header."""
+    names = shown(records)
+    header = ["solver", "system", "rows", "entries", "SciPy", *names, "90 %", "first"]
+    return [header, *(row(record, names) for record in records)]
+
+
+def row(record: Mapping[str, Any], names: Sequence[str]) -> list[str]:
     """Return one row of the table: SciPy's time, then ratios."""
     if "failure" in record:
-        return [record["solver"], record["system"], *["-"] * (len(HEADER) - 3), record["failure"].split("\n")[0][:60]]
+        return [record["solver"], record["system"], *["-"] * (len(names) + 4), record["failure"].split("\n")[0][:60]]
     made, facts = record["contenders"], record["facts"]
     some = next(iter(made.values()))
-    ratios = [f"{made[one]['ratio']:.2f}" if one in made else "" for one in contenders.CONTENDERS[1:]]
+    ratios = [f"{made[one]['ratio']:.2f}" if one in made else "" for one in names]
     ours = made.get("autosparse")
     spread = "{:.2f} to {:.2f}".format(*ours["interval"]) if ours else ""
     first = f"{first_excess_s(record) * 1e3:+.1f} ms" if ours else ""
@@ -215,20 +226,21 @@ def first_excess_s(record: Mapping[str, Any]) -> float:
 
 def summary(records: Sequence[Mapping[str, Any]]) -> list[list[str]]:
     """Return geometric means over SciPy by solver and family, the least ratio, and the slowest first solve."""
-    rows = [["solver", "systems", "n", "geomean", "least", "SciPy over ours", "prototype", "slowest first solve"]]
+    peers = shown(records)[1:]
+    found = [["solver", "systems", "n", "geomean", "least", *peers, "slowest first solve"]]
     kept = [one for one in records if "failure" not in one and "autosparse" in one["contenders"]]
     groups = dict.fromkeys((one["solver"], one["dtype"], one["family"]) for one in kept)
     for solver, dtype, family in groups:
         own = [one for one in kept if (one["solver"], one["dtype"], one["family"]) == (solver, dtype, family)]
         ours = Distribution.of([one["contenders"]["autosparse"]["ratio"] for one in own])
         others = []
-        for peer in contenders.CONTENDERS[2:]:
-            found = [one["contenders"][peer]["ratio"] for one in own if peer in one["contenders"]]
-            others.append(f"{Distribution.of(found).geomean:.2f}" if found else "")
+        for peer in peers:
+            ratios = [one["contenders"][peer]["ratio"] for one in own if peer in one["contenders"]]
+            others.append(f"{Distribution.of(ratios).geomean:.2f}" if ratios else "")
         name = solver + ("" if dtype == "float64" else f", {dtype}")
         slowest = f"{max(map(first_excess_s, own)) * 1e3:+.1f} ms"
-        rows.append([name, family, str(ours.n), f"{ours.geomean:.2f}", f"{ours.least:.2f}", *others, slowest])
-    return rows
+        found.append([name, family, str(ours.n), f"{ours.geomean:.2f}", f"{ours.least:.2f}", *others, slowest])
+    return found
 
 
 def losses(records: Sequence[Mapping[str, Any]]) -> str:
@@ -262,7 +274,7 @@ def measure(args: argparse.Namespace, results: ResultFile) -> list[dict[str, Any
         record |= {"environment": environment, **found}
         results.append(record)
         records.append(record)
-        print("  ".join(row(record)), flush=True)
+        print("  ".join(rows([record])[1]), flush=True)
     return records
 
 
@@ -271,7 +283,7 @@ def write_table(out: Path, environment: Mapping[str, str]) -> None:
     results = ResultFile(out)
     records = results.cases(environment=environment)
     runs = [line for line in results.lines() if line["kind"] == "run" and line["environment"] == environment]
-    tables = markdown(summary(records)), losses(records), markdown([HEADER, *map(row, records)])
+    tables = markdown(summary(records)), losses(records), markdown(rows(records))
     tail = "".join(f"-{name}-{value}".lower() for name, value in environment.items())
     text = "\n\n".join((*tables, machine_line(runs[-1])))
     out.with_name(f"{out.stem}{tail}.md").write_text(f"{text}\n", encoding="utf-8")
@@ -301,7 +313,7 @@ def main() -> int:
         return small_part(args)
     records = measure(args, ResultFile(args.out))
     if records:
-        print(f"\n{aligned([HEADER, *map(row, records)])}\n\n{aligned(summary(records))}\n\n{losses(records)}")
+        print(f"\n{aligned(rows(records))}\n\n{aligned(summary(records))}\n\n{losses(records)}")
     if args.out is not None:
         write_table(args.out, environment_of(args.environment))
     return 1 if any("failure" in record for record in records) else 0

@@ -111,7 +111,8 @@ class PackedSlices:
         if is_encoded:  # values are numbered before they are packed: their numbers take less memory
             from autosparse._native.storage.dictionary import ENCODED, numbered
 
-            found = numbered(values[: int(indptr[-1])])
+            # in memory that the comparison with the default kernel reuses for a vector (`tuning.memory.slice_trial`)
+            found = numbered(values[: int(indptr[-1])], max(self.shape) * values.itemsize)
             if found is None:
                 return False
             (values, self.crd["table"]), code = found, ENCODED

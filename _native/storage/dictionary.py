@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from autosparse._native import runtime_api
+from autosparse._native import memory, runtime_api
 from numpy.typing import NDArray
 
 from autosparse.core.dtypes import Byte
@@ -44,9 +44,13 @@ def encoded(values: Array, fmt: Format) -> tuple[Array, Array]:
     return found
 
 
-def numbered(values: Array) -> tuple[Array, Array] | None:
-    """Return the index of each of `values` (uint8) and the table (TABLE,); None if it cannot hold them."""
-    numbers, table = np.empty(values.size, Byte), np.empty(TABLE, values.dtype)
+def numbered(values: Array, room_bytes: int = 0) -> tuple[Array, Array] | None:
+    """Return the index of each of `values` (uint8) and the table (TABLE,); None if it cannot hold them.
+
+    The indices are in scratch memory of at least `room_bytes`.
+    """
+    room = memory.empty_scratch((max(values.size, room_bytes),), np.dtype(Byte))
+    numbers, table = room[: values.size], np.empty(TABLE, values.dtype)
     return (numbers, table) if number_values(values, table, runtime_api.pointer(numbers)) >= 0 else None
 
 

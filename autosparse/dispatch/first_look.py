@@ -63,6 +63,8 @@ EARLY_ENTRIES: Final = (10_000, 1 << 22)
 
 Smaller matrices stay in a core's own cache. The price of packing larger ones in new memory is not known before.
 """
+ENCODED_ENTRIES: Final = 1 << 24
+"""The same upper limit for dictionary-encoded values: a packed copy takes a tenth of the matrix."""
 MIN_COLUMNS: Final = 5
 """Minimum number of columns that fill more than half of the narrowest tile of a shipped kernel (`WIDE`)."""
 GAIN_LEFT: Final = number("first look", "gain left")
@@ -99,9 +101,11 @@ def is_enough(
     served_by = trial if not n_vecs or n_vecs == state.n_dense_cols else ANOTHER_WIDTH
     if _is_racing(state, operand, served_by, took_s):
         return True
-    look_ns = _tuning_look_ns(state)
+    look_ns, race_ns = _tuning_look_ns(state), early_look_ns(state, operand)
+    if race_ns < states.FOREVER_NS and operand.nnz >= EARLY_ENTRIES[1]:
+        look_ns = states.FOREVER_NS  # a search costs less to begin than the race, but more until it has a candidate
     check_ns = state.early.check_ns if state.early is not None else states.FOREVER_NS
-    state.next_look_ns = min(look_ns, early_look_ns(state, operand), check_ns)
+    state.next_look_ns = min(look_ns, race_ns, check_ns)
     if state.recalled is not None and state.recalled.service is not None:
         state.recalled.service.steer(state.recalled, operand)
     state.commit()
@@ -122,7 +126,11 @@ def early_look_ns(state: DispatchState, operand: AnyOperand) -> float:
     if is_served or is_planned or options.overhead <= 0 or options.runs is not None or options.vendor:
         return states.FOREVER_NS
     is_product = state.operation == names.MATMUL and (not state.transposed or _rows_of_transpose(state, operand))
-    if not is_product or not EARLY_ENTRIES[0] <= operand.nnz < EARLY_ENTRIES[1] or expected_look_s(operand) > 0.0:
+    if not is_product or operand.nnz < EARLY_ENTRIES[0] or expected_look_s(operand) > 0.0:
+        return states.FOREVER_NS
+    if operand.nnz >= EARLY_ENTRIES[1] and not (
+        state.n_dense_cols == 1 and operand.nnz < ENCODED_ENTRIES and _is_encoded(state, operand)
+    ):
         return states.FOREVER_NS
     share = options.overhead * (1.0 + (0.0 if is_of_solver(state) else MAX_ADVANCE))
     due_ns = early_price_s(state, operand) / share * 1e9
@@ -177,7 +185,7 @@ def _is_racing(state: DispatchState, operand: AnyOperand, trial: object, took_s:
         with forking.loading():
             from autosparse.tuning.memory import early
 
-        state.early = race = early.EarlyRace(shape=shape)
+        state.early = race = early.EarlyRace(shape=shape, only_encoded=operand.nnz >= EARLY_ENTRIES[1])
         race.begin(state, operand, start_s)
     elif state.early is not None and state.early.is_racing:
         state.early.look(state, operand, trial, took_s)

@@ -66,6 +66,7 @@ class LightSolver:
         self.__name__ = self.__qualname__ = name
         self.__module__ = "autosparse.linalg"
         self.__wrapped__, self._load = theirs, load
+        self._own: Callable[..., Any] | None = None  # autosparse's function, once it is the only one
 
     __doc__ = property(lambda self: self._load().__doc__)
     __signature__ = property(lambda self: inspect.signature(self._load()))
@@ -73,8 +74,12 @@ class LightSolver:
     def __call__(self, *args: Any, **how: Any) -> Any:
         """Solve by SciPy's function if these are the arguments of a small first solve, else by autosparse's."""
         global _by_scipy_ns
+        if self._own is not None:
+            return self._own(*args, **how)
         if not _suits(self.__name__, args, how):
-            return self._load()(*args, **how)
+            own = self._load()
+            self._own = own if light.is_complete else None
+            return own(*args, **how)
         spent_ns, start_ns = light._spent_ns, perf_counter_ns()
         try:
             if self.__name__ == "gmres":

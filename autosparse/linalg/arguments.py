@@ -61,10 +61,16 @@ class System:
         return preconditioner_of(self.M, self.dtype)
 
 
-def scipys(name: str) -> Callable[..., Any]:
-    """Return SciPy's function `name` (see `interop.relocated`), which few solves need."""
-    found: Callable[..., Any] = importlib.import_module("autosparse.interop.relocated").scipys(name)
+@functools.cache
+def _relocation() -> Callable[[str], Callable[..., Any]]:
+    found: Callable[[str], Callable[..., Any]]
+    found = importlib.import_module("autosparse.interop.relocated").scipys  # which few solves need
     return found
+
+
+def scipys(name: str) -> Callable[..., Any]:
+    """Return SciPy's function `name` (see `interop.relocated`)."""
+    return _relocation()(name)
 
 
 def is_ours(others: dict[str, Any], x0: Any) -> bool:  # Any: arguments of any kind

@@ -23,11 +23,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse.linalg
 
-from solverlib.contenders import SOLVERS, library, taken
+from solverlib.contenders import SOLVERS, library, prepare, taken
 from solverlib.systems import System, make
 
 
-def prepare(name: str, kind: str, dtype: str, path: Path) -> dict[str, Any]:
+def store(name: str, kind: str, dtype: str, path: Path) -> dict[str, Any]:
     """Store the system in a file."""
     system = make(name, kind, dtype)
     if system is None:
@@ -50,8 +50,7 @@ def solve(contender: str, solver: str, path: Path, *, rtol: float, most: int, se
     touch(system)
     cpu_s, begun_s = time.process_time(), time.perf_counter()
     A = taken(contender, system.m)
-    if contender == "prototype":
-        lib.prepare(A)
+    if prepare(contender, A):
         begun_s = time.perf_counter()
     x, told = call(lib, A, system, rtol, most)
     first_s = time.perf_counter() - begun_s
@@ -99,7 +98,7 @@ def orders(solver: str, path: Path, *, rtol: float, most: int, n_orders: int) ->
 def main(given: list[str]) -> int:
     """Run the command of the command line."""
     if given[0] == "prepare":
-        print(json.dumps(prepare(given[1], given[2], given[3], Path(given[4]))))
+        print(json.dumps(store(given[1], given[2], given[3], Path(given[4]))))
         return 0
     if given[0] == "orders":
         solver, path, rtol, most, n_orders = given[1:]

@@ -71,18 +71,18 @@ SOLVERS: Final[Mapping[str, Solver]] = {
     "expm_multiply": Solver(kind="decaying", call=_expm, residuals=()),
     "cg, 8 right sides": Solver(kind="definite", call=_columns),
 }
-CONTENDERS: Final = ("SciPy", "autosparse", "SciPy over ours", "prototype")
+CONTENDERS: Final = ("SciPy", "autosparse", "SciPy over ours", "prototype", "tuned")
 REFERENCE: Final = "SciPy"
 
 
 def takes_part(contender: str, solver: str, dtype: str) -> bool:
-    """Return whether the contender takes part; the prototype has conjugate gradients in float64 only."""
-    return contender != "prototype" or (solver == "cg" and dtype == "float64")
+    """Return whether the contender takes part; the prototype and its peer have conjugate gradients in float64 only."""
+    return contender not in {"prototype", "tuned"} or (solver == "cg" and dtype == "float64")
 
 
 def library(contender: str, solver: str) -> Any:
     """Return the module whose solvers are called, after what `from ... import solver` loads."""
-    names = {"prototype": "solverlib.prototype", "autosparse": "autosparse.linalg"}
+    names = {"prototype": "solverlib.prototype", "autosparse": "autosparse.linalg", "tuned": "autosparse.linalg"}
     module = importlib.import_module(names.get(contender, "scipy.sparse.linalg"))
     getattr(module, solver.partition(",")[0])
     return module
@@ -91,3 +91,16 @@ def library(contender: str, solver: str) -> Any:
 def taken(contender: str, m: Any) -> Any:
     """Return the matrix as a user of the contender prepares it, while `m` stays alive."""
     return m if contender == "SciPy" else importlib.import_module("autosparse").csr(m)
+
+
+def prepare(contender: str, A: Any) -> bool:
+    """Tune the matrix of the prototype or its peer, and compile the prototype's loops; return whether this was done.
+
+    None of it is part of their times.
+    """
+    if contender not in {"prototype", "tuned"}:
+        return False
+    A.tune("matmul", columns=1, effort="measure", runs=10**5)
+    if contender == "prototype":
+        importlib.import_module("solverlib.prototype").prepare()
+    return True

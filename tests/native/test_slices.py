@@ -187,6 +187,32 @@ def test_a_band_is_stored_by_diagonals() -> None:
     assert packed.crd["k1"].size < taken.pattern.nnz / 4
 
 
+@pytest.mark.parametrize("bits", [16, 32])
+def test_a_band_is_stored_alike_in_any_order_of_its_entries(bits: int) -> None:
+    taken, rng = banded(320), np.random.default_rng(0)
+    at = np.concatenate([rng.permutation(np.arange(*one)) for one in itertools.pairwise(taken.pattern.indptr)])
+    shuffled = Pattern(320, 320, taken.pattern.indptr, taken.pattern.indices[at])
+    fmt = Format.parse(f"i1:U,k1:D,i0:U | i=16 | bits={bits}")
+    one = _native.pack(taken.pattern, taken.data, fmt, transposed=False)
+    other = _native.pack(shuffled, taken.data[at], fmt, transposed=False)
+    is_diagonal = one.crd["what"] & slice_layout.KIND_MASK == slice_layout.DIAGONAL
+    np.testing.assert_array_equal(one.crd["what"][is_diagonal], other.crd["what"][is_diagonal])
+    np.testing.assert_array_equal(dense(one), dense(other))
+
+
+@pytest.mark.parametrize("is_sorted", [True, False])
+def test_long_rows_in_random_order_are_stored_without_diagonals(is_sorted: bool) -> None:
+    n, rng = 3000, np.random.default_rng(0)
+    order = [np.arange(n) if is_sorted else rng.permutation(n) for _ in range(2)]
+    indices = np.concatenate([order[0], order[1] + 1]).astype(np.int32)  # the same diagonals in both rows
+    indptr, data = np.array([0, n, 2 * n], np.int32), rng.integers(1, 9, 2 * n).astype(np.float32)
+    packed = _native.pack(
+        Pattern(2, n + 1, indptr, indices), data, Format.parse("i1:U,k1:D,i0:U | i=2"), transposed=False
+    )
+    assert (packed.crd["what"][0] & slice_layout.KIND_MASK == slice_layout.DIAGONAL) == is_sorted
+    np.testing.assert_array_equal(dense(packed), sp.csr_array((data, indices, indptr), shape=(2, n + 1)).toarray())
+
+
 def test_columns_too_far_apart_for_16_bits_are_stored_in_32() -> None:
     indptr = np.array([0, 2, 4, 5], np.int32)
     indices = np.array([0, 70_000, 69_000, 69_999, 3], np.int32)

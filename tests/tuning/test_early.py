@@ -292,7 +292,7 @@ def test_the_candidate_follows_from_the_lengths_of_rows() -> None:
 @pytest.mark.parametrize("window", [1, row_padding.WINDOW, row_padding.WIDE_WINDOW])
 def test_padding_is_that_of_the_slices(window: int) -> None:
     lengths = np.random.default_rng(1).integers(0, 9, 2 * row_padding.WIDE_WINDOW)
-    found = row_padding.padding(lengths, 16, window)
+    found = row_padding.padding(indptr_of(lengths), 16, window)
     windows = lengths.reshape(-1, window)
     ordered = np.sort(windows, axis=1)
     cells = sum(16 * int(one.max()) for one in ordered.reshape(-1, 16))

@@ -5,16 +5,30 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sps
+from autosparse._native import runtime_api
 from hypothesis import given
 from hypothesis import strategies as st
 
 import autosparse as asp
 from autosparse.dispatch import first_look, state
 from autosparse.dispatch.expectations import Expected, tell
+from autosparse.isa import ISAS
 from autosparse.tuning.memory import early
 from tests.tuning.test_early import first_in_process, make_state, operand_of  # noqa: F401  # a fixture
 
 OVERHEAD = asp.get_options().overhead
+
+
+def test_a_large_matrix_of_few_values_races_before_it_is_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(first_look, "EARLY_ENTRIES", (10, 1000))
+    monkeypatch.setattr(first_look, "ENCODED_ENTRIES", 10_000)
+    monkeypatch.setattr(first_look, "_tuning_look_ns", lambda _: 0.0)  # a search is due
+    isa = ISAS[asp.get_options().isa or runtime_api.best_isa()]
+    for values, is_few in ((np.resize([4.0, -1.0], 5000), True), (np.arange(1.0, 5001.0), False)):
+        operand, found = asp.csr(values.reshape(50, 100))._cell, make_state(cache=False)
+        races = first_look.early_look_ns(found, operand) < state.FOREVER_NS
+        assert races == first_look.is_enough(found, operand) == (is_few and isa.has_table_permutation)
+    assert first_look.early_look_ns(make_state(), asp.csr(np.ones((101, 100)))._cell) >= state.FOREVER_NS
 
 
 def test_neither_a_solve_nor_earlier_ones_allow_an_advance() -> None:

@@ -36,29 +36,7 @@ FILL_COLUMNS(16, uint16_t)
 FILL_COLUMNS(32, int32_t)
 #undef FILL_COLUMNS
 
-/* List the diagonals of the rows from `row` on in ascending order, as columns in lane 0. */
-static void NAME(list_diagonals)(const asp_pattern *a, int64_t row, int64_t lanes, int32_t *stamp, int32_t *firsts)
-{
-    const INDEX *indptr = a->indptr, *indices = a->indices;
-    int64_t n = 0;
-    for (int64_t lane = 0; lane < lanes; lane++)
-        for (int64_t p = indptr[row + lane]; p < indptr[row + lane + 1]; p++) {
-            const int64_t first = indices[p] - lane;
-            if (stamp[first] == (int32_t)(row / lanes) + 1)
-                continue;
-            stamp[first] = (int32_t)(row / lanes) + 1;
-            firsts[n++] = (int32_t)first;
-        }
-    for (int64_t at = 1; at < n; at++) { /* nearly sorted: all but the first row add few */
-        const int32_t value = firsts[at];
-        int64_t hole = at;
-        for (; hole > 0 && firsts[hole - 1] > value; hole--)
-            firsts[hole] = firsts[hole - 1];
-        firsts[hole] = value;
-    }
-}
-
-/* Write the values of one slice. `slot_of` (scratch) holds the slot of each diagonal. */
+/* Write the values of one slice. */
 #define FILL_VALUES(SUFFIX, TYPE)                                                                                    \
     static void NAME(fill_gathers_##SUFFIX)(const asp_pattern *a, int64_t row0, const int32_t *rows, int64_t lanes, \
                                             int64_t n_slots, TYPE *vals)                                             \
@@ -76,19 +54,21 @@ static void NAME(list_diagonals)(const asp_pattern *a, int64_t row, int64_t lane
         }                                                                                                            \
     }                                                                                                                \
     static void NAME(fill_diagonals_##SUFFIX)(const asp_pattern *a, int64_t row, int64_t lanes, int64_t n_slots,   \
-                                              const int32_t *firsts, int32_t *slot_of, TYPE *vals)                   \
+                                              const int32_t *firsts, TYPE *vals)                                     \
     {                                                                                                                \
         const INDEX *indptr = a->indptr, *indices = a->indices;                                                      \
         const TYPE *data = a->data;                                                                                  \
         memset(vals, 0, (size_t)(n_slots * lanes) * sizeof(TYPE));                                                   \
-        for (int64_t slot = 0; slot < n_slots; slot++)                                                               \
-            slot_of[firsts[slot]] = (int32_t)slot;                                                                   \
-        for (int64_t lane = 0; lane < lanes; lane++)                                                                 \
-            for (int64_t p = indptr[row + lane]; p < indptr[row + lane + 1]; p++)                                    \
-                vals[slot_of[indices[p] - lane] * lanes + lane] += data[p];                                          \
+        for (int64_t lane = 0; lane < lanes; lane++) {                                                               \
+            int64_t slot = -1;                                                                                       \
+            for (int64_t p = indptr[row + lane]; p < indptr[row + lane + 1]; p++) {                                  \
+                slot = asp_place_of_diagonal(firsts, n_slots, slot + 1, indices[p] - lane);                          \
+                vals[slot * lanes + lane] += data[p];                                                                \
+            }                                                                                                        \
+        }                                                                                                            \
     }                                                                                                                \
     static void NAME(fill_slices_##SUFFIX)(const asp_pattern *a, const asp_sliced *s, int64_t begin, int64_t end,  \
-                                           int32_t *scratch, TYPE *vals)                                             \
+                                           TYPE *vals)                                                               \
     {                                                                                                                \
         const INDEX *pos = s->pos;                                                                                   \
         const int64_t lanes = s->lanes;                                                                              \
@@ -98,7 +78,7 @@ static void NAME(list_diagonals)(const asp_pattern *a, int64_t row, int64_t lane
             const int64_t n_slots = pos[at + 1] - pos[at];                                                           \
             if ((s->what[at] & ASP_KIND) == ASP_DIAGONAL)                                                            \
                 NAME(fill_diagonals_##SUFFIX)                                                                        \
-            (a, row0, lanes, n_slots, asp_wide_columns(s, at), scratch, vals + pos[at] * lanes);                     \
+            (a, row0, lanes, n_slots, asp_wide_columns(s, at), vals + pos[at] * lanes);                              \
             else NAME(fill_gathers_##SUFFIX)(a, row0, rows, lanes, n_slots, vals + pos[at] * lanes);                 \
         }                                                                                                            \
     }
@@ -139,7 +119,7 @@ FILL_SLICE(16, uint16_t, 4, uint8_t)
 #undef FILL_SLICE
 
 /* Write the columns of the slices begin .. end. */
-static void NAME(list_slices)(const asp_pattern *a, const asp_sliced *s, int64_t begin, int64_t end, int32_t *stamp)
+static void NAME(list_slices)(const asp_pattern *a, const asp_sliced *s, int64_t begin, int64_t end)
 {
     const INDEX *pos = s->pos;
     for (int64_t at = begin; at < end; at++) {
@@ -148,7 +128,10 @@ static void NAME(list_slices)(const asp_pattern *a, const asp_sliced *s, int64_t
         const int64_t n_slots = pos[at + 1] - pos[at];
         const int64_t base = s->what[at] >> ASP_BASE_SHIFT;
         switch (s->what[at] & ASP_KIND) {
-        case ASP_DIAGONAL: NAME(list_diagonals)(a, row0, s->lanes, stamp, asp_wide_columns(s, at)); break;
+        case ASP_DIAGONAL:
+            for (int64_t lane = 0, n = 0, n_moves = INT64_MAX; lane < s->lanes; lane++)
+                n = NAME(add_diagonals)(a, row0 + lane, lane, asp_wide_columns(s, at), n, n_slots, &n_moves);
+            break;
         case ASP_NARROW:
             NAME(fill_columns_16)(a, row0, rows, s->lanes, n_slots, base, (uint16_t *)s->crd + s->begin[at]);
             break;
@@ -201,7 +184,7 @@ static int NAME(fill_at_once)(const asp_slices_job *job, int64_t begin, int64_t 
 }
 
 /* Fill one part: the columns and then the values of a few slices at a time, while their entries are in the cache. */
-static void NAME(fill_part)(asp_slices_job *job, int64_t part, int32_t *scratch)
+static void NAME(fill_part)(asp_slices_job *job, int64_t part)
 {
     const int64_t n_slices = (job->a->n_rows + job->s->lanes - 1) / job->s->lanes;
     const int64_t end = NAME(part_begin)(job->s->pos, n_slices, part + 1, job->n_parts);
@@ -211,11 +194,10 @@ static void NAME(fill_part)(asp_slices_job *job, int64_t part, int32_t *scratch)
         if (NAME(fill_at_once)(job, begin, stop))
             continue;
         if (!job->crd_known)
-            NAME(list_slices)(job->a, job->s, begin, stop, scratch);
-        int32_t *const slot_of = scratch + job->a->n_cols + job->s->lanes;
+            NAME(list_slices)(job->a, job->s, begin, stop);
         if (job->dtype == ASP_ENCODED)
-            NAME(fill_slices_4)(job->a, job->s, begin, stop, slot_of, job->vals);
+            NAME(fill_slices_4)(job->a, job->s, begin, stop, job->vals);
         else
-            ASP_BY_DTYPE(job->dtype, fill_slices, job->a, job->s, begin, stop, slot_of, job->vals)
+            ASP_BY_DTYPE(job->dtype, fill_slices, job->a, job->s, begin, stop, job->vals)
     }
 }

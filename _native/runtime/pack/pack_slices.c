@@ -30,9 +30,9 @@ static int asp_by_key(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-#define BODY "fill_slices_body.h"
-#include "each_index.h"
 #define BODY "pack_slices_body.h"
+#include "each_index.h"
+#define BODY "fill_slices_body.h"
 #include "each_index.h"
 
 /* Pool task: count the diagonals of the parts [begin, end). */
@@ -41,8 +41,8 @@ static void asp_count_parts(void *context, int64_t begin, int64_t end)
     asp_layout_job *job = context;
     const int64_t lanes = job->how->lanes, n = (job->a->n_rows + lanes - 1) / lanes;
     for (int64_t part = begin; part < end; part++) {
-        int32_t *const stamp = job->stamps + part * (job->a->n_cols + lanes);
-        ASP_BY_INDEX(job->itype, count_groups, job, n * part / job->n_parts, n * (part + 1) / job->n_parts, stamp);
+        int32_t *const firsts = job->firsts + part * job->n_firsts;
+        ASP_BY_INDEX(job->itype, count_groups, job, n * part / job->n_parts, n * (part + 1) / job->n_parts, firsts);
     }
 }
 
@@ -103,6 +103,19 @@ static void asp_lay_out(asp_layout_job *job, int64_t nnz, int n_threads)
     ASP_BY_INDEX(job->itype, place_slices, job);
 }
 
+/* Return the maximum number of entries of a whole group of rows. */
+static int64_t asp_longest_group(const asp_layout_job *job)
+{
+    const int64_t lanes = job->how->lanes;
+    int64_t longest = 0;
+    for (int64_t row = 0, begin = 0, end; row + lanes <= job->a->n_rows; row += lanes, begin = end) {
+        end = asp_index_at(job->itype, job->a->indptr, row + lanes);
+        if (end - begin > longest)
+            longest = end - begin;
+    }
+    return longest;
+}
+
 /* Compute rows, slots and kind of every slice on up to n_threads threads. This takes passes over the row lengths, and one
  * over the entries if `diagonals` are searched for, or if columns are to be stored in 16 bits and there are more than
  * 2^16. The arrays have ceil(n_rows / lanes) elements per slice, and pos and begin one more. Returns the number of
@@ -119,8 +132,9 @@ int64_t asp_slices_lay_out(int itype, int64_t n_rows, int64_t n_cols, const void
     if (n_threads > 1 && nnz > ASP_SMALL_JOB)
         job.n_parts = n_threads;
     job.n_diagonals = malloc((size_t)(n_rows / lanes + 1) * sizeof *job.n_diagonals);
-    job.stamps = calloc((size_t)(diagonals ? job.n_parts * (n_cols + lanes) : 1), sizeof *job.stamps);
-    int has_room = job.n_diagonals && job.stamps;
+    job.n_firsts = diagonals ? asp_most_diagonals(asp_longest_group(&job), lanes) + 1 : 1;
+    job.firsts = malloc((size_t)(job.n_parts * job.n_firsts) * sizeof *job.firsts);
+    int has_room = job.n_diagonals && job.firsts;
     if (sigma > 1) {
         job.windows = malloc((size_t)(n_rows / asp_window_rows(&how) + 1) * sizeof *job.windows);
         job.order = malloc((size_t)(n_rows + 1) * sizeof *job.order);
@@ -130,7 +144,7 @@ int64_t asp_slices_lay_out(int itype, int64_t n_rows, int64_t n_cols, const void
     if (has_room)
         asp_lay_out(&job, nnz, n_threads);
     free(job.n_diagonals);
-    free(job.stamps);
+    free(job.firsts);
     free(job.windows);
     free(job.order);
     free(job.sorting);
@@ -140,9 +154,7 @@ int64_t asp_slices_lay_out(int itype, int64_t n_rows, int64_t n_cols, const void
 static void asp_fill_parts(void *context, int64_t begin, int64_t end)
 {
     asp_slices_job *job = context;
-    const int64_t room = 2 * (job->a->n_cols + job->s->lanes);
-    for (int64_t part = begin; part < end; part++)
-        ASP_BY_INDEX(job->itype, fill_part, job, part, job->scratch + part * room);
+    for (int64_t part = begin; part < end; part++) ASP_BY_INDEX(job->itype, fill_part, job, part);
 }
 
 /* Write the values, and the columns unless crd_known, of slices whose layout is known, on up to n_threads threads. */
@@ -155,14 +167,7 @@ int asp_slices_fill(int dtype, int itype, int64_t n_rows, int64_t n_cols, const 
     const asp_sliced s = {lanes, bits, first, rows, pos, begin, what, crd};
     const int64_t nnz = asp_index_at(itype, indptr, n_rows);
     const int64_t n_parts = n_threads > 1 && nnz > ASP_SMALL_JOB ? n_threads : 1;
-    asp_slices_job job = {&a, &s, dtype, itype, crd_known, 0, vals, n_parts, NULL};
-    for (int64_t at = 0; at < (n_rows + lanes - 1) / lanes && !job.has_diagonals; at++)
-        job.has_diagonals = (what[at] & ASP_KIND) == ASP_DIAGONAL;
-    /* Zeros of new pages: a part touches few of them. */
-    job.scratch = calloc((size_t)(job.has_diagonals ? 2 * n_parts * (n_cols + lanes) : 1), sizeof *job.scratch);
-    if (!job.scratch)
-        return -1;
+    asp_slices_job job = {&a, &s, dtype, itype, crd_known, vals, n_parts};
     asp_parallel(asp_fill_parts, &job, n_parts, 1, 1, n_threads, ASP_ENTRY_NS * (double)nnz);
-    free(job.scratch);
     return 0;
 }

@@ -7,6 +7,9 @@ enum { ASP_WIDE = 0, ASP_NARROW = 1, ASP_DIAGONAL = 2, ASP_KIND = 3, ASP_IN_ORDE
 /* Maximum ratio of cells to entries for which diagonals are stored: a contiguous load without column indices per lane
  * against a gather with one index per cell. */
 #define ASP_DIAGONAL_CELLS 1.5
+/* Maximum number of diagonals that are moved to sort those of a slice, as a multiple of its entries; rows of thousands of
+ * entries in random order take more, and are stored without diagonals. */
+#define ASP_MOVED_DIAGONALS 64
 /* Maximum number of different row lengths of a window that is sorted by counting instead of comparing. */
 #define ASP_MAX_BUCKETS 8192
 
@@ -47,8 +50,8 @@ typedef struct {
     int itype;
     int64_t n_parts;
     int32_t *n_diagonals; /* per group of rows, or -1 */
-    /* n_cols + lanes per part, which clears them: 1 + the last group of rows with an entry on each diagonal */
-    int32_t *stamps;
+    int32_t *firsts;      /* n_firsts per part: the diagonals of a group of rows */
+    int64_t n_firsts;
     asp_window *windows;
     int64_t n_windows;
     int32_t *order;   /* rows of all windows, one window after the other */
@@ -109,6 +112,29 @@ typedef struct {
     void *crd;
 } asp_sliced;
 
+/* Return the maximum number of diagonals of a slice with n entries that is stored by diagonals. */
+static inline int64_t asp_most_diagonals(int64_t n, int64_t lanes)
+{
+    return (int64_t)(ASP_DIAGONAL_CELLS * (double)n / (double)lanes);
+}
+
+/* Return where `first` is, or belongs, in the n ascending numbers `firsts`. Consecutive entries of a row mostly lie on
+ * consecutive diagonals, so that `guess`, the place behind the entry before, is mostly right. */
+static inline int64_t asp_place_of_diagonal(const int32_t *firsts, int64_t n, int64_t guess, int64_t first)
+{
+    if (guess < n && firsts[guess] == first)
+        return guess;
+    int64_t low = guess == n && n > 0 && firsts[n - 1] < first ? n : 0, high = n;
+    while (low < high) {
+        const int64_t middle = (low + high) / 2;
+        if (firsts[middle] < first)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
 /* Return the list of rows of slice `at`, or NULL if they are consecutive from *row0 on. */
 static inline const int32_t *asp_lane_rows(const asp_sliced *s, int64_t at, int64_t *row0)
 {
@@ -127,10 +153,9 @@ static inline int32_t *asp_wide_columns(const asp_sliced *s, int64_t at)
 typedef struct {
     const asp_pattern *a;
     const asp_sliced *s;
-    int dtype, itype, crd_known, has_diagonals;
+    int dtype, itype, crd_known;
     void *vals;
     int64_t n_parts;
-    int32_t *scratch; /* with diagonals: 2 * (n_cols + lanes) elements per part, of which the first half is zeroed */
 } asp_slices_job;
 
 /* Slices whose columns and values are written one after the other. */

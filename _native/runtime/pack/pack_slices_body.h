@@ -36,35 +36,50 @@ static int32_t *NAME(sort_window)(const INDEX *indptr, int32_t *rows, int32_t *s
     return sorted;
 }
 
-/* Return the number of diagonals of the rows from `row` on, or -1 if there are too many or one reaches outside the
- * columns. */
-static int32_t NAME(count_diagonals)(const asp_pattern *a, const asp_slicing *how, int64_t row, int32_t *stamp)
+/* Add the diagonals of a row, the `lane`th of its slice, to the n ascending ones in `firsts`, as columns in lane 0, until
+ * there are more than `most`; return their number. At most *n_moves diagonals are moved to make room: below 0, it was not
+ * enough. */
+static int64_t NAME(add_diagonals)(const asp_pattern *a, int64_t row, int64_t lane, int32_t *firsts, int64_t n,
+                                   int64_t most, int64_t *n_moves)
 {
     const INDEX *indptr = a->indptr, *indices = a->indices;
-    const int32_t mark = (int32_t)(row / how->lanes) + 1;
-    const int64_t most = (int64_t)(ASP_DIAGONAL_CELLS * (double)(indptr[row + how->lanes] - indptr[row]) / (double)how->lanes);
-    int64_t n = 0;
-    for (int64_t lane = 0; lane < how->lanes; lane++)
-        for (int64_t p = indptr[row + lane]; p < indptr[row + lane + 1]; p++) {
-            const int64_t first = indices[p] - lane; /* column of the diagonal in lane 0 */
-            if (first < 0 || first + how->lanes > a->n_cols)
-                return -1;
-            n += stamp[first] != mark;
-            stamp[first] = mark;
-            if (n > most)
-                return -1;
-        }
-    return (int32_t)n;
+    int64_t guess = 0;
+    for (int64_t p = indptr[row]; p < indptr[row + 1] && n <= most && *n_moves >= 0; p++) {
+        const int64_t first = indices[p] - lane, at = asp_place_of_diagonal(firsts, n, guess, first);
+        guess = at + 1;
+        if (at < n && firsts[at] == first)
+            continue;
+        memmove(firsts + at + 1, firsts + at, (size_t)(n - at) * sizeof *firsts);
+        firsts[at] = (int32_t)first;
+        *n_moves -= n++ - at;
+    }
+    return n;
 }
 
-/* Count the diagonals of the groups of rows begin .. end; `stamp` has n_cols + lanes zeroed elements. */
-static void NAME(count_groups)(asp_layout_job *job, int64_t begin, int64_t end, int32_t *stamp)
+/* Return the number of diagonals of the rows from `row` on, or -1 if there are too many or one reaches outside the
+ * columns. */
+static int32_t NAME(count_diagonals)(const asp_pattern *a, const asp_slicing *how, int64_t row, int32_t *firsts)
+{
+    const INDEX *indptr = a->indptr;
+    const int64_t n_entries = indptr[row + how->lanes] - indptr[row], most = asp_most_diagonals(n_entries, how->lanes);
+    int64_t n = 0, n_moves = ASP_MOVED_DIAGONALS * n_entries;
+    for (int64_t lane = 0; lane < how->lanes; lane++) {
+        n = NAME(add_diagonals)(a, row + lane, lane, firsts, n, most, &n_moves);
+        if (n > most || n_moves < 0)
+            return -1;
+    }
+    const int is_inside = !n || (firsts[0] >= 0 && firsts[n - 1] + how->lanes <= a->n_cols);
+    return is_inside ? (int32_t)n : -1;
+}
+
+/* Count the diagonals of the groups of rows begin .. end; `firsts` has room for those of one group, and one more. */
+static void NAME(count_groups)(asp_layout_job *job, int64_t begin, int64_t end, int32_t *firsts)
 {
     const asp_pattern *a = job->a;
     for (int64_t group = begin; group < end; group++) {
         const int64_t row = group * job->how->lanes;
         job->n_diagonals[group] =
-            row + job->how->lanes <= a->n_rows ? NAME(count_diagonals)(a, job->how, row, stamp) : -1;
+            row + job->how->lanes <= a->n_rows ? NAME(count_diagonals)(a, job->how, row, firsts) : -1;
     }
 }
 

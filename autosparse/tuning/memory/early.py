@@ -13,6 +13,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 from autosparse import forking
+from autosparse._native import memory
 from autosparse._native.kernels import slice_kernel
 from autosparse._native.kernels.slice_kernel import SliceKernel
 from autosparse._native.kernels.slice_names import MAX_EXTENT, SHARED, Blocks, Slices
@@ -95,8 +96,12 @@ def _blocks(state: DispatchState, operand: Operand) -> list[Blocks]:
 class EarlyRace:
     """Race of one shipped kernel with the default kernel on the first products of a problem."""
 
-    def __init__(self, clock: Callable[[], float] = time.perf_counter, *, shape: tuple[int, int] | None = None) -> None:
+    def __init__(
+        self, clock: Callable[[], float] = time.perf_counter, *,
+        shape: tuple[int, int] | None = None, only_encoded: bool = False,
+    ) -> None:  # fmt: skip
         self._shape = shape  # rows of a slice and sigma, where they are known
+        self._only_encoded = only_encoded  # whether slices with dictionary-encoded values alone may race
         self.spent_s = 0.0  # seconds of importing, packing, comparing, and of slower products
         self.ratio = 1.0  # default kernel's time over that of the kernel that serves
         self.default_s = 0.0  # seconds of one product by the default kernel
@@ -151,14 +156,16 @@ class EarlyRace:
             if turned is not None and (state.turning is None or state.turning.arrays(operand) is not turned):
                 return None  # another thread has written since the rows were made
             self.has_candidate = True
-            trial.pack(operand, SliceKernel.shipped(one, address))  # compares its result with the default kernel's
+            with memory.scratch_recycled():  # new pages may take longer than packing
+                trial.pack(operand, SliceKernel.shipped(one, address))  # compares its result with the default kernel's
             return trial if trial.ready else None
         return None
 
     def _slices(self, state: DispatchState, operand: Operand, isa: Isa, turned: Any) -> list[Slices]:
         indptr = operand.indptr if turned is None else turned[0]
         shape = self._shape or slices(indptr, isa.vector_bytes // state.dtype.itemsize)
-        return [] if shape is None else [candidate(shape, operand.data[: operand.nnz], isa.name)]
+        found = [] if shape is None else [candidate(shape, operand.data[: operand.nnz], isa.name)]
+        return [one for one in found if one.is_encoded or not self._only_encoded]
 
     def look(self, state: DispatchState, operand: AnyOperand, served_by: object, took_s: float) -> None:
         """Take a product of `took_s` by the kernel `served_by` as a sample, and choose the next product's kernel."""

@@ -22,22 +22,22 @@ SAMPLED_ROWS: Final = 1 << 14
 """Maximum number of rows from which padding is estimated, in whole windows."""
 
 
-def padding(row_lengths: Any, rows: int, window: int = 1) -> float:
+def padding(indptr: Any, rows: int, window: int = 1) -> float:
     """Return stored cells over entries in slices of `rows` rows, sorted in windows of `window` rows (1: not sorted).
 
     It is estimated from at most SAMPLED_ROWS rows.
     """
-    return _padding(_windows(row_lengths, window), rows)
+    return _padding(_windows(indptr, window), rows)
 
 
-def _windows(row_lengths: Any, window: int) -> Any:
+def _windows(indptr: Any, window: int) -> Any:
     """Return a sample of the lengths in windows of rows that are sorted; None if there is no whole window."""
     size = max(window, WINDOW)
-    n_windows = len(row_lengths) // size
+    n_windows = (len(indptr) - 1) // size
     if not n_windows:
         return None
-    windows = row_lengths[: n_windows * size].reshape(n_windows, size)
-    windows = windows[:: -(-n_windows * size // SAMPLED_ROWS)]
+    begins = np.arange(0, n_windows, -(-n_windows * size // SAMPLED_ROWS)) * size
+    windows = np.diff(indptr[begins[:, None] + np.arange(size + 1)], axis=1)
     return np.sort(windows, axis=1) if window > 1 else windows
 
 
@@ -53,13 +53,12 @@ def slices(indptr: Any, lanes: int) -> tuple[int, int] | None:
 
     Both are those of a shipped kernel.
     """
-    lengths = np.diff(indptr)
-    if padding(lengths, lanes) <= PLAIN_PADDING:
+    if padding(indptr, lanes) <= PLAIN_PADDING:
         return lanes, 1
-    windows = _windows(lengths, WINDOW)
+    windows = _windows(indptr, WINDOW)
     for rows in (2 * lanes, lanes):
         if _padding(windows, rows) <= MAX_PADDING:
             return rows, WINDOW
     # In a single window, the longest rows are neighbours in the result and no others balance them.
-    is_wide = len(lengths) > WIDE_WINDOW and padding(lengths, lanes, WIDE_WINDOW) <= WIDE_PADDING
+    is_wide = len(indptr) - 1 > WIDE_WINDOW and padding(indptr, lanes, WIDE_WINDOW) <= WIDE_PADDING
     return (lanes, WIDE_WINDOW) if is_wide else None
