@@ -114,7 +114,7 @@ def gmres(
         limit = tolerance("gmres", b_norm, atol=atol, rtol=rtol)
         if b_norm == 0:
             return system.b, 0
-        most = system.n * 10 if maxiter is None else operator.index(maxiter)
+        most, system.has_callback = system.n * 10 if maxiter is None else operator.index(maxiter), callback is not None
         bounds = _Bounds(limit, b_norm, most, min(RESTART if restart is None else restart, system.n))
         listener = _Listener(callback, kind, system.dtype)
         most = most if listener.counts_iterations() else most * bounds.restart
