@@ -209,7 +209,8 @@ def preconditioner_of(M: Any, dtype: np.dtype[Any]) -> Vector | Product | None: 
 def fast_call_of(matrix: Any, x: Vector, out: Vector) -> tuple[Any, ...] | None:  # Any: an autosparse array
     """Return the function that may compute out = A x without Python, and its arguments; None if there is none."""
     if not light.is_complete:
-        return None
+        native = light.runtime()
+        return None if native is None else native.fast_call(matrix, x, out, sweeps.decisive_options())
     operand, transposed = matrix._cell, matrix._transposed
     dispatcher = operand.dispatcher  # None after the structure has changed, also by another thread
     if operand.fast_path is None or dispatcher is None:
