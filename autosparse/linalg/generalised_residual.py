@@ -6,7 +6,7 @@ import math
 import operator
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 from scipy.linalg import get_lapack_funcs
@@ -133,13 +133,16 @@ def _is_positive(number: Any) -> bool:  # Any: an argument of any kind
         return False
 
 
-class _Bounds(NamedTuple):
-    """Tolerances and limits of one solve."""
+class _Bounds:
+    """Tolerances and limits of one solve. `limit`: residual norm at which it ends.
 
-    limit: float  # residual norm at which the solve ends
-    b_norm: float
-    maxiter: int
-    restart: int
+    A plain class: the methods of a named tuple would be compiled at each import.
+    """
+
+    __slots__ = ("b_norm", "limit", "maxiter", "restart")
+
+    def __init__(self, limit: float, b_norm: float, maxiter: int, restart: int) -> None:
+        self.limit, self.b_norm, self.maxiter, self.restart = limit, b_norm, maxiter, restart
 
 
 class _Listener:
