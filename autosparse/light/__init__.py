@@ -210,8 +210,8 @@ class Rows:
     def export(self) -> None:
         """Note that other code may hold the index arrays from now on, which calls from C would not check again."""
         self.checked, self.is_exported = None, True
-        if self.native is not None:
-            self.native[0].rows = self.native = None
+        if (native := self.native) is not None:
+            native[0].rows = self.native = None
 
     def sound(self) -> tuple[tuple[Any, Any], Any] | None:
         """Return (row starts, indices) and values if every index is in bounds, else None.

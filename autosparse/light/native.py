@@ -115,9 +115,13 @@ def fast_call(A: Any, x: Any, out: Any, options: Any) -> tuple[Any, ...] | None:
     found = rows.sound()
     if found is None or found[1].dtype != x.dtype:
         return None
-    if rows.native is None:
-        rows.native = _comparable(rows), {}
-    (fields, calls), transposed = rows.native, A._transposed
+    with light.FINISHING:  # one for all threads, and none once the operand exports the arrays
+        if rows.native is None and not light.is_complete:
+            rows.native = _comparable(rows), {}
+        native = rows.native
+    if native is None or rows.is_exported:  # read after `native` was set: another thread reads it after its export
+        return None
+    (fields, calls), transposed = native, A._transposed
     call = calls.get(transposed) or _call_of(rows, (*found[0], found[1]), fields, options, transposed=transposed)
     if call is None:
         return None

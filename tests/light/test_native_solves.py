@@ -61,6 +61,19 @@ def test_no_call_is_made_after_an_index_array_was_exported():
     assert printed(f"{CALL}A.indices\nprint(json.dumps([made()]))") == [None]
 
 
+def test_no_call_is_made_while_another_thread_exports_an_index_array():
+    lines = """
+from autosparse.light import native
+made_before = native._comparable
+def exported_meanwhile(rows):
+    A.indices
+    return made_before(rows)
+native._comparable = exported_meanwhile
+print(json.dumps([made()]))
+"""
+    assert printed(CALL + lines) == [None]
+
+
 def test_written_values_are_read():
     assert printed(f"{CALL}call = made()\nA.data[:] *= 2\nA_.data *= 2\nprint(json.dumps([serves(call)]))") == [True]
 
