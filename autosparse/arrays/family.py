@@ -348,6 +348,8 @@ def _make_complete() -> None:
 
     def give_operand(made: Any, rows: Rows) -> None:
         if id(rows) not in operands:
+            if (native := rows.native) is not None:  # the operand exports the arrays from now on
+                native[0].rows = rows.native = None
             operands[id(rows)] = Operand.of_light(rows)
         made._cell = operands[id(rows)]
 

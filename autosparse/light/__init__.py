@@ -196,7 +196,7 @@ class Rows:
 
     __slots__ = (
         "arrays", "checked", "copied_bytes", "is_exported", "is_planned", "is_shared", "looked_up", "n_major",
-        "n_minor", "n_products", "products_ns",
+        "n_minor", "n_products", "native", "products_ns",
     )  # fmt: skip
 
     def __init__(self, n_major: int, n_minor: int, arrays: list[Any], copied_bytes: int | None) -> None:
@@ -205,6 +205,13 @@ class Rows:
         self.products_ns = self.n_products = 0  # with dense operands
         self.looked_up = -1  # number of threads for which a remembered plan was looked up
         self.checked: tuple[Any, Any] | None = None  # the last row starts and indices that were found sound
+        self.native: Any = None  # what calls of kernels from C compare (`native.fast_call`), once there is one
+
+    def export(self) -> None:
+        """Note that other code may hold the index arrays from now on, which calls from C would not check again."""
+        self.checked, self.is_exported = None, True
+        if (native := self.native) is not None:
+            native[0].rows = self.native = None
 
     def sound(self) -> tuple[tuple[Any, Any], Any] | None:
         """Return (row starts, indices) and values if every index is in bounds, else None.
@@ -241,9 +248,8 @@ def is_sound_matrix(other: Any) -> bool:
     """Return whether the index arrays of another sparse matrix are within bounds, where it has row starts."""
     if (rows := rows_of(other)) is not None:
         return rows.sound() is not None
-    if other.format not in ("csr", "csc"):
-        return True
-    return is_sound(other.indptr, other.indices, other.data, *other._swap(other.shape))
+    is_compressed = other.format in ("csr", "csc")
+    return not is_compressed or is_sound(other.indptr, other.indices, other.data, *other._swap(other.shape))
 
 
 def n_terms(made: Any, rows: Rows, other: Any) -> int | None:
@@ -284,7 +290,6 @@ PLAIN_TYPES: Final = VALUE_TYPES - frozenset("qQ")
 """Type codes of values for which SciPy's results have the type of the values; for synonyms of int64 some have not."""
 _PLAIN: Final = {sps.csr_array: "csr", sps.csr_matrix: "csr", sps.csc_array: "csc", sps.csc_matrix: "csc"}
 NOTHING: Final = None, None, None, None
-
 Arrays = tuple[Any, Any, Any, Any]  # shape, indptr, indices and data; Any: unchecked arguments of the user
 
 

@@ -75,7 +75,7 @@ def _array(field: int) -> Any:  # Any: a property, which mypy would refuse in th
     def fetch(self: Any) -> Any:
         rows = self._light
         if rows is not None and field != DATA:
-            rows.checked, rows.is_exported = None, True
+            rows.export()
             rows = self._light  # None if `_finish_light` may have read `is_exported` before
         return completed(self, name) if rows is None else rows.arrays[field]
 
@@ -87,8 +87,8 @@ def _array(field: int) -> Any:  # Any: a property, which mypy would refuse in th
             is_plain = type(value) is np.ndarray and value.ndim == 1 and light.is_kept(value.dtype, field == DATA)
             is_whole = field != INDPTR or rows is None or np.size(value) == rows.n_major + 1
             if rows is not None and is_plain and is_whole and not rows.is_shared:
-                rows.arrays[field] = value
-                rows.checked, rows.is_exported, rows.copied_bytes = None, True, None
+                rows.arrays[field], rows.copied_bytes = value, None
+                rows.export()
                 return
         _of_family(self, name).__set__(self, value)
 

@@ -6,6 +6,7 @@ Loading the runtime takes 1.5 ms, a fifth of the time that the library takes.
 from __future__ import annotations
 
 import functools
+import importlib
 import math
 from time import perf_counter_ns
 from typing import Any, Final
@@ -26,6 +27,7 @@ _MAX_COLUMNS: Final = 1 << 22
 _POOL_BYTES: Final = 1 << 25
 """Maximum number of bytes of freed results that are kept for later ones, until the library is loaded."""
 _RECYCLED_FROM_BYTES: Final = 1 << 17  # as `memory.RECYCLED_FROM_BYTES`, which is not loaded yet
+_NO_LIMIT: Final = 1 << 62  # ns
 _CONTIGUOUS_ALIGNED: Final = 0x101  # NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED
 
 
@@ -97,6 +99,64 @@ def product_into(A: Any, B: Any, out: Any) -> bool:
         return False
     light.count(start_ns, share=light.LOOP_SHARE, is_product=True, dense=rows)
     return True
+
+
+def fast_call(A: Any, x: Any, out: Any, options: Any) -> tuple[Any, ...] | None:  # Any: as in `product`
+    """Return the function that may write A @ x to `out` without Python, and its arguments; None if there is none.
+
+    `A` is a light matrix, x and out are vectors. The function serves until an index array is exported or another array
+    is set, and until the library is due. Its products count when this is called again.
+    """
+    rows = light.rows_of(A)
+    if rows is None or rows.is_exported or x.ndim != 1 or not light.may_be_light():
+        return None
+    if rows.products_ns >= light.LOOKUP_NS and rows.looked_up != light.n_threads:  # `product_into` looks
+        return None
+    found = rows.sound()
+    if found is None or found[1].dtype != x.dtype:
+        return None
+    with light.FINISHING:  # one for all threads, and none once the operand exports the arrays
+        if rows.native is None and not light.is_complete:
+            rows.native = _comparable(rows), {}
+        native = rows.native
+    if native is None or rows.is_exported:  # read after `native` was set: another thread reads it after its export
+        return None
+    (fields, calls), transposed = native, A._transposed
+    call = calls.get(transposed) or _call_of(rows, (*found[0], found[1]), fields, options, transposed=transposed)
+    if call is None:
+        return None
+    calls[transposed] = call
+    n_calls, took_ns = call.take()
+    light._spent_ns += took_ns // light.LOOP_SHARE
+    light._products_ns += took_ns
+    rows.products_ns, rows.n_products = rows.products_ns + took_ns, rows.n_products + n_calls
+    call.limit_ns = min(max(0, light.LOADING_NS - light._spent_ns) * light.LOOP_SHARE, _NO_LIMIT)
+    return call.run, fields, x, out, options, transposed
+
+
+def _comparable(rows: Rows) -> Any:
+    """Return an object whose arrays a call from C compares with those that it was made for."""
+    fields = importlib.import_module("autosparse._native.python_objects").OperandFields()
+    fields._arrays, fields.rows = rows.arrays, True  # in this order: `rows` stores the type of the values
+    return fields
+
+
+def _call_of(rows: Rows, arrays: Any, fields: Any, options: Any, *, transposed: bool) -> Any:
+    """Return a new call of the default kernel for vectors from C; None where none takes the arrays."""
+    dtype_code, index_code = _VALUE_CODES.get(arrays[2].dtype), _INDEX_CODES.get(arrays[1].dtype)
+    flags = arrays[0].flags.num & arrays[1].flags.num & arrays[2].flags.num
+    if flags & _CONTIGUOUS_ALIGNED != _CONTIGUOUS_ALIGNED or arrays[0].dtype != arrays[1].dtype:
+        return None
+    make = importlib.import_module("autosparse._native.python_objects").FastCall
+    if make is None or dtype_code is None or index_code is None:
+        return None
+    table = _ffi.new("void *[]", [_ffi.from_buffer(array) for array in arrays])
+    call = make(fields, fields.rows, options, transposed, arrays[2].dtype, (table, arrays))
+    call.n_dims = call.n_vecs = 1
+    call.dtype, call.itype, call.n_major, call.n_minor = dtype_code, index_code, rows.n_major, rows.n_minor
+    at = int(_ffi.cast("uintptr_t", table))
+    call.indptr, call.indices, call.data = (at + place * _ffi.sizeof("void *") for place in range(3))
+    return call
 
 
 def _sparse_rows(A: Rows, B: Rows) -> list[Any] | None:

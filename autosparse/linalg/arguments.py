@@ -11,12 +11,13 @@ from contextlib import suppress
 from typing import Any, Final, TypeVar
 
 import numpy as np
+import scipy.sparse as sps
 from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
 from autosparse._native import python_objects
 from autosparse.light.matrices import Slots
-from autosparse.linalg.operators import Product, preconditioner_of, product_of
+from autosparse.linalg.operators import Product, factor_of, preconditioner_of, product_of
 from autosparse.linalg.solves import NotFiniteError, Solve
 from autosparse.linalg.solves.workspace import zeros
 from autosparse.linalg.sweeps import Dot, Scale, Step, Sweep
@@ -34,13 +35,14 @@ class System:
     """The system A x = b with a preconditioner M that approximates the inverse of A, all of one dtype.
 
     `A` and `M` are the user's objects or their LinearOperators (`M` None: the identity), `x` the initial guess, which
-    the solver overwrites and returns, `b` possibly the user's own array.
+    the solver overwrites and returns, `b` possibly the user's own array. `has_callback`: other code runs between
+    iterations.
     """
 
-    __slots__ = ("A", "M", "b", "is_x_zero", "x")
+    __slots__ = ("A", "M", "b", "has_callback", "is_x_zero", "x")
 
     def __init__(self, A: Any, M: Any, x: Vector, b: Vector, *, is_x_zero: bool) -> None:  # Any: as solvers take them
-        self.A, self.M, self.x, self.b, self.is_x_zero = A, M, x, b, is_x_zero
+        self.A, self.M, self.x, self.b, self.is_x_zero, self.has_callback = A, M, x, b, is_x_zero, True
 
     @property
     def n(self) -> int:
@@ -54,7 +56,8 @@ class System:
 
     def product(self) -> Product:
         """Return a function that writes A x to out."""
-        return product_of(self.A, self.dtype)
+        is_unwritten = not self.has_callback and (self.M is None or sps.issparse(factor_of(self.M)))
+        return product_of(self.A, self.dtype, is_unwritten=is_unwritten)
 
     def preconditioner(self) -> Vector | Product | None:
         """Return the application of M (see `preconditioner_of`)."""
@@ -256,6 +259,7 @@ def solved(
         if b_norm == 0:
             return system.b, 0
         most = system.n * 10 if maxiter is None else operator.index(maxiter)
+        system.has_callback = callback is not None
         asked = Solve(name, A, target=limit, limit=most, progress=progress, is_strict=callback is None)
         with suppress(NotFiniteError), asked as solve:
             x, info = solve.answer(method(system, solve, limit, most, callback), system.b)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from contextlib import suppress
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 import scipy.sparse as sps
@@ -109,14 +109,21 @@ def _is_ours(A: Any, B: Any) -> bool:
     return all(dtype.char in "fdFD" or dtype.kind in "biu" for dtype in (np.dtype(A.dtype), B.dtype))
 
 
-class _Shifted(NamedTuple):
-    """A - mu I, represented by A and a remaining shift, which is 0 if the difference was formed."""
+class _Shifted:
+    """A - mu I, represented by A and a remaining shift, which is 0 if the difference was formed.
 
-    A: Any  # Any: whatever `aslinearoperator` takes
-    mu: Any  # a real or complex scalar
-    shift: complex
-    one_norm: float
-    dtype: np.dtype[Any]  # dtype of A - mu I
+    A plain class: the methods of a named tuple would be compiled at each import.
+    """
+
+    __slots__ = ("A", "dtype", "mu", "one_norm", "shift")
+
+    def __init__(self, A: Any, mu: Any, shift: complex, one_norm: float, dtype: np.dtype[Any]) -> None:
+        self.A, self.mu = A, mu  # Any: whatever `aslinearoperator` takes, a real or complex scalar
+        self.shift, self.one_norm, self.dtype = shift, one_norm, dtype  # dtype of A - mu I
+
+    def of_matrix(self, A: Any) -> _Shifted:
+        """Return the same shift and norm with another representation of A."""
+        return _Shifted(A, self.mu, self.shift, self.one_norm, self.dtype)
 
     @classmethod
     def of(cls, A: Any, trace: Any, *, n_probes: int) -> _Shifted:
@@ -126,14 +133,14 @@ class _Shifted(NamedTuple):
         """
         if trace is None and isinstance(A, Slots):
             kept = remembered(A, "expm_multiply", lambda: cls._without(A))
-            return kept._replace(A=A) if kept.A is None else kept
+            return kept.of_matrix(A) if kept.A is None else kept
         return cls._found(A, trace, n_probes=n_probes)
 
     @classmethod
     def _without(cls, A: Any) -> _Shifted:
         """Return A shifted by its trace over n; None takes the place of A, so that A can keep the result."""
         made = cls._found(A, None, n_probes=0)
-        return made._replace(A=None) if made.A is A else made
+        return made.of_matrix(None) if made.A is A else made
 
     @classmethod
     def _found(cls, A: Any, trace: Any, *, n_probes: int) -> _Shifted:

@@ -6,7 +6,7 @@ import math
 import operator
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 from scipy.linalg import get_lapack_funcs
@@ -114,7 +114,7 @@ def gmres(
         limit = tolerance("gmres", b_norm, atol=atol, rtol=rtol)
         if b_norm == 0:
             return system.b, 0
-        most = system.n * 10 if maxiter is None else operator.index(maxiter)
+        most, system.has_callback = system.n * 10 if maxiter is None else operator.index(maxiter), callback is not None
         bounds = _Bounds(limit, b_norm, most, min(RESTART if restart is None else restart, system.n))
         listener = _Listener(callback, kind, system.dtype)
         most = most if listener.counts_iterations() else most * bounds.restart
@@ -133,13 +133,16 @@ def _is_positive(number: Any) -> bool:  # Any: an argument of any kind
         return False
 
 
-class _Bounds(NamedTuple):
-    """Tolerances and limits of one solve."""
+class _Bounds:
+    """Tolerances and limits of one solve. `limit`: residual norm at which it ends.
 
-    limit: float  # residual norm at which the solve ends
-    b_norm: float
-    maxiter: int
-    restart: int
+    A plain class: the methods of a named tuple would be compiled at each import.
+    """
+
+    __slots__ = ("b_norm", "limit", "maxiter", "restart")
+
+    def __init__(self, limit: float, b_norm: float, maxiter: int, restart: int) -> None:
+        self.limit, self.b_norm, self.maxiter, self.restart = limit, b_norm, maxiter, restart
 
 
 class _Listener:

@@ -89,7 +89,7 @@ def minres(
     is_real = system is not None and system.dtype.kind != "c" and is_given_real
     dtype = _dtype_of_steps(system, shift) if system is not None and is_real else None
     if system is not None and dtype is not None and suits_sweeps(system, b_norm):
-        most = 5 * system.n if maxiter is None else maxiter
+        most, system.has_callback = 5 * system.n if maxiter is None else maxiter, callback is not None
         how: dict[str, Any] = {"quantity": CRITERION, "progress": progress, "is_strict": callback is None}
         with suppress(NotFiniteError), Solve("minres", A, target=rtol, limit=most, **how) as solve:
             lanczos = _Lanczos(system, solve, float(shift))

@@ -5,6 +5,7 @@ A product may be followed by a sweep over the rows of the result, in one pass ov
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
 from collections.abc import Callable, Sequence
@@ -22,6 +23,10 @@ from autosparse.linalg import sweeps
 from autosparse.linalg.solves.tracing import PRECONDITIONER, PRODUCTS, timed
 from autosparse.linalg.sweeps import Run, Step, Sweep
 
+ROWS_AFTER: Final = 16
+"""Number of products by columns in a solve after which rows are copied, in the time of 10: rows take half as long."""
+ROWS_FROM: Final = 1 << 14
+"""Minimum number of entries of such a matrix; products with fewer entries run on one thread."""
 Vector = NDArray[Any]
 Product = Callable[[Vector, Vector], object]
 """Function (x, out) that writes the product with x to out, which has the dtype of x and overlaps no operand."""
@@ -47,6 +52,31 @@ class MatrixProduct:
                 return
             self._by_runtime = None
         self._matmul(self.matrix, x, out=out)
+
+
+class _RowsLater(MatrixProduct):
+    """Product with a matrix by columns, which copies its rows once `ROWS_AFTER` products have been computed.
+
+    A product by columns adds to a result of each thread, a product by rows writes the result once. Nothing may write to
+    the matrix between two products.
+    """
+
+    __slots__ = ("_n_left",)
+
+    def __init__(self, matrix: Any) -> None:
+        super().__init__(matrix)
+        self._n_left = ROWS_AFTER
+
+    def __call__(self, x: Vector, out: Vector) -> None:
+        """Write the product with x to out."""
+        self._n_left -= 1
+        if not self._n_left:
+            self._copy_rows()
+        super().__call__(x, out)
+
+    def _copy_rows(self) -> None:
+        with contextlib.suppress(MemoryError):
+            self.matrix = self.matrix.tocsr()
 
 
 @functools.cache
@@ -75,8 +105,12 @@ def factor_of(A: Any) -> Any:  # Any: as `product_of`
 
 
 @timed(PRODUCTS)
-def product_of(A: Any, dtype: np.dtype[Any]) -> Product:  # Any: whatever `aslinearoperator` takes
+def product_of(
+    A: Any, dtype: np.dtype[Any], *, is_unwritten: bool = False
+) -> Product:  # Any: whatever `aslinearoperator` takes
     """Return a function that writes A x to out, for vectors x of `dtype`.
+
+    `is_unwritten`: no other code runs between the products that could write to the arrays of A.
 
     autosparse arrays and SciPy's compressed arrays use the kernels of `autosparse.matmul`. If the dtypes differ, they
     multiply by a converted copy, which an autosparse array keeps. Operators and matrices of subclasses that override
@@ -85,16 +119,16 @@ def product_of(A: Any, dtype: np.dtype[Any]) -> Product:  # Any: whatever `aslin
     """
     matrix = factor_of(A)
     if isinstance(matrix, Slots):
-        return _product_of_ours(matrix, dtype)
+        return _product_of_ours(matrix, dtype, is_unwritten=is_unwritten and not light.is_complete)
     if sps.issparse(matrix) and matrix.format in ("csr", "csc"):
-        return _product_of_ours(wrapped(matrix), dtype)
+        return _product_of_ours(wrapped(matrix), dtype, is_unwritten=is_unwritten)
     if type(matrix) is np.ndarray and matrix.ndim == 2 and matrix.dtype == dtype:
         return functools.partial(_dense_product, matrix)
     return copied(aslinearoperator(A).matvec)
 
 
 @timed(PRODUCTS)
-def adjoint_of(A: Any, dtype: np.dtype[Any]) -> Product:  # Any: as `product_of`
+def adjoint_of(A: Any, dtype: np.dtype[Any], *, is_unwritten: bool = False) -> Product:  # Any: as `product_of`
     """Return a function that writes A^H x to out, for vectors x of `dtype`; see `product_of`."""
     matrix = factor_of(A)
     is_ours = isinstance(matrix, Slots)
@@ -104,9 +138,10 @@ def adjoint_of(A: Any, dtype: np.dtype[Any]) -> Product:  # Any: as `product_of`
                 from autosparse.linalg.solves.conversions import converted
 
                 matrix = converted(matrix, dtype, is_conjugated=True)
-            return product_of(matrix.T, dtype)
+            return product_of(matrix.T, dtype, is_unwritten=is_unwritten)
         transposed = matrix.T
-        return product_of(transposed.conj() if matrix.dtype.kind == "c" else transposed, dtype)
+        transposed = transposed.conj() if matrix.dtype.kind == "c" else transposed
+        return product_of(transposed, dtype, is_unwritten=is_unwritten)
     if type(matrix) is np.ndarray and matrix.ndim == 2 and matrix.dtype == dtype:
         return functools.partial(_dense_product, matrix.conj().T)
     return copied(aslinearoperator(A).rmatvec)
@@ -125,7 +160,9 @@ _dense_product: Final[Callable[..., Any]] = np.dot if light.VERSION_OF_SCIPY < (
 """Function that SciPy's operators call for a dense matrix; RuntimeWarnings name it."""
 
 
-def _product_of_ours(A: Any, dtype: np.dtype[Any]) -> Product:  # Any: a matrix of ours, whose SciPy base has no types
+def _product_of_ours(
+    A: Any, dtype: np.dtype[Any], *, is_unwritten: bool = False
+) -> Product:  # Any: a matrix of ours, whose SciPy base has no types
     if dtype.kind == "c" and A.dtype.kind != "c":
         real = np.empty(0, dtype).real.dtype
         product = _product_of_ours(A, real)
@@ -141,7 +178,8 @@ def _product_of_ours(A: Any, dtype: np.dtype[Any]) -> Product:  # Any: a matrix 
         from autosparse.linalg.solves.conversions import converted
 
         A = converted(A, dtype)
-    return MatrixProduct(A)
+    gains = is_unwritten and A._transposed and A._twin._twin is type(A) and A.nnz >= ROWS_FROM
+    return (_RowsLater if gains else MatrixProduct)(A)
 
 
 @timed(PRECONDITIONER)
@@ -171,7 +209,8 @@ def preconditioner_of(M: Any, dtype: np.dtype[Any]) -> Vector | Product | None: 
 def fast_call_of(matrix: Any, x: Vector, out: Vector) -> tuple[Any, ...] | None:  # Any: an autosparse array
     """Return the function that may compute out = A x without Python, and its arguments; None if there is none."""
     if not light.is_complete:
-        return None
+        native = light.runtime()
+        return None if native is None else native.fast_call(matrix, x, out, sweeps.decisive_options())
     operand, transposed = matrix._cell, matrix._transposed
     dispatcher = operand.dispatcher  # None after the structure has changed, also by another thread
     if operand.fast_path is None or dispatcher is None:
@@ -232,31 +271,28 @@ class ProductSweep:
     (3.0,)
     """
 
-    __slots__ = ("_after", "_matrix", "_product", "bind", "run")
+    __slots__ = ("_after", "_product", "bind", "is_fused", "run")
 
     run: Run
     """The sweep alone."""
+    is_fused: bool
+    """True if fast calls may compute the product and the sweep."""
 
     def __init__(self, product: Product, steps: Sequence[Step]) -> None:
         sweep = Sweep(steps)
         self._product, self.run, self.bind = product, sweep.run, sweep.bind
         self._after = sweep.after
-        self._matrix = product.matrix if isinstance(product, MatrixProduct) and self._after is not None else None
-
-    @property
-    def is_fused(self) -> bool:
-        """Return whether fast calls may compute the product and the sweep."""
-        return self._matrix is not None
+        self.is_fused = isinstance(product, MatrixProduct) and self._after is not None
 
     def fast_call(self, x: Vector, out: Vector) -> tuple[Any, ...] | None:
         """Return the function that may compute out = A x without Python, and its arguments; None if there is none."""
-        return None if self._matrix is None else fast_call_of(self._matrix, x, out)
+        return fast_call_of(self._product.matrix, x, out) if self.is_fused else None  # type: ignore[attr-defined]
 
     def __call__(self, x: Vector, out: Vector, *coefficients: complex) -> tuple[Any, ...]:
         """Write A x to out, and execute the steps with these coefficients; return the dot products."""
-        if self._matrix is not None:
-            call = fast_call_of(self._matrix, x, out)
-            found = None if call is None else self._after(*call, *coefficients)  # type: ignore[misc]  # an extension
+        call = self.fast_call(x, out)
+        if call is not None:
+            found = self._after(*call, *coefficients)  # type: ignore[misc]  # an extension
             if found is not None:
                 return found
         self._product(x, out)

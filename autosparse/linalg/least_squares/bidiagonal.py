@@ -127,7 +127,7 @@ class Bidiagonalisation:
         self.real = self.beta_real = r.real.dtype.type
         # SciPy's b_norm has the precision of b, and NumPy 2 rounds quotients with it: they end a solve sooner
         self.b_scale: Any = self.b_norm if b.real.dtype == Real else b.real.dtype.type(self.b_norm)
-        product, adjoint = product_of(system.A, dtype), adjoint_of(system.A, dtype)
+        product, adjoint = (of(system.A, dtype, is_unwritten=True) for of in (product_of, adjoint_of))
         if _finite(self.beta) > 0:
             self.u[...] = r.dtype.type(1 / self.beta) * r
             adjoint(self.u, self.v)

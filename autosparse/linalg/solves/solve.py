@@ -164,12 +164,13 @@ class Solve:
 
     def _look(self, residual_norm: float) -> None:
         """Extrapolate the residuals at geometrically growing iterations; report to tuning and to the progress line."""
-        from autosparse.linalg.solves.convergence import NOTHING, Convergence, Left
-
-        n_done, at, left = self.n_done, self._left[0], self._left[1] or NOTHING
+        n_done = self.n_done
         if self._is_light and not self._is_complete() and self._progress is None:
             self._due = self._told_due = max(n_done + 1, int(n_done * PACE))
             return
+        from autosparse.linalg.solves.convergence import NOTHING, Convergence, Left  # short solves do not need it
+
+        at, left = self._left[0], self._left[1] or NOTHING
         if n_done >= self._told_due:
             convergence = self._convergence
             if convergence is None:
