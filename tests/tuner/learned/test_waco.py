@@ -6,6 +6,7 @@ The networks are random and small graphs are made by hand, so that neither torch
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import warnings
 
@@ -36,6 +37,7 @@ from autosparse.core.plan import Plan
 from autosparse.core.solver import DEFAULT
 from autosparse.core.target import Target
 from autosparse.errors import RecordError
+from autosparse.tuning import planner
 from autosparse.tuning.learned import find_model
 
 pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the C runtime was not built")
@@ -95,6 +97,13 @@ def write_waco(folder, op: str, dimension: int = 2, n_programs: int = N_PROGRAMS
 def matrix(n: int = 200) -> scipy.sparse.csr_array:
     rng = np.random.default_rng(1)
     return scipy.sparse.random_array((n, n), density=0.05, format="csr", dtype=np.float32, random_state=rng)
+
+
+@pytest.fixture(autouse=True)
+def clock(monkeypatch):
+    """Let each reading of the planner's clock advance it by 1 ms, so that budgets end at the same step everywhere."""
+    readings = itertools.count()
+    monkeypatch.setitem(planner.plan.__kwdefaults__, "clock", lambda: 1e-3 * next(readings))
 
 
 @pytest.fixture(autouse=True)
