@@ -172,7 +172,8 @@ class Search:
     def _batches(self) -> Iterator[list[Trial]]:
         """Yield batches: best predictions, corrected ones, the incumbent's neighbours, close losers, or (full) all."""
         ratios, hopeless = self.queue.ratios, self.style.hopeless  # a schedule from a record is always worth measuring
-        hopeful = [one for one in self.queue.schedules if one == self.start or ratios.get(one, 1.0) <= hopeless]
+        kept = self.start, *self.queue.preferred
+        hopeful = [one for one in self.queue.schedules if one in kept or ratios.get(one, 1.0) <= hopeless]
         n_taken = self.style.n_candidates
         if self.style.takes_all_proposals:
             n_taken = max(n_taken, len(self.queue.proposed) + N_BESIDE_LEARNED)
