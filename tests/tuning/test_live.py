@@ -34,6 +34,7 @@ class FakeSession:
         self.total_runs: float | None = None
         self.gain, self.tuning_s, self.n_samples, self.incumbent_s = 0.15, 0.0, 0, 0.0
         self.context = self.search = self.incumbent = self.recalled = self.in_place = None
+        self.is_released = False
         self.plan = planner.default_plan("fake")
 
     def keep_private(self, options: asp.Options) -> None:
