@@ -111,6 +111,14 @@ def test_given_enough_products_every_step_is_done() -> None:
     assert live_tuner.state.serving is None
 
 
+@pytest.mark.parametrize("is_released", [True, False])
+def test_a_race_in_the_incumbents_memory_ends_whatever_it_costs(is_released: bool) -> None:
+    session = FakeSession(FakeClock(), [1e6], misjudged=1.0, challenger_s=1.0)
+    session.is_released = is_released
+    simulate(make_live_tuner(), session, n_runs=100, default_s=0.01)
+    assert session.n_samples == (10 if is_released else 0)
+
+
 def test_effort_budget_ends_unasked_tuning() -> None:
     session = FakeSession(FakeClock(), [0.01] * 100, misjudged=1.0, challenger_s=1.0)
     live_tuner = make_live_tuner(budget_s=0.05)
