@@ -194,20 +194,6 @@ static void *handed_over;
 
 static void output_free(void *context, void *elements, size_t bytes);
 
-/* Free the oldest kept work space until `bytes` bytes are free or none is kept: a packed copy of another size takes the
- * place of those before it, so that tuning takes no more memory than the copies that exist at once. */
-static void make_way(size_t bytes)
-{
-    header *evicted[KEPT_MAX];
-    hold();
-    const int64_t before_bytes = scratch.limit_bytes, left = scratch.kept_bytes - (int64_t)bytes;
-    scratch.limit_bytes = left > 0 ? left : 0;
-    const int n_evicted = evict(&scratch, 0, evicted);
-    scratch.limit_bytes = before_bytes;
-    release();
-    for (int i = 0; i < n_evicted; i++) discard(evicted[i]);
-}
-
 static void *output_malloc(void *context, size_t bytes)
 {
     if (handed_over && context == &results) {
@@ -220,7 +206,10 @@ static void *output_malloc(void *context, size_t bytes)
         header *block = take(context, rounded(bytes));
         if (block) return (char *)block + HEADER;
     }
-    if (context == &scratch && bytes >= HUGE_FROM_BYTES) make_way(rounded(bytes));
+    if (context == &scratch && bytes >= HUGE_FROM_BYTES) { /* a packed copy takes the place of those of other sizes */
+        const int64_t left_bytes = asp_scratch_kept_bytes() - (int64_t)rounded(bytes);
+        shrink(&scratch, left_bytes > 0 ? left_bytes : 0, 0);
+    }
     return fresh(context, bytes ? bytes : 1);
 }
 
