@@ -107,7 +107,7 @@ class ScratchPool:
     """
 
     def __init__(self) -> None:
-        self._n_holders = 0
+        self._n_holders = self._limit_bytes = 0
         self._lock = forking.lock()
 
     def hold(self) -> None:
@@ -116,7 +116,15 @@ class ScratchPool:
             self._n_holders += 1
             if self._n_holders == 1 and available:
                 wanted_bytes = get_options().output_pool_bytes
-                lib.asp_scratch_limit(default_pool_bytes() if wanted_bytes is None else wanted_bytes)
+                self._limit_bytes = default_pool_bytes() if wanted_bytes is None else wanted_bytes
+                lib.asp_scratch_limit(self._limit_bytes)
+
+    def trim(self, kept_bytes: int) -> None:
+        """Return freed scratch memory to the system until at most `kept_bytes` bytes are kept for the next step."""
+        with self._lock:
+            if self._n_holders and available and lib.asp_scratch_kept_bytes() > kept_bytes:
+                lib.asp_scratch_limit(kept_bytes)
+                lib.asp_scratch_limit(self._limit_bytes)
 
     def release(self) -> None:
         """Undo one `hold`."""

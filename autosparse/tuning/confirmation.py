@@ -15,7 +15,7 @@ from autosparse.core.solver import DEFAULT
 from autosparse.core.values import dataclass
 from autosparse.targets.priors import number
 from autosparse.tuner.search.race import LAST_ROUNDS, LAST_TIE, LastRace, Race, RaceRule, last_race
-from autosparse.tuner.search.search import CLOSE, Search
+from autosparse.tuner.search.search import CLOSE, MAX_PAIR_BYTES, Search
 from autosparse.tuner.search.trial import Pause, Sample, Step, Trial
 from autosparse.tuning.trials.context import TuningContext
 from autosparse.tuning.trials.served import ServedTrial
@@ -151,14 +151,13 @@ def _entrants(search: Search, limit_s: float) -> list[Trial]:
     times_s = [search.measured_s[one.choice] for one in singles]  # the fastest comes first
     n_close = sum(time_s <= CLOSE * min(incumbent_s, times_s[0]) for time_s in times_s)
     n_rivals, incumbents = min(MAX_CLOSE, n_close, n_affordable), [incumbent]
-    for rival in singles[: max(int(is_composite), n_rivals)]:
+    for rival in (*singles[: max(int(is_composite), n_rivals)], *composites):
+        held_bytes, own_bytes = max(one.packed_bytes for one in incumbents), rival.packed_bytes
+        if held_bytes and own_bytes and held_bytes + own_bytes > MAX_PAIR_BYTES:
+            continue
         rival.pack()
         if rival.ready:
-            incumbents.append(rival)
-    for composite in composites:
-        composite.pack()
-        if composite.ready:
-            return [*incumbents[:1], composite, *incumbents[1:]] if is_composite else [composite, *incumbents]
+            incumbents.insert(int(is_composite) if rival in composites else len(incumbents), rival)
     if not is_composite or not singles or len(incumbents) > 1:
         return incumbents
     if incumbent_s <= LAST_TIE * search.measured_s[singles[0].choice]:

@@ -206,7 +206,8 @@ class LiveTuner:
 
     def _affordable(self, step: Work | Sample) -> bool:
         """Return whether tuning may spend the price of `step` now; if not, set the time of the next `look`."""
-        if isinstance(step, Sample) and step.is_check and self.state.options.overhead > 0:
+        is_released = self.session is not None and self.session.is_released  # the incumbent serves after the race
+        if is_released or (isinstance(step, Sample) and step.is_check and self.state.options.overhead > 0):
             return True  # a slow plan saves nothing that could pay for its check
         account, outlook, earlier = self.account(), self.outlook(), self.state.account
         if earlier is not None and earlier.is_repaid:
@@ -364,8 +365,7 @@ class LiveTuner:
 
     def _hand_over(self, step: Work) -> None:
         """Run the step in the background thread."""
-        self._in_background = True
-        self._handed_over = threading.Event()
+        self._in_background, self._handed_over = True, threading.Event()
         self._look_at(math.inf)
         operand, loop = self.operand(), self.loop
         assert loop is not None

@@ -21,6 +21,7 @@ from autosparse.targets.priors import number
 from autosparse.tuner import Search
 from autosparse.tuner.search.loop import StepLoop
 from autosparse.tuner.search.outcome import plan_of
+from autosparse.tuner.search.search import MAX_PAIR_BYTES
 from autosparse.tuner.search.trial import Sample, Steps, Work
 from autosparse.tuner.space import spaces
 from autosparse.tuning.amortization import UNKNOWN_GAIN
@@ -75,6 +76,11 @@ class TuningSession:
     def is_at_work(self) -> bool:
         """Return whether the session has found a plan or is searching for one."""
         return self.is_finished or self.search is not None or self.incumbent is not None
+
+    @property
+    def is_released(self) -> bool:
+        """Return whether the incumbent released its packed copy for a candidate, and serves again after their race."""
+        return self.incumbent is not None and self.incumbent.failed is None and not self.incumbent.ready
 
     @property
     def incumbent_s(self) -> float:
@@ -174,6 +180,7 @@ class TuningSession:
         try:
             while (step := loop.pending) is not None:
                 self._follow(context, search)
+                memory.SCRATCH.trim(MAX_PAIR_BYTES)
                 self.next_price_s = step.price_s if isinstance(step, (Work, Sample)) else 0.0
                 loop.answer((yield step))
         except GeneratorExit:

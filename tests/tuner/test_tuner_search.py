@@ -12,7 +12,7 @@ import scipy.sparse
 from autosparse.tuner import Search
 from autosparse.tuner.search.cost_estimates import DEFAULT_RATES_S, CostEstimates, RunningMean
 from autosparse.tuner.search.outcome import plan_of
-from autosparse.tuner.search.search import BLOCKING, LIVE, SearchStyle
+from autosparse.tuner.search.search import BLOCKING, LIVE, MAX_PAIR_BYTES, SearchStyle
 from autosparse.tuner.search.trial import Sample
 from autosparse.tuner.space import families as space
 from autosparse.tuner.space.neighbours import neighbours
@@ -235,6 +235,30 @@ def test_incumbent_makes_room_and_comes_back() -> None:
     plan = tune(search, runner=factory.run_of, budget_s=100, clock=clock)
     times = [factory.time_of(one.schedule) for one in search.trials]
     assert factory.time_of(plan.schedule) <= min(times) * 1.04
+    assert [one.schedule for one in factory.made if one.packed] == [plan.schedule]
+
+
+@pytest.mark.parametrize("style", [BLOCKING, LIVE])
+def test_large_packed_copies_never_exist_in_pairs(style: SearchStyle) -> None:
+    """Check that a candidate takes the memory of the incumbent, which is packed again unless the candidate wins."""
+    clock, alive = FakeClock(), []
+
+    def room(trial: FakeTrial) -> bool:  # kernels of one format share a packed copy
+        held = {one.schedule.format for one in factory.made if one.packed and one.packed_bytes}
+        alive.append(held - {trial.schedule.format} if trial.packed_bytes else set())
+        return True
+
+    def change(trial: FakeTrial) -> None:
+        trial.packed_bytes = 0 if trial.schedule is None or trial.schedule.format.is_csr else MAX_PAIR_BYTES
+        trial.room = room
+
+    factory = FakeFactory(clock, time_by_hash(0.3, 1.5), change=change)
+    search = make_search(factory, make_problem(), style=style)
+    plan = tune(search, runner=factory.run_of, budget_s=100, clock=clock)
+    times = [factory.time_of(one.schedule) for one in search.trials]
+    assert factory.time_of(plan.schedule) <= min(times) / (1.0 - style.rule.margin)
+    assert not any(alive)
+    assert sum(one.packed_bytes > 0 for one in search.trials) > 1
     assert [one.schedule for one in factory.made if one.packed] == [plan.schedule]
 
 

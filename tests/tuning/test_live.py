@@ -34,6 +34,7 @@ class FakeSession:
         self.total_runs: float | None = None
         self.gain, self.tuning_s, self.n_samples, self.incumbent_s = 0.15, 0.0, 0, 0.0
         self.context = self.search = self.incumbent = self.recalled = self.in_place = None
+        self.is_released = False
         self.plan = planner.default_plan("fake")
 
     def keep_private(self, options: asp.Options) -> None:
@@ -108,6 +109,14 @@ def test_given_enough_products_every_step_is_done() -> None:
     assert session.n_samples == 10
     assert live_tuner.pending is None
     assert live_tuner.state.serving is None
+
+
+@pytest.mark.parametrize("is_released", [True, False])
+def test_a_race_in_the_incumbents_memory_ends_whatever_it_costs(is_released: bool) -> None:
+    session = FakeSession(FakeClock(), [1e6], misjudged=1.0, challenger_s=1.0)
+    session.is_released = is_released
+    simulate(make_live_tuner(), session, n_runs=100, default_s=0.01)
+    assert session.n_samples == (10 if is_released else 0)
 
 
 def test_effort_budget_ends_unasked_tuning() -> None:

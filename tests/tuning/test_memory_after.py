@@ -5,14 +5,17 @@ from __future__ import annotations
 import contextlib
 import gc
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
 import scipy.sparse as sps
 from autosparse._native import memory, runtime_api
+from autosparse.tuner.search import search
 
 import autosparse as asp
-from autosparse.tuning import explicit
+from autosparse.operands.packed_copies import PackedCopy, PackedCopyCache
+from autosparse.tuning import explicit, session
 from tests.tuning.forcing import until
 
 pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the C runtime was not built")
@@ -97,6 +100,61 @@ def test_no_memory_is_kept_for_reuse_after_background_tuning() -> None:
             A @ x
     assert kept_bytes()[1] == 0
     assert "row_lengths" not in vars(A._cell.pattern)
+
+
+@pytest.fixture
+def alive_bytes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Treat all packed copies as large; return a list that gets the bytes of each copy, and of those beside it."""
+    for module in (search, session):
+        monkeypatch.setattr(module, "MAX_PAIR_BYTES", 1 << 10)
+    counted, take = list[int](), PackedCopyCache.take
+
+    def taken(self: PackedCopyCache, *args: Any, **how: Any) -> PackedCopy:
+        found = take(self, *args, **how)
+        counted.append(self.n_bytes - found.n_bytes)
+        return found
+
+    monkeypatch.setattr(PackedCopyCache, "take", taken)
+    return counted
+
+
+@pytest.mark.usefixtures("paid")
+def test_large_packed_copies_never_exist_in_pairs_while_products_are_tuned(
+    alive_bytes: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    A, x, trim = asp.csr(matrix(), copy=True), np.ones(20_000), memory.ScratchPool.trim
+    waiting_bytes: list[int] = []
+
+    def trimmed(self: memory.ScratchPool, n_bytes: int) -> None:
+        trim(self, n_bytes)
+        waiting_bytes.append(runtime_api.lib.asp_scratch_kept_bytes())
+
+    monkeypatch.setattr(memory.ScratchPool, "trim", trimmed)
+    with asp.options(overhead=1.0, runs=10**12, budget_s=1000.0):
+        wanted = A @ x
+        (state,) = A._cell.dispatcher.states.values()
+        for _ in until(lambda: state.live_tuner is not None and state.live_tuner.session.is_finished):
+            np.testing.assert_allclose(A @ x, wanted)
+    assert len(alive_bytes) > 1
+    assert not any(alive_bytes)
+    assert len(waiting_bytes) > 1
+    assert max(waiting_bytes) <= 1 << 10
+
+
+@pytest.mark.parametrize("columns", [1, 16])
+def test_large_packed_copies_never_exist_in_pairs_while_tune_runs(columns: int, alive_bytes: list[int]) -> None:
+    A = asp.csr(matrix(), copy=True)
+    plan = A.tune(columns=columns, effort="measure", budget_s=1.5)
+    assert not any(alive_bytes)
+    assert A._cell.dispatcher.packed_copies.n_bytes == plan.packed_bytes
+
+
+def test_work_space_of_another_size_takes_the_place_of_what_is_kept() -> None:
+    with memory.scratch_recycled():
+        for n_bytes in (8 << 20, 12 << 20, 5 << 20):
+            array = memory.empty_scratch((n_bytes,), np.dtype(np.uint8))
+            assert kept_bytes()[1] <= max(0, (12 << 20) - n_bytes)
+            del array
 
 
 def test_pages_of_losers_are_recycled_while_a_tuning_lasts() -> None:

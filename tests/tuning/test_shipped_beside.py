@@ -10,6 +10,7 @@ import scipy.sparse as sps
 from autosparse._native.c import build as c_build
 from autosparse._native.kernels import identity, implementations
 from autosparse._native.kernels.shipped_specs import HIGH_SLICES
+from autosparse.tuner.space import spaces
 
 import autosparse as asp
 from autosparse.config import Effort
@@ -32,7 +33,26 @@ def test_high_slices_are_tried_where_values_are_numbered(n_values):
     search = candidates.search_for(context, effort=Effort.MEASURE, live=True)
     is_tried = context.problem.storage == DICTIONARY and context.is_built(HIGH_SLICES)
     assert (HIGH_SLICES in search.shipped) == is_tried
-    assert n_values == 2 or not search.shipped
+    assert n_values == 2 or HIGH_SLICES not in search.shipped
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_blocks_of_a_vectors_height_race_before_any_kernel_is_compiled(dtype: str) -> None:
+    """Check that the shipped kernel is tried unless it is predicted far slower, however many others are predicted
+    faster.
+    """
+    blocks = sps.random_array((700, 700), density=0.01, format="csr", random_state=np.random.default_rng(1))
+    A = asp.csr(sps.kron(blocks, np.ones((3, 3)), format="csr").astype(dtype), copy=True)
+    context = context_of(A._cell, state_of(A))
+    search = candidates.search_for(context, effort=Effort.MEASURE, live=True)
+    assert len(search.shipped) == ISAS[context.problem.target.isa].is_shipped
+    for ratio in (1.2, 1.3):
+        ranked = dict.fromkeys(spaces.candidates(context.problem, context.supports), 0.9)
+        search.queue.ratios = ranked | dict.fromkeys(search.shipped, ratio)
+        search.queue.schedules = sorted(search.queue.ratios, key=search.queue.ratios.__getitem__)
+        search.queue.prefer_built(context.is_built, hopeless=1.1, n=2, beside=search.shipped)
+        assert set(search.queue.preferred) >= set(search.shipped if ratio < 1.25 else ())
+        assert not search.shipped or (search.shipped[0] in search.queue.schedules[:3]) == (ratio < 1.25)
 
 
 @pytest.mark.parametrize("has_shared_rows", [True, False])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import field, replace
 from typing import Final
@@ -22,6 +23,8 @@ from autosparse.targets.priors import number
 BUILT_TOLERANCE: Final = number("candidates", "tolerance of available kernels")
 """Maximum relative excess over the best prediction at which an available kernel comes first; compiling is expensive."""
 GAIN: Final = number("candidates", "gain of further available kernels")  # predicted, of the default time
+REACH: Final = number("candidates", "reach of further available kernels")
+"""Maximum predicted ratio to the default kernel's time at which a shipped kernel races before any is compiled."""
 MAX_ASKED: Final = 6
 """Maximum number of candidates whose kernels are looked up."""
 
@@ -33,6 +36,7 @@ class Queue:
     schedules: list[SuperSchedule] = field(default_factory=list)
     ratios: dict[Schedule, float] = field(default_factory=dict)  # predicted ratios to the default kernel
     proposed: set[SuperSchedule] = field(default_factory=set)  # by the learned model
+    preferred: list[SuperSchedule] = field(default_factory=list)  # kernels that need no compilation and come first
     proposed_by: str = ""  # model that searched for the proposals, and the cost of the search
     _start: SuperSchedule | None = None
 
@@ -75,8 +79,8 @@ class Queue:
         """Move up to `n` kernels that need no compilation to the front, if they are nearly the best or save GAIN.
 
         The schedule of a record stays in front of them, or takes the place of a single one. Nothing moves when the best
-        of the others is predicted to exceed `hopeless` times the default time. `beside` follows where a moved kernel
-        has dictionary-encoded values.
+        of the others is predicted to exceed `hopeless` times the default time. Those of `beside` follow that are
+        predicted within REACH, and those with dictionary-encoded values where a moved kernel has them.
         """
         held = self.schedules[:1] if n > 1 and self._start is not None else []
         waiting = self.schedules[len(held) :]
@@ -85,5 +89,7 @@ class Queue:
         limit = max((1.0 + BUILT_TOLERANCE) * best, 1.0 - GAIN if n > 1 else 0.0)
         near = [one for one in waiting if self.ratios.get(one, 1.0) <= limit][:MAX_ASKED]
         ready = list(itertools.islice(filter(is_built, near), n))
-        ready += [one for one in beside if one not in ready and any(it.format.values == DICTIONARY for it in ready)]
+        has_encoded = any(one.format.values == DICTIONARY for one in ready)
+        within = {one for one in beside if self.ratios.get(one, 0.0 if has_encoded else math.inf) <= REACH}
+        self.preferred = ready = [*ready, *(one for one in beside if one in within and one not in ready)]
         self.schedules = [*held, *ready, *(one for one in waiting if one not in ready)]

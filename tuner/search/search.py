@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Final
 
 from autosparse.tuner.analytic.matmul import CostModel, Proposer
@@ -47,6 +48,8 @@ MAX_REFUSED: Final = 4
 """Number of formats that may fail to hold the operand before an estimate keeps the default kernel."""
 UNKNOWN_EXCESS: Final = 0.5
 """Expected excess time of an unmeasured candidate, relative to the best known kernel."""
+MAX_PAIR_BYTES: Final = 16 << 20
+"""Maximum bytes of two packed copies that exist at once; for larger ones a candidate takes the incumbent's memory."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -119,6 +122,8 @@ class Search:
             if ask is not None and is_late:  # once products paid for it
                 yield ask
                 yield from self._second_opinion()
+            if not self.incumbent.ready:
+                yield from self._come_back([])
         self.finished = True
 
     def _continue_earlier(self) -> Steps:
@@ -172,7 +177,8 @@ class Search:
     def _batches(self) -> Iterator[list[Trial]]:
         """Yield batches: best predictions, corrected ones, the incumbent's neighbours, close losers, or (full) all."""
         ratios, hopeless = self.queue.ratios, self.style.hopeless  # a schedule from a record is always worth measuring
-        hopeful = [one for one in self.queue.schedules if one == self.start or ratios.get(one, 1.0) <= hopeless]
+        kept = self.start, *self.queue.preferred
+        hopeful = [one for one in self.queue.schedules if one in kept or ratios.get(one, 1.0) <= hopeless]
         n_taken = self.style.n_candidates
         if self.style.takes_all_proposals:
             n_taken = max(n_taken, len(self.queue.proposed) + N_BESIDE_LEARNED)
@@ -264,11 +270,8 @@ class Search:
             yield from self._prepare(batch)
             if ready := [trial for trial in batch if trial.ready]:
                 yield from self._race(ready)
-            if not self.incumbent.choice.is_default and not self.incumbent.ready:
-                for trial in batch:
-                    trial.drop()
-                price_s, what = self.incumbent.pack_price_s(), self.incumbent.choice.name
-                yield Work(kind="pack", price_s=price_s, do=self.incumbent.pack, what=what)
+            if self.style.is_live and not self.incumbent.ready:  # it serves products
+                yield from self._come_back(batch)
         finally:  # also when the caller closes the generator: only the incumbent keeps memory
             for trial in batch:
                 if trial is not self.incumbent:
@@ -299,14 +302,48 @@ class Search:
                     in_advance=is_cheap and is_first, may_hang=True, do=trial.build,
                 )  # fmt: skip
         for trial, is_again in itertools.product(batch, (False, True)):
-            if is_again and trial.lacks_memory and self.incumbent.packed_bytes:
-                # The incumbent was measured already. It releases its copy, and is packed again if it stays best.
-                self.incumbent.drop()
-            elif is_again or trial.failed is not None:
+            if trial.failed is not None or (is_again and not (trial.lacks_memory and self.incumbent.packed_bytes)):
                 continue
-            is_first = not is_again and self.trials[:1] == [trial]
-            price_s, what = trial.pack_price_s(), trial.choice.name
-            yield Work(kind="pack", price_s=price_s, do=trial.pack, what=what, in_advance=is_first)
+            is_large = trial.packed_bytes + self.incumbent.packed_bytes > MAX_PAIR_BYTES
+            is_alone, what = is_again or (is_large and self._competes(trial)), trial.choice.name
+            price_s = trial.pack_price_s() + (self._release_price_s(trial) if is_alone else 0.0)
+            do, is_first = partial(self._pack_alone, trial) if is_alone else trial.pack, self.trials[:1] == [trial]
+            yield Work(kind="pack", price_s=price_s, do=do, what=what, in_advance=is_first and not is_alone)
+
+    # -- packed copies that are too large to exist at once ------------------------------------------------------
+
+    def _competes(self, trial: Trial) -> bool:
+        """Return whether `trial` and the incumbent need a packed copy each."""
+        own, other = trial.schedule, self.incumbent.schedule
+        is_shared = isinstance(own, Schedule) and isinstance(other, Schedule) and own.format == other.format
+        return self.incumbent.ready and not is_shared and bool(trial.packed_bytes and self.incumbent.packed_bytes)
+
+    def _pack_alone(self, trial: Trial) -> None:
+        """Pack `trial` in place of the incumbent, which was measured already and is packed again if it stays best."""
+        self.incumbent.drop()
+        trial.pack()
+
+    def _release_price_s(self, trial: Trial) -> float:
+        """Return the expected seconds lost by releasing the incumbent's copy while `trial` races: packing it again,
+        and products by the default kernel.
+        """
+        if not self.style.is_live:
+            return 0.0
+        default_s = self.default_s or 0.0
+        excess_s = default_s - self.measured_s.get(self.incumbent.choice, default_s)
+        return trial.pack_price_s() + 2.0 * self.style.rule.min_rounds * max(0.0, excess_s)
+
+    def _come_back(self, batch: Sequence[Trial]) -> Steps:
+        """Yield the step that packs the incumbent again, in place of the candidates `batch`."""
+
+        def restore() -> None:
+            for trial in batch:
+                trial.drop()
+            self.incumbent.pack()
+            if not self.incumbent.ready:  # other packed copies of the matrix have taken the memory
+                self.incumbent = self.default
+
+        yield Work(kind="pack", price_s=0.0, do=restore, what=self.incumbent.choice.name)  # paid for by the candidate
 
     # -- the race -----------------------------------------------------------------------------------------------
 

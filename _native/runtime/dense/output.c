@@ -206,6 +206,10 @@ static void *output_malloc(void *context, size_t bytes)
         header *block = take(context, rounded(bytes));
         if (block) return (char *)block + HEADER;
     }
+    if (context == &scratch && bytes >= HUGE_FROM_BYTES) { /* a packed copy takes the place of those of other sizes */
+        const int64_t left_bytes = asp_scratch_kept_bytes() - (int64_t)rounded(bytes);
+        shrink(&scratch, left_bytes > 0 ? left_bytes : 0, 0);
+    }
     return fresh(context, bytes ? bytes : 1);
 }
 
