@@ -115,7 +115,7 @@ class AutoSparseMatrix(ConvertedBack, Reflected, Copies, Products, DenseResults,
         """Return Aᵀ, which shares arrays (and plans) with A unless `copy`."""
         cell = self._cell
         arrays = indptr, indices, _ = tuple(map(cell.peek, (INDPTR, INDICES, DATA)))
-        is_plain = not copy and axes in (None, (1, 0)) and light.are_whole(arrays, cell.n_major, cell.n_minor)
+        is_plain = not copy and axes in (None, (1, 0)) and plain.are_whole(arrays, cell.n_major, cell.n_minor)
         if not (is_plain and light.takes_as_is(type(self), self._shape, indptr, indices)):
             return super().transpose(axes=axes, copy=copy)  # type: ignore[misc]
         cell.shared, cell.unvalidated = True, False

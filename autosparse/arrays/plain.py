@@ -14,12 +14,14 @@ from typing import Any, Final
 
 import numpy as np
 
+from autosparse import light
 from autosparse._native import python_objects
 from autosparse.errors import StructureError
 from autosparse.light import matrices
 from autosparse.light.adoption import attributes, set_state
 from autosparse.light.matrices import Slots
 from autosparse.operands.csr import INDPTR, Operand
+from autosparse.operands.native_rows import check_bounds
 from autosparse.scalar import NARROW_INDEX
 
 FAMILY: Final = matrices.FAMILY
@@ -164,3 +166,19 @@ def hasten(owner: type) -> None:
         return
     for field, name in enumerate(NAMES):
         setattr(owner, name, make(owner, Operand, _CELL, field, name, _doc(field), *_functions(field)))
+
+
+def are_whole(arrays: tuple[Any, Any, Any], n_major: int, n_minor: int) -> bool:
+    """Return whether SciPy would share (indptr, indices, data): exactly the entries that indptr counts, no spare room.
+
+    Raises StructureError where there are too few entries.
+    """
+    indptr, indices, data = arrays
+    if not (type(indptr) is type(indices) is type(data) is np.ndarray):
+        return False
+    is_start = indptr.shape == (n_major + 1,) and not indptr.item(0)
+    if is_start and indices.shape == data.shape == (indptr.item(-1),):
+        return (indices.base is None or light.fills(indices)) and (data.base is None or light.fills(data))
+    if indptr.ndim == indices.ndim == data.ndim == 1 and indptr.size:
+        check_bounds(indptr, indices, data, (n_major, n_minor), checked=False)
+    return False

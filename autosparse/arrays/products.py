@@ -66,9 +66,12 @@ def _pairs() -> Any:
     return pairs
 
 
-SUMS_FROM_ENTRIES: Final = 1 << 14
-"""Minimum number of entries of the left matrix for which `sums` adds two matrices; for less, SciPy's loop is as fast on
-one thread."""
+@functools.cache
+def _sums() -> Any:
+    """Return the module of sums of two matrices."""
+    from autosparse.arrays import sums
+
+    return sums
 
 
 class Products:
@@ -140,13 +143,10 @@ class Products:
         for one in (self, other):
             if isinstance(one, Products):
                 one._cell.check_bounds()  # SciPy's loop writes to the places that indices name
-        if self.nnz < SUMS_FROM_ENTRIES:  # type: ignore[attr-defined]
-            return super()._binopt(other, op)  # type: ignore[misc]
-        try:
-            from autosparse.arrays import sums  # most programs never add two matrices
+        try:  # most programs add no matrices
+            made = None if light.summer(self) is None else _sums().merged(self, other, op)
         except (ImportError, OSError):  # no file descriptor left, or another root directory: SciPy needs no import
-            return super()._binopt(other, op)  # type: ignore[misc]
-        made = sums.merged(self, other, op)
+            made = None
         return super()._binopt(other, op) if made is None else made  # type: ignore[misc]
 
     def _matmul_sparse(self, other: Any) -> Any:

@@ -42,7 +42,10 @@ those. With 4 in place of 2, programs of 0.2 s ran at 0.84 to 0.94 of the speed.
 SPARSE_SHARE: Final = 8
 """The same for products of two sparse matrices by the runtime, which the library computes as fast."""
 SELECTIONS: Final = 6
-"""Number of selections by SciPy's methods (15 to 70 us each) before `selection` is imported, which takes 0.3 ms."""
+"""Number of selections by SciPy's methods (15 to 70 us each) before `selection` is imported, which takes 0.3 ms; the
+same for sums."""
+LONG_SUM: Final = 1 << 18
+"""Number of entries of the left matrix of a sum for which loading the C runtime, in 1.5 ms, pays at once."""
 LOOKUP_NS: Final = 500_000
 """Time in ns of products of one matrix with dense operands after which a remembered plan loads the library."""
 MIN_TERMS: Final = 1 << 16
@@ -68,7 +71,8 @@ _spent_ns = _products_ns = 0
 n_threads = 0  # of products: an estimate from the first look-up on, exact once the C runtime is loaded
 _native: Any = None  # the module `native`, once the C runtime is loaded
 part_of: Callable[..., Any] | None = None  # `selection.part_of`, once it is imported
-_n_selections = 0
+_sums: Any = None  # the module `sums`, once it is imported
+_n_calls: Final[dict[str, int]] = {}  # calls by the names of modules
 _is_unavailable = False  # whether loading it failed
 _is_failed = False  # whether the library could not be loaded, for example for lack of file descriptors
 _is_set: bool | None = None  # whether the environment sets options; None until the first matrix
@@ -160,14 +164,28 @@ def runtime() -> Any:
     return _native
 
 
+def _imported(name: str, *, at_once: bool) -> Any:
+    """Return a module of this package after `SELECTIONS` calls, or at once; else None."""
+    n_calls = _n_calls[name] = _n_calls.get(name, 0) + 1
+    if (at_once or n_calls > SELECTIONS) and not sys.is_finalizing():
+        with contextlib.suppress(ImportError, OSError), forking.loading():
+            return importlib.import_module(f"autosparse.light.{name}")
+    return None
+
+
 def selector() -> Callable[..., Any] | None:
     """Return `selection.part_of` after `SELECTIONS` calls, or once the library is loaded; else None."""
-    global part_of, _n_selections
-    _n_selections += 1
-    if (is_complete or _n_selections > SELECTIONS) and not sys.is_finalizing():
-        with contextlib.suppress(ImportError, OSError), forking.loading():
-            part_of = importlib.import_module("autosparse.light.selection").part_of
+    global part_of
+    if (module := _imported("selection", at_once=is_complete)) is not None:
+        part_of = module.part_of
     return part_of
+
+
+def summer(A: Any) -> Any:
+    """Return the module `sums` after `SELECTIONS` sums, or for a large matrix A; else None."""
+    global _sums
+    _sums = _sums or _imported("sums", at_once=A.nnz >= LONG_SUM)
+    return _sums
 
 
 def is_runtime_due(n_terms: int, shape: tuple[int, ...], *, transposed: bool) -> bool:
@@ -370,24 +388,6 @@ def takes_as_is(kind: type, shape: tuple[int, ...], indptr: NDArray[Any], indice
     if index is INT32 or index == INT32:
         return shape[0] <= INT32_MAX and shape[1] <= INT32_MAX
     return bool(index == INT64) and issubclass(kind, sps.sparray)  # matrix classes may narrow to int32
-
-
-def are_whole(arrays: tuple[Any, Any, Any], n_major: int, n_minor: int) -> bool:
-    """Return whether SciPy would share (indptr, indices, data): exactly the entries that indptr counts, no spare room.
-
-    Raises StructureError where there are too few entries.
-    """
-    indptr, indices, data = arrays
-    if not (type(indptr) is type(indices) is type(data) is np.ndarray):
-        return False
-    is_start = indptr.shape == (n_major + 1,) and not indptr.item(0)
-    if is_start and indices.shape == data.shape == (indptr.item(-1),):
-        return (indices.base is None or fills(indices)) and (data.base is None or fills(data))
-    if indptr.ndim == indices.ndim == data.ndim == 1 and indptr.size:
-        from autosparse.operands.native_rows import check_bounds  # light matrices do without it
-
-        check_bounds(indptr, indices, data, (n_major, n_minor), checked=False)
-    return False
 
 
 def is_kept(dtype: np.dtype[Any], is_values: bool) -> bool:

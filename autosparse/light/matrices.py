@@ -159,6 +159,8 @@ def _sound(name: str) -> Any:
     """Return a method that calls SciPy's method `name`, which keeps no array that it fetches: none is checked again."""
 
     def method(self: Any, *args: Any, **how: Any) -> Any:
+        if name == "_binopt" and (sums := light.summer(self)) and (made := sums.merged(self, *args)) is not None:
+            return made
         kept = [(rows, rows.checked) for one in (self, *args) if (rows := light.rows_of(one)) is not None]
         made = getattr(self._plain_class, name)(self, *args, **how)
         light.restore(kept, None if name == "_binopt" else made)  # the other operand may have indices out of bounds
@@ -229,9 +231,8 @@ class Light(ConvertedBack, Slots):
 
     def sum(self, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
         """Return the sum over all entries or along an axis, as SciPy's `sum` does."""
-        if not light.may_be_light():
-            return completed(self, "sum")(axis=axis, dtype=dtype, out=out)
-        return self._plain_class.sum(self, axis=axis, dtype=dtype, out=out)
+        add = self._plain_class.sum.__get__(self) if light.may_be_light() else completed(self, "sum")
+        return add(axis=axis, dtype=dtype, out=out)
 
     def __iter__(self) -> Any:
         is_flat = isinstance(self, sps.sparray)  # rows of one dimension, which light matrices cannot be
@@ -290,8 +291,7 @@ class Light(ConvertedBack, Slots):
                     return completed(self, "_matmul_dispatch")(other, *args)
             by_scipy = self._plain_class._matmul_dispatch
             made = adoption.dense_product(self, arrays, other) if arrays else by_scipy(self, other, *args)
-        share = light.SPARSE_SHARE if is_native and is_sparse else light.LOOP_SHARE
-        share = 1 if has_kernel and not is_native else share
+        share = light.SPARSE_SHARE if is_native and is_sparse else 1 if has_kernel > is_native else light.LOOP_SHARE
         if is_sparse:
             light._spent_ns = spent_ns  # without conversions inside
         light.count(start_ns, kept, made, share=share, is_product=has_kernel, dense=rows if is_own else None)

@@ -24,6 +24,13 @@ _INDEX_CODES: Final = {np.dtype(name): code for name, code in scalar.INDEX_CODES
 _PRODUCT_CODES: Final = {np.dtype(name): code for name, code in scalar.PRODUCT_CODES.items()}
 _MAX_COLUMNS: Final = 1 << 22
 """Maximum number of columns of a product of two sparse matrices: each has an accumulator."""
+_SUMS: Final = {"_plus_": 0, "_minus_": 1, "_elmul_": 2}
+"""Codes of `asp_merge_rows` by the names of SciPy's loops."""
+MAX_SUM_BYTES: Final = 16 << 20
+"""Maximum size of the work space of a sum, which holds the entries of both matrices.
+
+With 24 MB, more than half of a last-level cache, a sum takes 3.1 ms, and SciPy's loop 1.9 to 4.0 ms.
+"""
 _POOL_BYTES: Final = 1 << 25
 """Maximum number of bytes of freed results that are kept for later ones, until the library is loaded."""
 _RECYCLED_FROM_BYTES: Final = 1 << 17  # as `memory.RECYCLED_FROM_BYTES`, which is not loaded yet
@@ -207,3 +214,29 @@ def sparse_product(A: Any, rows: Rows, B: Any) -> Any:
         return None
     left, right = (theirs, rows) if A._transposed else (rows, theirs)
     return own_part(A, (A._shape[0], B.shape[1]), _sparse_rows(left, right))
+
+
+def sum_of(name: str, pair: Any, empty: Any, threads: int) -> tuple[Any, ...] | None:
+    """Return new (indptr, indices, data) of the sum, difference or elementwise product of a sound pair of such arrays.
+
+    `name` is that of SciPy's loop; `empty` allocates; 0 threads mean all. Return None where SciPy should compute the
+    result: in other operations and dtypes, of large matrices, and where indices are not in canonical format.
+    """
+    (left, right), operation = pair, _SUMS.get(name)
+    dtype, index = left[2].dtype, left[1].dtype
+    code, index_code, n_both = _VALUE_CODES.get(dtype), _INDEX_CODES.get(index), left[0].item(-1) + right[0].item(-1)
+    is_complex = dtype.kind == "c"  # C multiplies complex infinities differently
+    if _lib is None or code is None or index_code is None or operation is None or (is_complex and name == "_elmul_"):
+        return None
+    are_plain = all(array.flags.num & _CONTIGUOUS_ALIGNED == _CONTIGUOUS_ALIGNED for one in pair for array in one)
+    if not are_plain or n_both * (dtype.itemsize + index.itemsize) > MAX_SUM_BYTES:
+        return None
+    indptr, loose, at = np.empty_like(left[0]), (empty((n_both,), index), empty((n_both,), dtype)), _ffi.from_buffer
+    addresses = [[int(_ffi.cast("uintptr_t", at(array))) for array in one] for one in pair]
+    n_rows, to, work = indptr.size - 1, at(indptr), tuple(map(at, loose))
+    nnz = _lib.asp_merge_rows(code, index_code, operation, n_rows, *addresses, to, *work, threads)
+    if nnz < 0:  # not canonical
+        return None
+    own, starts = (empty((nnz,), index), empty((nnz,), dtype)), (at(left[0]), at(right[0]))
+    _lib.asp_pack_merged(dtype.itemsize, index_code, n_rows, *starts, *work, to, *map(at, own), threads)
+    return indptr, *own

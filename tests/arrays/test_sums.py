@@ -13,19 +13,31 @@ from autosparse._native import runtime_api
 
 import autosparse as asp
 from autosparse import light
-from autosparse.arrays import products, sums
+from autosparse.arrays import sums
+from autosparse.light import native
 from tests.arrays.test_selected_rows import KINDS, ours, same
 from tests.native.hooks import on_several_threads
 
 SHAPES = [(300, 200), (5, 4000), (3000, 7), (1, 1)]
-OPERATIONS = [operator.add, operator.sub, lambda A, B: A.multiply(B), lambda A, B: B - A, lambda A, B: A - A]
+OPERATIONS = [
+    operator.add,
+    operator.sub,
+    lambda A, B: A.multiply(B),
+    lambda A, B: B - A,
+    lambda A, B: A - A,
+    lambda A, B: A + A,
+    lambda A, B: A.multiply(B * 0 + A),
+    lambda A, B: A + A.copy(),
+]
 
 
-@pytest.fixture(autouse=True)
-def _shared_sums(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Let the C runtime merge small matrices too, in several ranges."""
+@pytest.fixture(autouse=True, params=["runtime", "loop", "one pattern"])
+def _own_sums(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[None]:
+    """Let the C runtime merge small matrices too, in several ranges, or the library call SciPy's loop itself."""
     assert light.complete()
-    monkeypatch.setattr(products, "SUMS_FROM_ENTRIES", 0)
+    monkeypatch.setattr(light, "SELECTIONS", 0)
+    monkeypatch.setattr(sums.sums, "FROM_ENTRIES", 0 if request.param == "runtime" else 1 << 60)
+    monkeypatch.setattr(sums.sums, "COMPARED_FROM", 0 if request.param == "one pattern" else 1 << 60)
     with on_several_threads(), asp.options(threads=3):
         yield
 
@@ -59,13 +71,36 @@ def test_results_have_scipys_bits(kind: Any, dtype: str, index: Any) -> None:
                 same(operation(A, B), operation(*pair), type(A))
 
 
-def test_results_are_merged_by_the_runtime(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_results_are_merged_without_scipys_method(monkeypatch: pytest.MonkeyPatch) -> None:
     A, B = (ours(made(sps.csr_array, SHAPES[0], "float64", seed)) for seed in (1, 2))
-    assert (sums.merged(A, B, "_plus_") is not None) is runtime_api.available
+    is_by_loop = sums.sums.FROM_ENTRIES > 0
+    assert (sums.merged(A, B, "_plus_") is not None) is (is_by_loop or runtime_api.available)
     assert sums.merged(A, B.T.T.astype("float32"), "_plus_") is None
     assert sums.merged(A, B, "_maximum_") is None
-    monkeypatch.setattr(sums, "MAX_BYTES", 0)
-    assert sums.merged(A, B, "_plus_") is None
+    monkeypatch.setattr(native, "MAX_SUM_BYTES", 0)
+    assert (sums.merged(A, B, "_plus_") is not None) is is_by_loop
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex128", "int64", "int8"])
+def test_matrices_of_one_pattern_need_no_merging(monkeypatch: pytest.MonkeyPatch, kind: Any, dtype: str) -> None:
+    """Check results without zeros, which are computed from the values alone."""
+    m = with_index(made(kind, SHAPES[0], dtype, 1), np.int32)
+    m.data[:] = np.arange(m.nnz) % 31 + 70  # sums and products of bytes wrap around
+    if np.dtype(dtype).kind in "fc":
+        m.data[::7], m.data[::11] = np.nan, np.finfo(dtype).max
+    n = m.copy()
+    n.data[:] = m.data[::-1] + 50
+    monkeypatch.setattr(sums.sums, "COMPARED_FROM", 0)
+    pair = [(one.indptr, one.indices, one.data) for one in (m, n)]
+    assert sums.sums.of_one_pattern("_plus_", *pair, np.empty) is not None
+    for operation in (operator.add, operator.sub, lambda A, B: A.multiply(B)):
+        same(operation(ours(m), ours(n)), operation(m, n), type(ours(m)))
+    other = n.indices.copy()
+    other[3:5] = other[4:2:-1]
+    assert sums.sums.of_one_pattern("_plus_", pair[0], (n.indptr, other, n.data), np.empty) is None
+    assert sums.sums.of_one_pattern("_plus_", *[(n.indptr, other, n.data)] * 2, np.empty) is None
+    assert sums.sums.of_one_pattern("_minus_", pair[0], pair[0], np.empty) is None
 
 
 @pytest.mark.parametrize("is_left", [True, False])

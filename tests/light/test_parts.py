@@ -54,6 +54,35 @@ print(json.dumps([bad, light.is_complete]))
     assert printed(lines) == [[], bool(completes)]
 
 
+@pytest.mark.parametrize("dtype", ["float", "np.float32", "complex", "int", "np.uint8", "bool"])
+@pytest.mark.parametrize("from_entries", [0, 1 << 60])
+def test_sums_of_two_light_matrices_have_scipys_bits(dtype, from_entries):
+    """Check sums by the runtime, and by SciPy's loop, which `light.sums` calls after a few sums by SciPy's method."""
+    lines = f"""
+from autosparse.light import sums
+sums.FROM_ENTRIES, light.RUNTIME_NS = {from_entries}, 0
+values = np.where(m.data > 0.3, m.data * 4, 0).astype({dtype})
+m = sps.csr_array((values, m.indices.astype(np.int32), m.indptr.astype(np.int32)), shape=m.shape)
+n, bad = sps.csr_array((-m.data[::-1] if m.dtype != bool else m.data[::-1], m.indices, m.indptr), shape=m.shape), []
+wide = sps.csr_array((m.data, m.indices.astype(np.int64), m.indptr.astype(np.int64)), shape=m.shape)
+mixed = sps.csr_array((m.data, m.indices[::-1].copy(), m.indptr), shape=m.shape)
+of_two = [lambda A, B: A + B, lambda A, B: A.multiply(B), lambda A, B: A + B.astype(np.int8), lambda A, B: A.maximum(B),
+          lambda A, B: A != B, lambda A, B: A + B.tocsc(), lambda A, B: A + sps.csr_array(B), lambda A, B: A.T + B.T]
+of_two += [lambda A, B: A - B] * (m.dtype != bool)
+for one, other in [(m, n), (sps.csr_matrix(m), sps.csr_matrix(n)), (wide, wide), (mixed, n), (m[:0], n[:0])]:
+    for number, operation in enumerate(of_two):
+        ours, wanted = operation(asp.csr(one), asp.csr(other)), operation(one, other)
+        same = [type(ours).__name__ == type(wanted).__name__, ours.dtype == wanted.dtype, ours.shape == wanted.shape]
+        for name in ("indptr", "indices", "data"):
+            mine, theirs = getattr(ours, name), getattr(wanted, name)
+            same.append(mine.dtype == theirs.dtype and mine.tolist() == theirs.tolist())
+        bad += [number] * (not all(same))
+is_merged = light.summer(m) is not None and light.rows_of(asp.csr(m) + asp.csr(m)) is not None
+print(json.dumps([bad, is_merged, light.is_complete]))
+"""
+    assert printed(lines) == [[], True, False]
+
+
 @pytest.mark.skipif(not runtime_api.available, reason="the C runtime was not built")
 @pytest.mark.parametrize("dtype", ["float", "np.float32", "complex", "int", "np.uint8", "bool"])
 def test_products_of_two_light_matrices_by_the_runtime_have_scipys_bits(dtype):

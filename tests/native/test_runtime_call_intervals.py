@@ -114,3 +114,22 @@ def test_trials_cost_a_small_part_of_the_time(n, slower, own_ns):
     shared = np.full(n, own_ns + between_ns)
     alone = shared + slower * own_ns
     assert share_alone(shared, alone, own_ns=own_ns) * slower * own_ns < shared[0] / 25
+
+
+def arrival_after(mean_ns: int, took_ns: list[int]) -> int:
+    """Return the mean arrival time of woken helpers after arrivals that took these times."""
+    took = runtime_api.ffi.new("int64_t[]", took_ns)
+    return int(hook("asp_arrival_after")(mean_ns, took, len(took_ns)))
+
+
+def test_a_helper_whose_core_served_another_process_keeps_no_job_on_one_thread():
+    """Check jobs of 0.2 ms: sharing them needs a mean arrival time below their duration."""
+    assert arrival_after(25_000, [30_000] * 50 + [4_000_000]) < 50_000
+    assert arrival_after(25_000, [4_000_000, 30_000, 30_000] * 100) < 100_000
+    assert arrival_after(25_000, [4_000_000] * 50) > 200_000
+
+
+def test_the_mean_arrival_time_follows_common_times():
+    assert 55_000 < arrival_after(25_000, [60_000] * 50) <= 60_000
+    assert 25_000 <= arrival_after(2_000_000, [25_000] * 100) < 27_000
+    assert arrival_after(100, [40_000] * 20) > 30_000

@@ -172,6 +172,11 @@ int asp_wakes_for_next(asp_succession *it, int64_t now_ns, int64_t serial_ns, in
     return 1;
 }
 
+int64_t asp_mean_arrival(int64_t mean_ns, int64_t took_ns)
+{
+    return mean_ns + (asp_min(took_ns, 2 * asp_max(mean_ns, ARRIVAL_FIRST_NS)) - mean_ns) / 8;
+}
+
 /* Return the initial state of a job: shared, first trial after TRIAL_FIRST calls. */
 static asp_call_interval as_new(uint64_t key) { return (asp_call_interval){.key = key, .rest = TRIAL_FIRST, .rest_next = TRIAL_REST / 2}; }
 
@@ -193,6 +198,12 @@ asp_call_interval *asp_watched(uintptr_t task, int64_t n_items, int n_threads, i
 }
 
 #ifdef ASP_HOOKS
+int64_t asp_arrival_after(int64_t mean_ns, const int64_t *took_ns, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) mean_ns = asp_mean_arrival(mean_ns, took_ns[i]);
+    return mean_ns;
+}
+
 int64_t asp_intervals_alone(const int64_t *shared_ns, const int64_t *alone_ns, int64_t n, int64_t own_ns, int64_t n_asleep,
                          int64_t wake_ns)
 {

@@ -43,3 +43,8 @@ typedef struct {
 /* Record a job that begins at now_ns and return whether sleeping helpers are to be woken for it and its successors.
  * `is_awake` says that a helper is awake already. */
 int asp_wakes_for_next(asp_succession *it, int64_t now_ns, int64_t serial_ns, int64_t linger_ns, int is_awake);
+enum { ARRIVAL_FIRST_NS = 25000 }; /* initial estimate of the time a woken helper takes to arrive */
+/* Return the mean arrival time of woken helpers after one that took took_ns. An arrival counts as twice the mean at most.
+ * A helper whose core serves another process is milliseconds late, and the next one need not be: the mean exceeds the
+ * duration of long jobs only if half of the helpers are late. */
+int64_t asp_mean_arrival(int64_t mean_ns, int64_t took_ns);

@@ -36,8 +36,6 @@ enum { WAKEUP_NS = 7000 };          /* cost of signalling the event for the call
 enum { SPIN_WORTH_NS = 7000 };    /* serial time from which a helper that is awake pays off */
 enum { SHARE_WORTH_NS = 6000 };   /* minimum serial time per further helper */
 enum { TEAMMATE_WORTH_NS = 1000 };/* minimum serial time per thread of a host's team; measured on two threads only */
-enum { ARRIVAL_FIRST_NS = 25000 };/* initial estimate of the time a woken helper takes to arrive */
-enum { ARRIVAL_MAX_NS = 4000000 }; /* upper bound of one observed arrival time */
 enum { STALL_NS = 250000 };       /* delay of one job that only a descheduled thread explains */
 /* After a stall, jobs below SMALL_JOB_NS stay on the caller for PENALTY_FIRST_NS, doubling up to PENALTY_MAX_NS. */
 enum { PENALTY_FIRST_NS = 4000000, PENALTY_MAX_NS = 1000000000, SMALL_JOB_NS = 3000000 };
@@ -296,8 +294,7 @@ static void note_stall(int stalled, int64_t now_ns)
 static void note_arrival(int64_t end_ns)
 {
     const int64_t arrived_ns = atomic_load_explicit(&pool.arrived_ns, memory_order_relaxed);
-    const int64_t took_ns = (arrived_ns ? arrived_ns : end_ns) - pool.opened_ns;
-    pool.arrival_ns += ((took_ns < ARRIVAL_MAX_NS ? took_ns : ARRIVAL_MAX_NS) - pool.arrival_ns) / 8;
+    pool.arrival_ns = asp_mean_arrival(pool.arrival_ns, (arrived_ns ? arrived_ns : end_ns) - pool.opened_ns);
 }
 
 /* Run the job on the caller and n_helpers helpers; return when it ended. */
