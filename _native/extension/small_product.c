@@ -6,6 +6,8 @@
 /* Negative results. */
 enum { NOT_PLAIN = -1, FAULTY = -2, NOT_SMALL = -3 };
 
+enum { WIDE = 4 }; /* columns of a product whose limit is doubled */
+
 /* Code of a dtype of values that has no kernels of one dtype, in the result of `examine`. */
 enum { OTHER_DTYPE = 4 };
 
@@ -57,7 +59,8 @@ static const char *rows_of(PyArrayObject *B, int64_t item, int64_t n_vecs, int64
     return *copy;
 }
 
-/* Return whether the dense operands fit the matrix, and their product has at most `most` multiplications. */
+/* Return whether the dense operands fit the matrix, and their product has at most `most` multiplications. The limit
+ * is doubled for real numbers and WIDE columns: until a fast path is open, a dispatch state costs more than threads save. */
 static int fits(const small_matrix *A, PyArrayObject *B, PyArrayObject *out, int transposed, int64_t most)
 {
     if (!B || !out || asp_value_code(B) != A->dtype || asp_value_code(out) != A->dtype ||
@@ -66,6 +69,7 @@ static int fits(const small_matrix *A, PyArrayObject *B, PyArrayObject *out, int
     const int64_t n_vecs = PyArray_NDIM(B) == 2 ? PyArray_DIM(B, 1) : 1;
     /* Columns of A count where the result has as many rows, or where B is copied. */
     const int is_read_in_place = !transposed && (PyArray_FLAGS(B) & ASP_READ) == ASP_READ;
+    if (n_vecs >= WIDE && !PyArray_ISCOMPLEX(B)) most *= 2;
     return n_vecs >= 1 && A->nnz + A->n_rows + (is_read_in_place ? 0 : A->n_cols) <= most / n_vecs &&
            PyArray_DIM(B, 0) == (transposed ? A->n_rows : A->n_cols) &&
            PyArray_DIM(out, 0) == (transposed ? A->n_cols : A->n_rows) &&

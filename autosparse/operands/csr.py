@@ -50,7 +50,7 @@ NOT_SMALL_NS: Final = 1_000_000
 """Product time in ns from which on dispatch keeps a state for the problem (before: `executor.small_product`)."""
 
 SMALL_PRODUCT: Final = 1 << 14
-"""Maximum number of multiplications of a product for which one thread is used without a dispatch state."""
+"""Maximum number of multiplications of a product on one thread without a dispatch state (see `small_product.c`)."""
 SMALL_AT_FIRST: Final = 4 * SMALL_PRODUCT
 """Limit in place of SMALL_PRODUCT for a matrix's first products, often its last: a dispatch state, 15 us, costs more
 than threads save."""

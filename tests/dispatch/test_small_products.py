@@ -10,7 +10,7 @@ from autosparse._native import python_objects
 import autosparse as asp
 from autosparse.dispatch import executor
 from autosparse.errors import StructureError
-from autosparse.operands.csr import NOT_SMALL_NS, SMALL_AT_FIRST
+from autosparse.operands.csr import FIRST, NOT_SMALL_NS, SMALL_AT_FIRST, SMALL_PRODUCT
 from tests.covering import covering
 from tests.tuning.forcing import close, dense, force, make, schedule_of, state_of
 
@@ -157,6 +157,17 @@ def test_large_products_and_told_ones_are_thought_of_at_once(served):
     assert A._cell.n_small_products == B._cell.n_small_products == 0
     assert A._cell.dispatcher is not None
     assert B._cell.dispatcher is not None
+
+
+@pytest.mark.parametrize(
+    ("dtype", "columns", "is_small"), [("f4", 5, True), ("f8", 4, True), ("f8", 3, False), ("c8", 4, False)]
+)
+def test_the_limit_is_doubled_for_four_real_columns(dtype, columns, is_small, served):
+    m = make(SMALL_PRODUCT // columns, 20, dtype=dtype)
+    A, B = asp.csr(m), dense(m, columns)
+    for _ in range(FIRST + 1):
+        close(A @ B, m @ B)
+    assert served == [True] * FIRST + [is_small]
 
 
 def test_after_some_time_there_is_a_slot_that_has_counted_all(served):

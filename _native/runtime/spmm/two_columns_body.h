@@ -77,11 +77,31 @@ ASP_INLINE void NNAME(runs)(const int gathers, const asp_args *args, int64_t beg
     }
 }
 
+/* Compute rows of which most are empty: C is cleared, and the other rows are listed without branches. */
+ASP_INLINE void NNAME(listed)(const int gathers, const asp_args *args, int64_t begin, int64_t end)
+{
+    const I *indptr = args->indptr;
+    int64_t listed[RUN];
+    memset((float *)args->C + 2 * begin, 0, (size_t)(2 * (end - begin)) * sizeof(float));
+    for (int64_t stop; begin < end; begin = stop) {
+        int64_t n_listed = 0;
+        stop = asp_min(begin + RUN, end);
+        for (int64_t i = begin; i < stop; i++) {
+            listed[n_listed] = i;
+            n_listed += indptr[i + 1] != indptr[i];
+        }
+        for (int64_t r = 0; r < n_listed; r++) NNAME(rows)(gathers, args, listed[r], listed[r] + 1);
+    }
+}
+
 static void NNAME(two_columns)(const asp_args *args, int64_t begin, int64_t end)
 {
     const int are_in_reach = args->n_cols * args->ldb <= INT32_MAX; /* offsets of 32 bits reach all rows of B */
     const int are_adjacent = args->ldc == 2 && !args->places && !args->accumulate;
+    const int is_listed = are_adjacent && end - begin >= RUN && 4 * args->nnz <= 3 * args->n_rows;
     if (!are_in_reach) asp_kernels_for(ASP_F32, sizeof(I) == 8, INT64_MAX)->spmm(args, begin, end);
+    else if (is_listed && asp_gathers()) NNAME(listed)(1, args, begin, end);
+    else if (is_listed) NNAME(listed)(0, args, begin, end);
     else if (are_adjacent && asp_gathers()) NNAME(runs)(1, args, begin, end);
     else if (are_adjacent) NNAME(runs)(0, args, begin, end);
     else if (asp_gathers()) NNAME(rows)(1, args, begin, end);
