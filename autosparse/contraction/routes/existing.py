@@ -225,18 +225,21 @@ def direct(kinds: Sequence[OperandKind], subscripts: Subscripts, dtype: np.dtype
     """Return the route for operands of these kinds, or None if no existing operation computes the einsum."""
     if 0 in subscripts.extents.values() or _is_broadcast(kinds, subscripts) or dtype.char not in OF_SCIPY:
         return None
-    if any(kind.is_sparse and len(kind.shape) == 1 for kind in kinds) or len(kinds) > 3:
+    if any(kind.is_sparse and len(kind.shape) == 1 for kind in kinds):
         return None
     if max(subscripts.extents.values(), default=0) > MAX_PLACES:
         return None
-    for order in itertools.permutations(range(len(kinds))):
+    for order in itertools.permutations(range(len(kinds))) if len(kinds) <= 3 else ():
         chosen = [kinds[n] for n in order]
         inputs = tuple(subscripts.inputs[n] for n in order)
         key = renamed(inputs, subscripts.output), "".join("s" if kind.is_sparse else "d" for kind in chosen)
         route = ROUTES.get(key)
         if route is not None and _takes(route, chosen, dtype):
             return Direct(route, order, dtype)
-    return None
+    from autosparse.contraction.routes.by_pairs import route_of  # most einsums have a row
+
+    planned = route_of(kinds, subscripts, dtype)
+    return None if planned is None else Direct(planned, tuple(range(len(kinds))), dtype)
 
 
 def _takes(route: Route, kinds: Sequence[OperandKind], dtype: np.dtype[Any]) -> bool:
