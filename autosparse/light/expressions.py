@@ -82,12 +82,11 @@ def einsum(
 
 def _by_rows(A: Any, is_turned: bool = False) -> Any:
     """Return A, or its transpose with sorted and distinct entries, as a csr_array, as einsum's results are."""
+    rows = A.T.tocsr(copy=True) if is_turned else A.tocsr()
+    rows = rows if type(rows) is csr_array else csr_array(rows)
     if is_turned:
-        turned = csr_array(A.T, copy=True)
-        turned.sum_duplicates()
-        return turned
-    rows = A if A.format == "csr" else A.tocsr()
-    return rows if type(rows) is csr_array else csr_array(rows)
+        rows.sum_duplicates()
+    return rows
 
 
 def _product(A: Any, B: Any, is_left_turned: bool, is_right_turned: bool, is_inner: bool) -> Any:
@@ -134,13 +133,15 @@ def _by_products(arguments: tuple[Any, ...]) -> Any:
 
 def _computed(plan: pairs.Plan, operands: list[Any]) -> Any:
     """Return the result of a plan; None where it might not be einsum's."""
+    kept = [(rows, rows.checked) for one in operands if (rows := light.rows_of(one)) is not None]
     spent_ns, start_ns = light._spent_ns, perf_counter_ns()
     try:
         with np.errstate(all="ignore"):  # as the library's
             dtype = operands[0].dtype
             if any(one.dtype != dtype for one in operands):
                 dtype = np.result_type(*(one.dtype for one in operands))
-                operands = [one if one.dtype == dtype else one.astype(dtype) for one in operands]
+                if len(operands) != len(plan.steps[0].at) or len(operands) > 2:  # else the product promotes them
+                    operands = [one if one.dtype == dtype else one.astype(dtype) for one in operands]
             if plan.values == pairs.FOR_FINITE and not all(map(_is_finite, operands)):
                 return None
             found = plan.run(operands, _STEPS)
@@ -148,6 +149,7 @@ def _computed(plan: pairs.Plan, operands: list[Any]) -> Any:
                 found = found.astype(dtype)
             return found if plan.values == pairs.EXACT or _is_finite(found) else None
     finally:
+        light.restore(kept, None)  # SciPy's methods keep no array that they fetch
         light._spent_ns = max(light._spent_ns, spent_ns + (perf_counter_ns() - start_ns) // KERNEL_SHARE)
 
 
