@@ -105,7 +105,7 @@ KERNEL_SHARE: Final = 64
 library saves nothing before it compiles a kernel, and first waits for `paid.COMPILE_S` of calls."""
 
 _STEPS: Final[Mapping[str, Callable[..., Any]]] = {
-    **pairs.DENSE,
+    **pairs.COMMON,
     "sums": lambda A, of_columns: np.asarray((A.T if of_columns else A).sum(axis=1)).reshape(-1),
     "total": lambda A: _values(A).sum(),
     "product": _product,

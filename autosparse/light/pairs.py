@@ -17,10 +17,13 @@ import numpy as np
 EXACT: Final = 0
 """The computation is einsum's for infinities and NaNs, too."""
 FINITE_RESULT: Final = 1
-"""The computation also multiplies by entries that are not stored: it is einsum's where the result is finite."""
+"""The computation also multiplies by entries that are not stored, or sums: it is einsum's where the result is finite.
+"""
 FOR_FINITE: Final = 2
 """The computation is einsum's for finite operands: it drops sums that are zero, or multiplies such entries before."""
 MAX_OPERANDS: Final = 8
+MAX_SAMPLED: Final = 1 << 20
+"""Maximum number of multiplications of dot products of rows of two arrays at the entries of a matrix."""
 MAX_TRIED: Final = 200
 """Maximum number of steps that are tried for a plan."""
 BLAS_TERMS: Final = 1 << 16
@@ -59,13 +62,12 @@ class Plan(NamedTuple):
 
 
 class _Value(NamedTuple):
-    """Operand or intermediate result: its indices, position, rough size, and whether zeros stand for no entry."""
+    """Operand or intermediate result: its indices, position and rough size."""
 
     letters: str
     is_sparse: bool
     at: int
     size: float
-    fills_zeros: bool = False
 
 
 class _Planner:
@@ -73,6 +75,7 @@ class _Planner:
 
     def __init__(self, values: list[_Value], output: str, extents: Mapping[str, int]) -> None:
         self.left, self.output, self.extents, self.n = values, output, extents, len(values)
+        self.n_operands = len(values)
         self.steps: list[Step] = []
         self.values = EXACT
 
@@ -84,11 +87,9 @@ class _Planner:
             size: float) -> None:  # fmt: skip
         """Append a step; its result takes the place of the values that it reads."""
         self.steps.append(Step(name, options, tuple(one.at for one in given)))
-        has_sparse = any(one.is_sparse or one.fills_zeros for one in given)
-        if len(given) == 2 and any(one.fills_zeros for one in given):
+        if len(given) > 1 and any(one.at >= self.n_operands for one in given):
             self.values = max(self.values, FINITE_RESULT)
-        made = _Value(letters, sparse, self.n, size, not sparse and has_sparse)
-        self.left = [*(one for one in self.left if one not in given), made]
+        self.left = [*(one for one in self.left if one not in given), _Value(letters, sparse, self.n, size)]
         self.n += 1
 
     def places(self, letters: str) -> float:
@@ -128,7 +129,20 @@ class _Planner:
                 found += self._mixed(*((one, other) if one.is_sparse else (other, one)), needed)
             else:
                 found += self._two_dense(one, other, needed)
+        for A, X, Y in itertools.permutations(self.left, 3):
+            found += self._sampled(A, X, Y) if A.is_sparse and not (X.is_sparse or Y.is_sparse) else []
         return found
+
+    def _sampled(self, A: _Value, X: _Value, Y: _Value) -> list[tuple[float, Callable[[], None]]]:
+        """Return the step for the dot products of rows of X and Y at the entries of A, if the indices are so."""
+        rows, cols = X.letters.replace(A.letters[0], ""), Y.letters.replace(A.letters[1], "")
+        is_sampled = len(X.letters) == len(Y.letters) == 2 and rows == cols and len(rows) == 1
+        n_terms = A.size * self.places(rows)
+        if not is_sampled or n_terms > MAX_SAMPLED or set(rows) & (self.needed(A, X, Y) | set(A.letters)):
+            return []
+        options = X.letters[0] == rows, Y.letters[0] == rows
+        sample = functools.partial(self.add, "sampled", (A, X, Y), A.letters, options=options, sparse=True, size=A.size)
+        return [(MERGE_COST * n_terms, sample)]
 
     def _two_sparse(self, A: _Value, B: _Value, needed: set[str]) -> list[tuple[float, Callable[[], None]]]:
         shared = set(A.letters) & set(B.letters)
@@ -272,11 +286,21 @@ def arrays(X: Any, Y: Any, text: str, by_blas: bool) -> Any:
     return np.einsum(text, X, Y, optimize=["einsum_path", (0, 1)] if by_blas else False)
 
 
-DENSE: Final[Mapping[str, Callable[..., Any]]] = {
+def sampled(A: Any, X: Any, Y: Any, is_left_turned: bool, is_right_turned: bool) -> Any:
+    """Return the dot products of rows of X and Y, or of columns where turned, times the entries of A, as CSR."""
+    rows, X, Y = A.tocsr(), X.T if is_left_turned else X, Y.T if is_right_turned else Y
+    indptr, indices = rows.indptr, rows.indices
+    at = np.repeat(np.arange(len(X)), np.diff(indptr))
+    values = rows.data * np.einsum("ec,ec->e", X[at], Y[indices])
+    return type(rows)((values, indices.copy(), indptr.copy()), shape=A.shape)
+
+
+COMMON: Final[Mapping[str, Callable[..., Any]]] = {
     "array": lambda X, text, summed: np.add.reduce(X, axis=summed) if summed else np.einsum(text, X),
     "arrays": arrays,
     "contract": contract,
+    "sampled": sampled,
     "turn": np.transpose,
     "diagonal": lambda A: A.diagonal(),
 }
-"""Functions of steps with a dense result that are the same for light and complete matrices."""
+"""Functions of steps that are the same for light and complete matrices."""

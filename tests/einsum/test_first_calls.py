@@ -52,7 +52,7 @@ def test_products_import_nothing_that_chooses_or_compiles():
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int8, np.bool_, np.complex128])
 def test_every_route_is_numpys_einsum(key, dtype):
     text, kinds = key
-    values, extents = np.random.default_rng(0), {"a": 6, "b": 4, "c": 5, "d": 3}
+    values, extents = np.random.default_rng(0), {"a": 6, "b": 4, "c": 5, "d": 3, "e": 2}
     shapes = [tuple(map(extents.get, one)) for one in text.split("->")[0].split(",")]
     dense = [((values.random(one) < 0.4) * values.integers(1, 3, one)).astype(dtype) for one in shapes]
     given = [

@@ -19,6 +19,7 @@ EXPRESSIONS = (
     "ski,k,skj->ij", "sij,sjk,ski->i", "sij,sij,jp->ip", "sij,sjk->", "sij,skj->", "sij,j,j->i", "i,sij,sjk,k->k",
     "sij,skj,k->i", "ski,skl,slj->ij", "sij,sjk,slk->il", "sij,sjk->ki", "sii,i->", "sij,ij->ji", "sij,i,sjk->ik",
     "sij,jpq->ipq", "sij,jp,p->i", "j,sij->ij", "sij,sji->", "sij,sik,sjk->ij", "i,sij,j,jp->p", "sij,sij,sij,sij->j",
+    "sij,ip,jp->ij", "sij,pi,pj,jq->iq", "sij,ip,pj,j->ij",
 )  # fmt: skip
 """Subscripts; "s" before a pair of indices stands for a sparse matrix."""
 EXTENTS = {"i": 6, "j": 6, "k": 6, "l": 6, "p": 3, "q": 4}
@@ -109,7 +110,7 @@ def test_large_intermediate_arrays_are_not_made():
     """A sampled product of two arrays must not multiply them completely."""
     n = 10_000
     shapes, n_bits = ((n, n), (n, 4), (n, 4)), (10, -1, -1)
-    assert pairs.plan(("ij", "ik", "jk"), "ij", shapes, n_bits) is None
+    assert pairs.plan(("ij", "ik", "jk"), "ij", shapes, (30, -1, -1)) is None
     assert pairs.plan(("ij", "ik", "jk"), "ik", shapes, n_bits) is not None
 
 

@@ -61,14 +61,14 @@ def _ours(A: Any) -> Any:
 
 
 def _product(A: Any, B: Any, is_left_turned: bool, is_right_turned: bool, is_inner: bool) -> Any:
-    left, right = A.T if is_left_turned else A, B.T if is_right_turned else B
+    left, right = (A.T if is_left_turned else A).tocsr(), (B.T if is_right_turned else B).tocsr()
     if is_inner and existing.n_products(left, right) > existing.MAX_PRODUCTS:
         raise _TooLargeError
     return existing.product(left, right)
 
 
 _STEPS: Final[Mapping[str, Callable[..., Any]]] = {
-    **pairs.DENSE,
+    **pairs.COMMON,
     "sums": lambda A, of_columns: (by_entry.column_sums if of_columns else by_entry.row_sums)(A),
     "total": by_entry.total,
     "product": _product,
