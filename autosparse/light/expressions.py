@@ -93,6 +93,13 @@ def _product(A: Any, B: Any, is_left_turned: bool, is_right_turned: bool, is_inn
     return (A.T if is_left_turned else A) @ (B.T if is_right_turned else B)
 
 
+def _sampled(*given: Any) -> Any:
+    start_ns = perf_counter_ns()
+    made = pairs.sampled(*given)
+    light.count(start_ns, share=1)
+    return made
+
+
 def _values(found: Any) -> Any:
     """Return the values of the entries of a sparse matrix; return other results unchanged."""
     rows = light.rows_of(found)
@@ -112,6 +119,7 @@ _STEPS: Final[Mapping[str, Callable[..., Any]]] = {
     "multiply": lambda A, B, is_turned: A.multiply(B.T if is_turned else B),
     "entries": lambda A, X, is_turned: A.multiply(X.T if is_turned else X).tocsr(),
     "scale": lambda A, x, of_rows: A.multiply(x[:, None] if of_rows else x).tocsr(),
+    "sampled": _sampled,
     "rows": _by_rows,
 }
 """Functions of the steps of plans, for light matrices."""

@@ -22,7 +22,7 @@ FINITE_RESULT: Final = 1
 FOR_FINITE: Final = 2
 """The computation is einsum's for finite operands: it drops sums that are zero, or multiplies such entries before."""
 MAX_OPERANDS: Final = 8
-MAX_SAMPLED: Final = 1 << 20
+MAX_SAMPLED: Final = 1 << 17
 """Maximum number of multiplications of dot products of rows of two arrays at the entries of a matrix."""
 MAX_TRIED: Final = 200
 """Maximum number of steps that are tried for a plan."""
@@ -158,7 +158,9 @@ class _Planner:
         if len(shared) != 1 or shared & needed:
             return []
         inner = shared.pop()
-        if A.letters[0] == inner == B.letters[1]:
+        is_alike = A.letters.index(inner) == B.letters.index(inner)  # Aᵀ B or A Bᵀ, whose transposes cost the same
+        order = self.output.find(A.letters.replace(inner, "")), self.output.find(B.letters.replace(inner, ""))
+        if (order[0] > order[1] >= 0) if is_alike else A.letters[0] == inner:
             A, B = B, A
         turned = A.letters[0] == inner, B.letters[1] == inner
         letters = A.letters[1 - A.letters.index(inner)] + B.letters[1 - B.letters.index(inner)]

@@ -75,6 +75,6 @@ _STEPS: Final[Mapping[str, Callable[..., Any]]] = {
     "multiply": lambda A, B, is_turned: by_entry.product(A, B.T if is_turned else B),
     "entries": lambda A, X, is_turned: by_entry.at_entries(A, X.T if is_turned else X),
     "scale": lambda A, x, of_rows: (by_entry.rows_scaled if of_rows else by_entry.columns_scaled)(A, x),
-    "rows": lambda A, is_turned: existing.ours(by_entry.by_rows(A.T.tocsr() if is_turned else A)),
+    "rows": lambda A, is_turned: existing.ours(by_entry.by_rows(A.T.tocsr()) if is_turned else A.tocsr()),
 }
 """Functions of the steps of plans, for complete matrices."""
