@@ -106,8 +106,8 @@ class _Planner:
             if not one.is_sparse:
                 is_sum = len(set(one.letters)) == len(one.letters)
                 summed = tuple(axis for axis, index in enumerate(one.letters) if index not in kept)
-                options = (f"{one.letters}->{kept}", summed if is_sum else ())
-                self.add("array", (one,), kept, options=options, sparse=False, size=self.places(kept))
+                how = f"{one.letters}->{kept}", summed if is_sum else ()
+                self.add("array", (one,), kept, options=how, sparse=False, size=self.places(kept))
                 continue
             is_diagonal = one.letters[0] == one.letters[1]
             name = "diagonal" if is_diagonal else "total" if not kept else "sums"
@@ -147,12 +147,12 @@ class _Planner:
     def _two_sparse(self, A: _Value, B: _Value, needed: set[str]) -> list[tuple[float, Callable[[], None]]]:
         shared = set(A.letters) & set(B.letters)
         if len(shared) == 2:
-            turned = (A.letters != B.letters,)
+            is_turned = A.letters != B.letters
             size = min(A.size, B.size)
 
             def multiply() -> None:
                 self.values = max(self.values, FINITE_RESULT)
-                self.add("multiply", (A, B), A.letters, options=turned, sparse=True, size=size)
+                self.add("multiply", (A, B), A.letters, options=(is_turned,), sparse=True, size=size)
 
             return [(MERGE_COST * (A.size + B.size), multiply)]
         if len(shared) != 1 or shared & needed:

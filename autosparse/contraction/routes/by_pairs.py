@@ -24,15 +24,17 @@ class _TooLargeError(Exception):
     """Exception for an intermediate product of two sparse matrices with more than `existing.MAX_PRODUCTS` terms."""
 
 
-def route_of(kinds: Sequence[OperandKind], subscripts: Subscripts, dtype: np.dtype[Any]) -> existing.Route | None:
+def direct(kinds: Sequence[OperandKind], subscripts: Subscripts, dtype: np.dtype[Any]) -> existing.Direct | None:
     """Return the route by products of pairs, or None if these do not lead to the result."""
-    if any(kind.is_tensor for kind in kinds):
+    is_large = max(subscripts.extents.values(), default=0) > existing.MAX_PLACES
+    if is_large or dtype.char not in existing.OF_SCIPY or any(kind.is_tensor for kind in kinds):
         return None
     n_bits = tuple(NOMINAL_BITS if kind.is_sparse else -1 for kind in kinds)
     if pairs.plan(subscripts.inputs, subscripts.output, tuple(kind.shape for kind in kinds), n_bits) is None:
         return None
     run = functools.partial(_result, subscripts.inputs, subscripts.output, dtype)
-    return existing.Route(run, "products and sums of one or two operands at a time", begins=True)
+    route = existing.Route(run, "products and sums of one or two operands at a time", begins=True)
+    return existing.Direct(route, tuple(range(len(kinds))), dtype)
 
 
 def _result(inputs: tuple[str, ...], output: str, dtype: np.dtype[Any], *operands: Any) -> Any:

@@ -247,10 +247,7 @@ def direct(kinds: Sequence[OperandKind], subscripts: Subscripts, dtype: np.dtype
         route = ROUTES.get(key)
         if route is not None and _takes(route, chosen, dtype):
             return Direct(route, order, dtype)
-    from autosparse.contraction.routes.by_pairs import route_of  # most einsums have a row
-
-    planned = route_of(kinds, subscripts, dtype)
-    return None if planned is None else Direct(planned, tuple(range(len(kinds))), dtype)
+    return None
 
 
 def _takes(route: Route, kinds: Sequence[OperandKind], dtype: np.dtype[Any]) -> bool:
