@@ -22,6 +22,8 @@ def serve(direct: Direct, operands: Sequence[Any], subscripts: Subscripts, *, is
         result = route.run(*arguments)
     else:
         result = _paid(direct, arguments, operands, subscripts, is_dense=is_dense)
+    if result is None:
+        return None
     if route.fills_zeros and result.dtype.kind in "fc" and np.isnan(result).any():
         return None
     if route.finite_result and not is_finite(result):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Mapping
 from time import perf_counter_ns
 from typing import Any, Final
@@ -12,6 +11,7 @@ import scipy.sparse as sps
 from numpy.typing import DTypeLike, NDArray
 
 from autosparse import light
+from autosparse.light import pairs
 from autosparse.light.construct import wrapped_if_scipys
 from autosparse.light.matrices import csr_array
 
@@ -80,16 +80,24 @@ def einsum(
     return evaluate(arguments, format=format, out=out, dtype=dtype, casting=casting, semiring=semiring)
 
 
-def _by_rows(A: Any) -> Any:
-    """Return A as a csr_array, as einsum's results are."""
-    rows = A if A.format == "csr" else A.tocsr()
-    return rows if type(rows) is csr_array else csr_array(rows)
-
-
-def _transposed(A: Any) -> Any:
-    rows = csr_array(A.T, copy=True)
-    rows.sum_duplicates()
+def _by_rows(A: Any, is_turned: bool = False) -> Any:
+    """Return A, or its transpose with sorted and distinct entries, as a csr_array, as einsum's results are."""
+    rows = A.T.tocsr(copy=True) if is_turned else A.tocsr()
+    rows = rows if type(rows) is csr_array else csr_array(rows)
+    if is_turned:
+        rows.sum_duplicates()
     return rows
+
+
+def _product(A: Any, B: Any, is_left_turned: bool, is_right_turned: bool, is_inner: bool) -> Any:
+    return (A.T if is_left_turned else A) @ (B.T if is_right_turned else B)
+
+
+def _sampled(*given: Any) -> Any:
+    start_ns = perf_counter_ns()
+    made = pairs.sampled(*given)
+    light.count(start_ns, share=1)
+    return made
 
 
 def _values(found: Any) -> Any:
@@ -99,92 +107,57 @@ def _values(found: Any) -> Any:
     return values.data if sps.issparse(values) else values
 
 
-def _row_sums(A: Any) -> Any:
-    return np.asarray(A.sum(axis=1)).reshape(-1)
-
-
 KERNEL_SHARE: Final = 64
 """Divisor of the time of a call before it counts towards `LOADING_NS`, besides what its products count themselves: the
 library saves nothing before it compiles a kernel, and first waits for `paid.COMPILE_S` of calls."""
 
-_EXACT: Final = 0
-"""The computation is einsum's for infinities and NaNs, too."""
-_FINITE_RESULT: Final = 1
-"""The computation also multiplies by entries that are not stored: it is einsum's where the result is finite."""
-_FOR_FINITE: Final = 2
-"""The computation is einsum's for finite operands: it drops sums that are zero, or multiplies such entries before."""
-_PRODUCTS: Final[Mapping[tuple[str, str], tuple[Callable[..., Any], int]]] = {
-    ("ab,bc->ac", "ss"): (lambda A, B: _by_rows(A @ B), _EXACT),
-    ("ab,cb->ac", "ss"): (lambda A, B: _by_rows(A @ B.T), _EXACT),
-    ("ab,ac->bc", "ss"): (lambda A, B: _by_rows(A.T @ B), _EXACT),
-    ("ab,bc->ac", "sd"): (lambda A, X: A @ X, _EXACT),
-    ("ab,cb->ac", "sd"): (lambda A, X: A @ X.T, _EXACT),
-    ("ab,b->a", "sd"): (lambda A, x: A @ x, _EXACT),
-    ("ab,a->b", "sd"): (lambda A, x: A.T @ x, _EXACT),
-    ("ab,ac->bc", "sd"): (lambda A, X: A.T @ X, _EXACT),
-    # by NumPy's own loop: a BLAS's threads would occupy the cores of later products for 50 ms
-    ("ab,a,b->", "sdd"): (lambda A, x, y: np.einsum("i,i->", x, A @ y), _FINITE_RESULT),
-    ("ab,ab->ab", "ss"): (lambda A, B: _by_rows(A.multiply(B)), _FINITE_RESULT),
-    ("ab,ab,ab->ab", "sss"): (lambda A, B, C: _by_rows(A.multiply(B).multiply(C)), _FINITE_RESULT),
-    ("ab,ab->a", "ss"): (lambda A, B: _row_sums(A.multiply(B)), _FINITE_RESULT),
-    ("ab,ab->", "ss"): (lambda A, B: _values(A.multiply(B)).sum(), _FINITE_RESULT),
-    ("ab,ac,cb->ab", "sss"): (lambda A, B, C: _by_rows(A.multiply(B @ C)), _FOR_FINITE),
-    ("ab,bc,ca->", "sss"): (lambda A, B, C: _values((A @ B).multiply(C.T)).sum(), _FOR_FINITE),
-    ("ab,bc,ac->", "sss"): (lambda A, B, C: _values((A @ B).multiply(C)).sum(), _FOR_FINITE),
-    ("ab,a->ab", "sd"): (lambda A, x: _by_rows(A.multiply(x[:, None])), _EXACT),
-    ("ab,b->ab", "sd"): (lambda A, x: _by_rows(A.multiply(x)), _EXACT),
-    ("ab->ba", "s"): (_transposed, _EXACT),
-    ("ab->a", "s"): (_row_sums, _EXACT),
-    ("ab->b", "s"): (lambda A: _row_sums(A.T), _EXACT),
-    ("ab->", "s"): (lambda A: _values(A).sum(), _EXACT),
-    ("aa->a", "s"): (lambda A: A.diagonal(), _EXACT),
-    ("aa->", "s"): (lambda A: A.diagonal().sum(), _EXACT),
+_STEPS: Final[Mapping[str, Callable[..., Any]]] = {
+    **pairs.COMMON,
+    "sums": lambda A, of_columns: np.asarray((A.T if of_columns else A).sum(axis=1)).reshape(-1),
+    "total": lambda A: _values(A).sum(),
+    "product": _product,
+    "multiply": lambda A, B, is_turned: A.multiply(B.T if is_turned else B),
+    "entries": lambda A, X, is_turned: A.multiply(X.T if is_turned else X).tocsr(),
+    "scale": lambda A, x, of_rows: A.multiply(x[:, None] if of_rows else x).tocsr(),
+    "sampled": _sampled,
+    "rows": _by_rows,
 }
-"""Subscripts and kinds of operands -> the computation, and for which values it is einsum's."""
+"""Functions of the steps of plans, for light matrices."""
 
 
 def _by_products(arguments: tuple[Any, ...]) -> Any:
-    """Return the einsum of light matrices and arrays of one dtype by a row of `_PRODUCTS`; None for all others."""
+    """Return the einsum of light matrices and arrays by products of pairs; None where those do not compute it."""
     text, given = arguments[0], arguments[1:]
-    if type(text) is not str or not text.isascii() or not 0 < len(given) < 4 or not light.may_be_light():
+    if type(text) is not str or not text.isascii() or not light.may_be_light():
         return None
     operands = [wrapped_if_scipys(one) for one in given]
+    n_bits = tuple(map(_n_bits, operands))
     inputs, arrow, output = (part.replace(" ", "") for part in text.partition("->"))
-    names = inputs.split(",")
-    if not arrow or len(names) != len(operands) or "?" in (kinds := "".join(map(_kind, operands))):
+    if not arrow or None in n_bits or len(names := tuple(inputs.split(","))) != len(operands):
         return None
-    if operands[0].dtype.char not in "fd" or len({one.dtype for one in operands}) > 1:
-        return None
-    extents: dict[str, int] = {}
-    for letters, one in zip(names, operands, strict=True):
-        if len(letters) != one.ndim:
-            return None
-        if any(not n or extents.setdefault(name, n) != n for name, n in zip(letters, one.shape, strict=True)):
-            return None
-    for order in itertools.permutations(range(len(operands))):
-        key = _renamed([names[n] for n in order], output), "".join(kinds[n] for n in order)
-        if key in _PRODUCTS:
-            return _computed(*_PRODUCTS[key], [operands[n] for n in order])
-    return None
+    plan = pairs.plan(names, output, tuple(one.shape for one in operands), n_bits)
+    return None if plan is None else _computed(plan, operands)
 
 
-def _renamed(inputs: list[str], output: str) -> str:
-    """Return subscripts with letters renamed in order of appearance; the text unchanged if they are no letters."""
-    letters: dict[str, str] = {}
-    text = f"{','.join(inputs)}->{output}"
-    return "".join(letters.setdefault(one, chr(97 + len(letters))) if one.isalpha() else one for one in text)
-
-
-def _computed(run: Callable[..., Any], values: int, operands: list[Any]) -> Any:
-    """Return the result of a row of `_PRODUCTS`; None where it might not be einsum's."""
+def _computed(plan: pairs.Plan, operands: list[Any]) -> Any:
+    """Return the result of a plan; None where it might not be einsum's."""
+    kept = [(rows, rows.checked) for one in operands if (rows := light.rows_of(one)) is not None]
     spent_ns, start_ns = light._spent_ns, perf_counter_ns()
     try:
         with np.errstate(all="ignore"):  # as the library's
-            if values == _FOR_FINITE and not all(map(_is_finite, operands)):
+            dtype = operands[0].dtype
+            if any(one.dtype != dtype for one in operands):
+                dtype = np.result_type(*(one.dtype for one in operands))
+                if len(operands) != len(plan.steps[0].at) or len(operands) > 2:  # else the product promotes them
+                    operands = [one if one.dtype == dtype else one.astype(dtype) for one in operands]
+            if plan.values == pairs.FOR_FINITE and not all(map(_is_finite, operands)):
                 return None
-            found = run(*operands)
-            return found if values != _FINITE_RESULT or _is_finite(found) else None
+            found = plan.run(operands, _STEPS)
+            if found.dtype != dtype:  # sums of narrow integers and booleans
+                found = found.astype(dtype)
+            return found if plan.values == pairs.EXACT or _is_finite(found) else None
     finally:
+        light.restore(kept, None)  # SciPy's methods keep no array that they fetch
         light._spent_ns = max(light._spent_ns, spent_ns + (perf_counter_ns() - start_ns) // KERNEL_SHARE)
 
 
@@ -193,9 +166,15 @@ def _is_finite(found: Any) -> bool:
     return bool(np.isfinite(np.add.reduce(_values(found), axis=None)))
 
 
-def _kind(operand: Any) -> str:
-    """Return "s" for a light matrix whose indices are within bounds, "d" for an array, "?" for others."""
+def _n_bits(operand: Any) -> int | None:
+    """Return the number of bits of the number of entries of a light matrix whose indices are within bounds.
+
+    Return -1 for an array, and None for other operands, and types of values that these steps do not compute.
+    """
     rows = light.rows_of(operand)
     if rows is not None:
-        return "s" if operand._twin._twin is type(operand) and rows.sound() else "?"
-    return "d" if type(operand) is np.ndarray else "?"
+        is_plain = rows.arrays[2].dtype.char in light.PLAIN_TYPES
+        is_light = is_plain and operand._twin._twin is type(operand) and rows.sound()
+        return rows.arrays[1].size.bit_length() if is_light else None
+    is_array = type(operand) is np.ndarray and operand.dtype.char in light.PLAIN_TYPES and operand.dtype.isnative
+    return -1 if is_array else None

@@ -114,6 +114,13 @@ def test_results_of_sound_matrices_are_not_checked_again(result):
     assert int(run(lines)) > 0
 
 
+@pytest.mark.parametrize("text", ["ij->i", "ij->j", "ij->", "ij,ij->i"])
+def test_operands_of_an_einsum_are_checked_once(text):
+    given = ", ".join("A" * (text.count(",") + 1))
+    lines = f"asp.einsum({text!r}, {given})\nlight.is_sound = None\nprint(np.size(asp.einsum({text!r}, {given})))"
+    assert int(run(lines)) > 0
+
+
 @pytest.mark.parametrize(
     ("product", "has_kernel"),
     [("A @ X", True), ("A @ (X + 1j)", True), ("asp.csr(m.astype(int)) @ X.astype(int)", False)],

@@ -42,6 +42,10 @@ def signature_of(text: str, format: str | None, kinds: tuple[OperandKind, ...], 
     wanted = format or default_format(subscripts.output, set("".join(sparse)), dtype)
     check_format(wanted, len(subscripts.output), dtype)
     existing = direct(kinds, subscripts, dtype) if how.is_ordinary else None
+    if existing is None and how.is_ordinary:
+        from autosparse.contraction.routes import by_pairs  # most einsums have a row
+
+        existing = by_pairs.direct(kinds, subscripts, dtype)
     return EinsumSignature(subscripts, wanted, dtype, True, existing)
 
 

@@ -15,7 +15,7 @@ import scipy.sparse as sps
 
 from autosparse.arrays import construct
 from autosparse.arrays.family import csr_array, csr_matrix
-from autosparse.contraction.kinds import OperandKind, arrays_of
+from autosparse.contraction.kinds import OperandKind, arrays_of, entries
 from autosparse.contraction.routes import elementwise as by_entry
 from autosparse.contraction.subscripts import Subscripts
 from autosparse.core.dtypes import Real
@@ -29,6 +29,8 @@ BY_ROWS: Final[dict[type, type]] = {
 """CSR classes, and the class of a product that has such a matrix on the left."""
 OF_SCIPY: Final = "?bBhHiIlLqQfdgFDG"
 """Characters of the dtypes that SciPy's matrices support; half precision and objects are not included."""
+MAX_OPERANDS: Final = 4
+"""Maximum number of operands of a row of `ROUTES`."""
 MAX_PLACES: Final = 1 << 27
 """Maximum extent for which routes apply. Routes allocate arrays of that length; kernels and joins scale with nnz."""
 MAX_PRODUCTS: Final = 1 << 25
@@ -64,11 +66,19 @@ def sampled(A: Any, X: Any, Y: Any) -> Any:
     return sddmm(ours(A), X, Y)
 
 
-def factors(T: Any, B: Any, C: Any) -> Any:
-    """Return the tensor product ``asp.mttkrp(T, [None, B, C], 0)``."""
+def factors(T: Any, *matrices: Any) -> Any:
+    """Return the tensor product ``asp.mttkrp(T, [None, *matrices], 0)``."""
     from autosparse.arrays.sparse_tensor import mttkrp
 
-    return mttkrp(T, [None, B, C], 0)
+    return mttkrp(T, [None, *matrices], 0)
+
+
+def batched(T: Any, X: Any) -> Any:
+    """Return the products of the matrices T[n] and X[n], as one product of a block diagonal matrix."""
+    (n, rows, cols), ((at, row, col), values) = T.shape, entries(T)
+    places = (at * rows + row, at * cols + col)
+    blocks = sps.coo_array((values.astype(X.dtype, copy=False), places), shape=(n * rows, n * cols)).tocsr()
+    return product(blocks, X.reshape(n * cols, -1)).reshape(n, rows, -1)
 
 
 def chain(A: Any, B: Any, C: Any) -> Any:
@@ -129,6 +139,7 @@ PRODUCT: Final = Route(product, "The library's product, A @ B")
 OF_ROWS: Final = Route(lambda A, B: product(A, _turned(B)), "The library's product, A @ B.T")
 OF_COLUMNS: Final = Route(lambda A, B: product(_turned(A), B), "The library's product, A.T @ B")
 SAMPLED: Final = Route(sampled, "The library's sampled product, asp.sddmm(A, X, Y)")
+FACTORS: Final = Route(factors, "The library's product of a tensor with factors, asp.mttkrp(T, [None, ...], 0)")
 CHAIN: Final = "the library's products, from right to left"
 """Text for routes that multiply from right to left, shown by `explain`."""
 DOTS: Final = "elementwise product by SciPy, then sums"
@@ -160,9 +171,9 @@ ROUTES: Final[dict[tuple[str, str], Route]] = {
     ("ab,bc,c->a", "ssd"): Route(lambda A, B, x: product(A, product(B, x)), CHAIN, fills_zeros=True),
     ("ab,ac,cb->ab", "sdd"): SAMPLED,
     ("ab,ac,bc->ab", "sdd"): SAMPLED._replace(run=lambda A, X, Y: sampled(A, X, Y.T)),
-    ("abc,bd,cd->ad", "sdd"): Route(
-        factors, "The library's product of a tensor with factors, asp.mttkrp(T, [None, B, C], 0)"
-    ),
+    ("abc,bd,cd->ad", "sdd"): FACTORS,
+    ("abcd,be,ce,de->ae", "sddd"): FACTORS,
+    ("abc,acd->abd", "sd"): Route(batched, "The library's product of a block diagonal matrix with X"),
     ("ab,a,b->", "sdd"): Route(  # by NumPy's own loop: see `light.expressions`
         lambda A, x, y: np.einsum("i,i->", x, product(A, y)), "The library's product, x @ (A @ y)", fills_zeros=True
     ),
@@ -225,11 +236,11 @@ def direct(kinds: Sequence[OperandKind], subscripts: Subscripts, dtype: np.dtype
     """Return the route for operands of these kinds, or None if no existing operation computes the einsum."""
     if 0 in subscripts.extents.values() or _is_broadcast(kinds, subscripts) or dtype.char not in OF_SCIPY:
         return None
-    if any(kind.is_sparse and len(kind.shape) == 1 for kind in kinds) or len(kinds) > 3:
+    if any(kind.is_sparse and len(kind.shape) == 1 for kind in kinds):
         return None
     if max(subscripts.extents.values(), default=0) > MAX_PLACES:
         return None
-    for order in itertools.permutations(range(len(kinds))):
+    for order in itertools.permutations(range(len(kinds))) if len(kinds) <= MAX_OPERANDS else ():
         chosen = [kinds[n] for n in order]
         inputs = tuple(subscripts.inputs[n] for n in order)
         key = renamed(inputs, subscripts.output), "".join("s" if kind.is_sparse else "d" for kind in chosen)
@@ -243,7 +254,7 @@ def _takes(route: Route, kinds: Sequence[OperandKind], dtype: np.dtype[Any]) -> 
     """Return whether the route supports operands of these classes and this dtype."""
     if route.run in (factors, sampled) and not (dtype.char in "fd" and all(kind.dtype == dtype for kind in kinds)):
         return False
-    return kinds[0].is_tensor is (route.run is factors) and not any(kind.is_tensor for kind in kinds[1:])
+    return kinds[0].is_tensor is (route.run in (factors, batched)) and not any(kind.is_tensor for kind in kinds[1:])
 
 
 def _typed(operand: Any, dtype: np.dtype[Any]) -> Any:
