@@ -15,7 +15,7 @@ from autosparse.tuner.search import search
 
 import autosparse as asp
 from autosparse.operands.packed_copies import PackedCopy, PackedCopyCache
-from autosparse.tuning import explicit, session
+from autosparse.tuning import confirmation, explicit, session
 from tests.tuning.forcing import until
 
 pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the C runtime was not built")
@@ -105,7 +105,7 @@ def test_no_memory_is_kept_for_reuse_after_background_tuning() -> None:
 @pytest.fixture
 def alive_bytes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Treat all packed copies as large; return a list that gets the bytes of each copy, and of those beside it."""
-    for module in (search, session):
+    for module in (search, session, confirmation):
         monkeypatch.setattr(module, "MAX_PAIR_BYTES", 1 << 10)
     counted, take = list[int](), PackedCopyCache.take
 

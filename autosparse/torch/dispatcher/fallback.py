@@ -105,12 +105,11 @@ OUTSIDE: Final[dict[str, Callable[..., Any]]] = {"mm": mm_outside, "mv": mv_outs
 def resolved(tensor: torch.Tensor) -> torch.Tensor:
     """Return `tensor` in a form that PyTorch's kernels below the dispatcher read correctly.
 
-    Lazy conjugation and negation are resolved, and indices of sparse tensors are checked. Raises StructureError.
+    Lazy conjugation and negation are resolved, and indices of compressed tensors are checked. Raises StructureError.
     """
     if tensor.layout is not _STRIDED:
         if tensor.layout in _COMPRESSED and tensor.is_cpu:
             _check(tensor)
-        check_coordinates(tensor)
         return tensor
     return native.resolved(tensor) if tensor.is_conj() or tensor.is_neg() else tensor
 

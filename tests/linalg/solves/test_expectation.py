@@ -42,7 +42,7 @@ class Session:
         self.clock, self.prices_s, self.in_advance, self.gain = clock, prices_s, in_advance, gain
         self.total_runs: float | None = None
         self.context = self.search = self.incumbent = self.in_place = self.recalled = None
-        self.tuning_s = self.incumbent_s = 0.0
+        self.tuning_s, self.incumbent_s, self.is_released = 0.0, 0.0, False
         self.plan = planner.default_plan("fake")
 
     def keep_private(self, options: asp.Options) -> None:
