@@ -39,7 +39,12 @@ def _declarations() -> list[Path]:
 
 def depends() -> list[Path]:
     """Return the files that the C files include."""
-    allocator = [RUNTIME / "dense" / "huge_pages.h", RUNTIME / "dense" / "output.h", RUNTIME / "platform.h"]
+    allocator = [
+        RUNTIME / "dense" / "heap_thresholds.h",
+        RUNTIME / "dense" / "huge_pages.h",
+        RUNTIME / "dense" / "output.h",
+        RUNTIME / "platform.h",
+    ]
     return [*sorted(FOLDER.glob("*.h")), *_declarations(), *allocator]
 
 

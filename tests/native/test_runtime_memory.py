@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import platform
 import subprocess
 import sys
 import threading
@@ -278,3 +279,28 @@ def test_kept_pages_are_given_up_for_a_result_that_has_no_room_beside_them() -> 
     """Check a result of 32 MiB after results of 4 MiB, which are too small for it, in an address space with 4 MiB."""
     done = subprocess.run([sys.executable, "-c", LIMITED], capture_output=True, text=True, check=False)
     assert done.stdout == f"{32 << 20}\n", done.stderr
+
+
+BESIDE = """
+import ctypes
+from pathlib import Path
+import numpy as np
+from autosparse._native import memory
+
+result = memory.empty_output((12 << 20,), np.dtype(np.uint8))
+libc = ctypes.CDLL(None)
+libc.malloc.restype, libc.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
+address = libc.malloc(20 << 20)
+(heap,) = (line for line in Path("/proc/self/maps").read_text().splitlines() if line.endswith("[heap]"))
+low, high = (int(bound, 16) for bound in heap.split()[0].split("-"))
+print(low <= address < high)
+"""
+
+
+@pytest.mark.skipif(
+    platform.libc_ver()[0] != "glibc" or not Path("/proc/self/maps").exists(),
+    reason="this system has no /proc or another C library than glibc",
+)
+def test_arrays_beside_results_come_from_the_heap_which_keeps_their_pages() -> None:
+    done = subprocess.run([sys.executable, "-c", BESIDE], capture_output=True, text=True, check=False)
+    assert done.stdout == "True\n", done.stderr

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "heap_thresholds.h"
 #include "huge_pages.h"
 #include "output.h"
 #include "output_api.h"
@@ -105,6 +106,7 @@ static void *fresh(const block_pool *pool, size_t bytes)
     char *base = NULL;
     area *shared = NULL;
     if (capacity < bytes || capacity > SIZE_MAX - 2 * HUGE_PAGE) return NULL;
+    if (pool == &results && capacity >= KEEP_FROM_BYTES) asp_raise_heap_thresholds(capacity);
 #ifdef __linux__
     if (capacity >= HUGE_FROM_BYTES) {
         const size_t whole = mapped_bytes(capacity);
