@@ -148,7 +148,7 @@ def _computed(plan: pairs.Plan, operands: list[Any]) -> Any:
             dtype = operands[0].dtype
             if any(one.dtype != dtype for one in operands):
                 dtype = np.result_type(*(one.dtype for one in operands))
-                if len(operands) != len(plan.steps[0].at) or len(operands) > 2:  # else the product promotes them
+                if len(operands) != len(plan.steps[0][2]) or len(operands) > 2:  # else the product promotes them
                     operands = [one if one.dtype == dtype else one.astype(dtype) for one in operands]
             if plan.values == pairs.FOR_FINITE and not all(map(_is_finite, operands)):
                 return None
