@@ -31,7 +31,7 @@ from autosparse.cache import locks, trust
 from autosparse.cache.accounts.rows import ACCOUNTS
 from autosparse.cache.envelope import Envelope
 from autosparse.cache.keys import file_name
-from autosparse.cache.trust import SCHEMAS
+from autosparse.cache.trust import ATTEMPTS, SCHEMAS
 
 from autosparse.core.values import dataclass
 from autosparse.errors import RecordError
@@ -42,8 +42,6 @@ MAX_RECORD_BYTES: Final = 16 << 20
 LEFTOVER_AGE_S: Final = 3600.0  # older staging entries belong to killed processes
 MAX_QUARANTINED: Final = 32
 """Number of broken entries kept in the quarantine."""
-PUBLISH_ATTEMPTS: Final = 4
-"""Number of renames attempted while another process clears the cache."""
 _TAG: Final = "Signature: 8a477f597d28d172789f06886806bc55\n# Cache of autosparse; may be deleted at any time.\n"
 
 
@@ -150,7 +148,7 @@ class Folder:
     @staticmethod
     def publish(staged: Path, path: Path) -> None:
         """Rename the staged file or folder to `path`, creating parents; retry if another process clears the cache."""
-        for _ in range(PUBLISH_ATTEMPTS):
+        for _ in range(ATTEMPTS):
             with contextlib.suppress(FileNotFoundError):
                 staged.replace(path)
                 return
@@ -168,14 +166,24 @@ class Folder:
 
     # --- listing, removal ---
 
+    def _found(self, pattern: str) -> list[Path]:
+        """Return the paths that match `pattern`; list them again if another process removes a folder meanwhile.
+
+        Up to Python 3.12 `Path.glob` raises FileNotFoundError then.
+        """
+        for _ in range(ATTEMPTS):
+            with contextlib.suppress(FileNotFoundError):
+                return list(self.root.glob(pattern))
+        return []
+
     def entries(self) -> Iterator[Entry]:
         """Yield every record and kernel, skipping those that vanish meanwhile."""
-        for path in self.root.glob("records/*/??/*.json"):
+        for path in self._found("records/*/??/*.json"):
             kind = path.parent.parent.name.rsplit("-", 1)[0]
             with contextlib.suppress(FileNotFoundError):
                 facts = path.stat()
                 yield Entry(kind, path.stem, disk_bytes(facts.st_size), facts.st_mtime, path)
-        for path in self.root.glob("kernels/??/*"):
+        for path in self._found("kernels/??/*"):
             with contextlib.suppress(FileNotFoundError):
                 sizes = [disk_bytes(item.stat().st_size) for item in path.iterdir()]
                 manifest = path / MANIFEST
@@ -185,7 +193,7 @@ class Folder:
     def envelopes(self, kinds: Sequence[str]) -> Iterator[Envelope]:
         """Yield every valid record whose kind is in `kinds`, with its envelope."""
         for kind in kinds:
-            for path in sorted(self.root.glob(f"records/{kind}-{SCHEMAS[kind]}/??/*.json")):
+            for path in sorted(self._found(f"records/{kind}-{SCHEMAS[kind]}/??/*.json")):
                 with contextlib.suppress(FileNotFoundError, RecordError):
                     content = trust.read_trusted(self.root, path, max_bytes=MAX_RECORD_BYTES)
                     found = Envelope.from_bytes(content, name=str(path))
@@ -208,7 +216,7 @@ class Folder:
     def remove_kinds(self, kinds: Sequence[str]) -> None:
         """Remove all records of these kinds, of any schema. The kind "plan" includes accounts, which name plans."""
         for kind in kinds:
-            for path in self.root.glob(f"records/{kind}-*"):
+            for path in self._found(f"records/{kind}-*"):
                 self.remove_entry(path)
         if "plan" in kinds and os.path.lexists(self.root / ACCOUNTS):
             self.remove_entry(self.root / ACCOUNTS)
@@ -216,7 +224,7 @@ class Folder:
     def sweep(self, *, now: float) -> int:
         """Remove files in staging/ and locks/ that killed processes left LEFTOVER_AGE_S ago; return their number."""
         n_swept = 0
-        for path in [*self.root.glob("staging/*"), *self.root.glob("locks/*.lock")]:
+        for path in [*self._found("staging/*"), *self._found("locks/*.lock")]:
             with contextlib.suppress(OSError):
                 if now - path.lstat().st_mtime < LEFTOVER_AGE_S:
                     continue

@@ -8,7 +8,6 @@ no meaning. Access lists beyond the mode bits are not examined.
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import functools
 import os
@@ -28,6 +27,8 @@ SCHEMAS: Final[Mapping[str, int]] = {
     "plan": PLAN_SCHEMA, "machine": 2, "features": 1, "failure": 1, "rates": 1,
 }  # fmt: skip
 """Layout version of each kind of record. It is part of the folder's name, so that versions coexist."""
+ATTEMPTS: Final = 4
+"""Number of attempts at a file operation while another process clears the cache."""
 _ROOT_UID: Final = 0
 
 
@@ -57,18 +58,23 @@ def refuse_untrusted(root: Path) -> None:
 
 
 def make_folders(folder: Path) -> None:
-    """Create `folder` and its missing parents, private to this user regardless of the umask."""
-    try:
-        folder.mkdir(mode=0o700)
-    except FileExistsError:
-        if not folder.is_dir():
-            raise NotADirectoryError(errno.ENOTDIR, "is not a folder", str(folder)) from None
-    except FileNotFoundError:
-        if folder.parent == folder:
-            raise
-        make_folders(folder.parent)
-        with contextlib.suppress(FileExistsError):
+    """Create `folder` and its missing parents, private to this user regardless of the umask.
+
+    If another process clears the cache, a parent may vanish as soon as it is made, so it is made again.
+    """
+    for attempt in range(ATTEMPTS):
+        try:
             folder.mkdir(mode=0o700)
+            return
+        except FileExistsError:
+            if folder.is_dir():
+                return
+            if os.path.lexists(folder):
+                raise NotADirectoryError(errno.ENOTDIR, "is not a folder", str(folder)) from None
+        except FileNotFoundError:
+            if folder.parent == folder or attempt == ATTEMPTS - 1:
+                raise
+            make_folders(folder.parent)
 
 
 def untrusted_reason(folder: Path) -> str | None:

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from autosparse.cache import locks, wisdom
@@ -225,3 +226,36 @@ def test_denied_folder(open_again: Opener, folder: Path) -> None:
     finally:
         for path in folders:
             path.chmod(0o700)
+
+
+def test_another_process_that_clears_the_cache_ends_no_writing(
+    open_again: Opener, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Remove folders as another process does: below a new one, and while the entries are listed for maintenance."""
+    mkdir, glob = Path.mkdir, Path.glob
+    made: list[Path] = []
+    listed: list[str] = []
+
+    def made_and_removed(path: Path, *args: Any, **kwargs: Any) -> None:
+        mkdir(path, *args, **kwargs)
+        if path.name.startswith("failure-") and path not in made:
+            made.append(path)
+            path.rmdir()
+
+    def listed_while_removed(path: Path, pattern: str) -> Iterator[Path]:
+        found = list(glob(path, pattern))
+        if pattern not in listed:
+            listed.append(pattern)
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+        return iter(found)
+
+    store = open_again()
+    monkeypatch.setattr(Path, "mkdir", made_and_removed)
+    monkeypatch.setattr(Path, "glob", listed_while_removed)
+    with cache_warnings() as seen:
+        store.save("failure", "k", failure())
+    assert made, "no folder was removed"
+    assert listed, "no listing failed"
+    assert not seen
+    assert open_again().load("failure", "k") == failure()
+    assert [entry.kind for entry in open_again().entries()] == ["failure"]
