@@ -79,6 +79,7 @@ class Options(NamedTuple):  # a dataclass would cost 1 ms of the first product
 
 
 if TYPE_CHECKING:
+    from contextlib import _GeneratorContextManager
     from typing import TypedDict
 
     from typing_extensions import Unpack  # part of typing from Python 3.11 on
@@ -336,9 +337,8 @@ def reload_options() -> None:
     _from_environment = None
 
 
-@contextmanager
-def options(**given: "Unpack[OptionValues]") -> Iterator[Options]:
-    """Set options for the calls inside the ``with`` block, in this thread or task.
+def options(**given: "Unpack[OptionValues]") -> "_GeneratorContextManager[Options]":
+    """Return a context manager that sets options for the calls inside its ``with`` block, in this thread or task.
 
     Blocks nest, and the inner block's values apply. ``help(autosparse.Options)`` describes each option.
 
@@ -346,8 +346,12 @@ def options(**given: "Unpack[OptionValues]") -> Iterator[Options]:
     >>> with asp.options(effort="off", threads=1):
     ...     y = A @ x
     """
-    parsed = {name: parse_setting(name, value) for name, value in given.items()}
-    token = _current.set(InForce(get_options()._replace(**parsed)))
+    return _in_force({name: parse_setting(name, value) for name, value in given.items()})
+
+
+@contextmanager
+def _in_force(values: dict[str, Any]) -> Iterator[Options]:
+    token = _current.set(InForce(get_options()._replace(**values)))
     _announce()
     try:
         yield get_options()
