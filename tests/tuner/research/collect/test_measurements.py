@@ -257,8 +257,7 @@ def order_of(tmp_path, **changes) -> collecting.Order:
 
 
 RECIPES = [
-    Recipe(kind="generated", source=family, group=f"g:{family}", nnz=2_000, seed=3)
-    for family in ("mesh", "rmat", "kkt")
+    Recipe(kind="generated", source=name, group=f"g:{name}", nnz=2_000, seed=3) for name in ("mesh", "rmat", "kkt")
 ]
 
 
@@ -267,10 +266,10 @@ def collector_of(order) -> collecting.Collector:
     def bench(pattern, op):
         yield FakeBench(problem_of(op, pattern))
 
-    def model(problem):
-        return TrafficModel(pattern_facts(problem.pattern))
-
-    return collecting.Collector(order, bench, last_of_space, model, {"cpu": "fake"}, _native.supports)
+    return collecting.Collector(
+        order, bench, last_of_space, lambda one: TrafficModel(pattern_facts(one.pattern)), {"cpu": "fake"},
+        _native.supports,
+    )  # fmt: skip
 
 
 def test_completed_patterns_are_not_measured_again(tmp_path):
