@@ -38,8 +38,10 @@ from peerlib.table import markdown
 from peerlib.timing import Protocol, Timing, take_turns
 
 from autosparse import _native, cache, config
-from autosparse.calibration.collection import CollectingLab, context_for
+from autosparse.calibration.collection import context_for
 from autosparse.core.schedule import SuperSchedule
+from autosparse.core.solver import choice_of
+from autosparse.tuning.trials.context import TuningContext
 
 PARTS: Final = ("format", "schedule", "both")
 SHARES: Final = {"format": 0.25, "schedule": 0.25, "both": 0.5}
@@ -77,7 +79,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 @contextmanager
-def opened(file: MatrixFile, op: Op, args: argparse.Namespace) -> Iterator[CollectingLab]:
+def opened(file: MatrixFile, op: Op, args: argparse.Namespace) -> Iterator[TuningContext]:
     """Open the collecting context of `op` on the pattern of a file, with random values."""
     found = load(file.path, dtype=args.dtype).tocoo()
     pattern = Coordinates.of(found.shape, (found.row, found.col))
@@ -85,13 +87,13 @@ def opened(file: MatrixFile, op: Op, args: argparse.Namespace) -> Iterator[Colle
         yield context
 
 
-def race(context: CollectingLab, named: Mapping[str, SuperSchedule | None]) -> tuple[dict[str, Any], dict[str, str]]:
+def race(context: TuningContext, named: Mapping[str, SuperSchedule | None]) -> tuple[dict[str, Any], dict[str, str]]:
     """Time the named schedules in alternation; return timings by name, and the reasons of those left out by name.
 
     None is the default kernel. Equal schedules are timed once. Schedules whose packed copies do not fit beside the
     others are timed in a later round. The first schedule runs in every round and its time normalises the rounds.
     """
-    trials = {one: context(one) for one in dict.fromkeys(named.values())}
+    trials = {one: context(choice_of(one)) for one in dict.fromkeys(named.values())}
     context.build([trial for one, trial in trials.items() if one is not None])
     first, *waiting = trials
     times: dict[SuperSchedule | None, dict[str, float]] = {}
@@ -110,7 +112,7 @@ def race(context: CollectingLab, named: Mapping[str, SuperSchedule | None]) -> t
 
 
 def _batch(
-    context: CollectingLab, trials: Mapping[SuperSchedule | None, Trial]
+    context: TuningContext, trials: Mapping[SuperSchedule | None, Trial]
 ) -> tuple[dict[SuperSchedule | None, Timing], list[SuperSchedule | None]]:
     """Time the trials that fit into memory together; return their timings and the schedules that did not fit."""
     runs: dict[SuperSchedule | None, Callable[[], object]] = {}
@@ -129,7 +131,7 @@ def _batch(
             trial.drop()
 
 
-def search(context: CollectingLab, op: Op, seconds: float) -> dict[str, Any]:
+def search(context: TuningContext, op: Op, seconds: float) -> dict[str, Any]:
     """Search each part of the space for its fastest schedules; `seconds` bounds the total time."""
     base = base_schedule(op)
     found: dict[str, list[SuperSchedule]] = {}
@@ -145,7 +147,7 @@ def search(context: CollectingLab, op: Op, seconds: float) -> dict[str, Any]:
     }
 
 
-def ablate(context: CollectingLab, op: Op, finalists: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+def ablate(context: TuningContext, op: Op, finalists: Mapping[str, Sequence[str]]) -> dict[str, Any]:
     """Time the finalists of each part beside the base and the default kernel; name the fastest of each part.
 
     The part "both" includes the finalists of the two other parts.
@@ -162,7 +164,7 @@ def ablate(context: CollectingLab, op: Op, finalists: Mapping[str, Sequence[str]
     return {"times": {**kept, "default": times["default"]}, "left_out": left_out, "schedules": winners}
 
 
-def borrowed(context: CollectingLab, op: Op, tuned: Mapping[str, SuperSchedule]) -> dict[str, Any]:
+def borrowed(context: TuningContext, op: Op, tuned: Mapping[str, SuperSchedule]) -> dict[str, Any]:
     """Time the schedules tuned for each matrix of `tuned` on this matrix, beside the base."""
     times, left_out = race(context, {"base": base_schedule(op), **tuned})
     return {"times": times, "left_out": left_out}
@@ -185,7 +187,7 @@ def run(args: argparse.Namespace, results: ResultFile) -> None:
     files = find_matrices(args.matrices, min_nnz=args.min_nnz, only=tuple(args.only), limit=args.limit)
     has_begun = False
 
-    def cell(experiment: str, file: MatrixFile, op: Op, measure: Callable[[CollectingLab], dict[str, Any]]) -> None:
+    def cell(experiment: str, file: MatrixFile, op: Op, measure: Callable[[TuningContext], dict[str, Any]]) -> None:
         nonlocal has_begun
         key = key_of(experiment, file.name, op, args)
         if key in _done(results) or time.perf_counter() - start_s > args.at_most:

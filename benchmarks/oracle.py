@@ -45,7 +45,7 @@ from peerlib.oracle_report import MAX_LOAD, report
 from peerlib.records import ResultFile, given_arguments
 
 from autosparse import cache
-from autosparse.calibration.collection import CollectingLab, build_ahead, context_for
+from autosparse.calibration.collection import build_ahead, context_for, proposals
 from autosparse.config import Effort, Options, get_options, options, set_options
 from autosparse.core.composite import Schedule, schedule_from_json
 from autosparse.core.plan import Plan
@@ -156,11 +156,10 @@ def undisturbed(do: Callable[[], T]) -> tuple[T, float]:
     return min(tries, key=lambda one: one[1])
 
 
-def as_users_have_it(context: CollectingLab) -> TuningContext:
-    """Return the context of `context` with users' memory limit for packed copies; races hold many copies, searches
-    two."""
-    settings = context.context.options._replace(extra_memory=Options().extra_memory)
-    return dataclasses.replace(context.context, options=settings)
+def as_users_have_it(context: TuningContext) -> TuningContext:
+    """Return `context` with users' memory limit for packed copies; races hold many copies, searches two."""
+    settings = context.options._replace(extra_memory=Options().extra_memory)
+    return dataclasses.replace(context, options=settings)
 
 
 def tiers_of(context: TuningContext) -> dict[str, dict[str, Any]]:
@@ -182,7 +181,7 @@ def searched(context: TuningContext, least_s: float, most_s: float) -> dict[str,
         budget_s *= 2
 
 
-def raced(context: CollectingLab, search: Mapping[str, Any], *, decide_again: bool) -> dict[str, Any]:
+def raced(context: TuningContext, search: Mapping[str, Any], *, decide_again: bool) -> dict[str, Any]:
     """Return times of every contender relative to the default kernel, as medians over N_RACES races."""
     from ablation import race
 
@@ -248,7 +247,7 @@ def compile_ahead(args: argparse.Namespace) -> None:
             options(threads=args.threads),
             context_for(read_coordinates(args.matrices / file.name), op, args.dtype) as context,
         ):
-            found = [*context.proposed(N_PROPOSED), *spaces.everything(context.problem, context.supports)]
+            found = [*proposals(context, N_PROPOSED), *spaces.everything(context.problem, context.supports)]
         fresh = [one for one in dict.fromkeys(found) if (op.name, one) not in made]
         made |= {(op.name, one) for one in fresh}
         print(f"compile {key}: {build_ahead(op, fresh, args.dtype) if fresh else 0} kernels", flush=True)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -13,11 +12,9 @@ import numpy as np
 from autosparse import _native, cache
 from autosparse._native import runtime_api
 from autosparse.config import get_options, options
-from autosparse.core.composite import Schedule
 from autosparse.core.dtypes import NarrowIndex
 from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
-from autosparse.core.solver import choice_of
 from autosparse.core.target import Target
 from autosparse.errors import BuildError
 from autosparse.operands.csr import DATA, INDICES, INDPTR, Operand
@@ -26,65 +23,25 @@ from autosparse.operands.unfolding import AnyOperand, TensorEntries, Unfolding
 from autosparse.scalar import NARROW_INDEX, SINGLE
 from autosparse.tuner.research.collect.operations import Op
 from autosparse.tuner.research.generators.coordinates import Coordinates
-from autosparse.tuner.search.trial import Trial
 from autosparse.tuning.learned import LearnedProposer, proposer_of
 from autosparse.tuning.memory.history import tuning_stats_of
 from autosparse.tuning.trials.context import TuningContext
-from autosparse.tuning.trials.served import DefaultTrial, ServedTrial
 
 COLLECTING_MEMORY: Final = 12.0
 """Maximum bytes of the packed operands of one batch, relative to the CSR matrix."""
 
 
-@dataclass(frozen=True, slots=True)
-class CollectingLab:
-    """Benchmark context of one problem: makes, builds and times trials, and returns the learned model's proposals."""
-
-    context: TuningContext
-
-    @property
-    def problem(self) -> Problem:
-        """Problem that the trials compute."""
-        return self.context.problem
-
-    def __call__(self, schedule: Schedule | None) -> ServedTrial | DefaultTrial:
-        """Return a trial of `schedule`; None is the default kernel."""
-        return self.context(choice_of(schedule))
-
-    @property
-    def supports(self) -> Callable[[str, SuperSchedule], str | None]:
-        """Function (operation, schedule) that returns why no kernel can be built, or None."""
-        return self.context.supports
-
-    def build(self, trials: Sequence[Trial]) -> None:
-        """Build the kernels of `trials`."""
-        self.context.build(trials)
-
-    def runner(self, trial: Trial, turn: int = 0) -> Callable[[], object] | None:
-        """Return a function that computes one product on synthetic operands, or None if `trial` cannot run.
-
-        The set number `turn` of the operands is used; see `TuningContext.runner`.
-        """
-        return self.context.runner(trial, turn)
-
-    def served(self, trial: Trial, *, is_fresh: bool) -> Callable[[], object] | None:
-        """Return a function that computes one product as users call it, or None if `trial` cannot run.
-
-        `is_fresh`: each result is a new array, not `out=`; see `TuningContext.served`.
-        """
-        return self.context.served(trial, is_fresh=is_fresh)
-
-    def proposed(self, n: int) -> list[SuperSchedule]:
-        """Return the `n` schedules that this machine's learned model ranks first; none without a model."""
-        proposer = proposer_of(self.context, live=False) if n else None
-        if not isinstance(proposer, LearnedProposer):
-            return []
-        return [one.schedule for one in proposer.model.propose(self.problem, proposer.features(), self.supports, n)]
+def proposals(context: TuningContext, n: int) -> list[SuperSchedule]:
+    """Return the `n` schedules that this machine's learned model ranks first; none without a model."""
+    proposer = proposer_of(context, live=False) if n else None
+    if not isinstance(proposer, LearnedProposer):
+        return []
+    return [one.schedule for one in proposer.model.propose(context.problem, proposer.features(), context.supports, n)]
 
 
 @contextmanager
-def context_for(pattern: Coordinates, op: Op, dtype: str = SINGLE.name) -> Iterator[CollectingLab]:
-    """Yield a benchmark context for `op` on a matrix or tensor with this pattern and random values of `dtype`.
+def context_for(pattern: Coordinates, op: Op, dtype: str = SINGLE.name) -> Iterator[TuningContext]:
+    """Yield a tuning context for `op` on a matrix or tensor with this pattern and random values of `dtype`.
 
     The context's memory is freed at the end.
     """
@@ -103,7 +60,7 @@ def context_for(pattern: Coordinates, op: Op, dtype: str = SINGLE.name) -> Itera
             structure_version=operand.structure_version,
         )  # fmt: skip
         try:
-            yield CollectingLab(context)
+            yield context
         finally:
             context.release()
 

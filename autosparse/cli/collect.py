@@ -135,16 +135,18 @@ def _merge(source: Path, target: Path, ops: list[str]) -> int:
 
 def _collect(arguments: argparse.Namespace, ops: list[Any]) -> int:
     from autosparse._native import supports
-    from autosparse.calibration.collection import build_ahead, context_for
+    from autosparse.calibration.collection import build_ahead, context_for, proposals
     from autosparse.tuner.analytic.models import statistics_model
     from autosparse.tuner.research.collect.collector import Collector
     from autosparse.tuner.research.collect.recipes import recipes_in_turn
     from autosparse.tuning.memory.machine_facts import machine_facts
 
     order = _order(arguments, ops)
-    collector = Collector(
-        order, lambda pattern, op: context_for(pattern, op, order.dtype), statistics_model, machine_facts(), supports
-    )
+
+    def bench(pattern: Any, op: Any) -> Any:  # Any: see Collector's MakeBench
+        return context_for(pattern, op, order.dtype)
+
+    collector = Collector(order, bench, proposals, statistics_model, machine_facts(), supports)
     for op in ops if arguments.build else ():
         n_kernels = build_ahead(op, collector.kernels_ahead(op), order.dtype)
         print(f"{op.name}: {n_kernels:,} kernels are ready", flush=True)

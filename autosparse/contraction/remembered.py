@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from autosparse import config, forking
+from autosparse import config
 from autosparse._native import runtime_api
 from autosparse._native.c.build import compiler_id
 from autosparse.cache.keys import PlanKey
@@ -27,7 +26,7 @@ from autosparse.contraction.race import PROGRAM, plan_by_model, race, tasks_of
 from autosparse.contraction.routes import joins
 from autosparse.contraction.routes.patterns import key_of
 from autosparse.contraction.subscripts import Subscripts
-from autosparse.core.calls import ServedCalls
+from autosparse.core.calls import Recent, ServedCalls
 from autosparse.core.plan import Plan
 from autosparse.core.target import Target
 from autosparse.ops import EINSUM
@@ -60,10 +59,9 @@ class RememberedProgram(ServedCalls):
     plan: Plan = field(kw_only=True)  # with the programs that were timed
 
 
-_choices: Final[OrderedDict[str, RememberedProgram]] = OrderedDict()
-_bound: Final[OrderedDict[str, BoundContraction]] = OrderedDict()
-_without_compiler: Final[dict[str, Joined]] = {}
-_mutex: Final = forking.lock()
+_choices: Final[Recent[str, RememberedProgram]] = Recent(MAX_CHOICES)
+_bound: Final[Recent[str, BoundContraction]] = Recent(MAX_BOUND)
+_without_compiler: Final[Recent[str, Joined]] = Recent(MAX_CHOICES)
 
 
 def contract(operands: Sequence[Operand], subscripts: Subscripts, *, is_dense_output: bool) -> Sparse | AnyArray:
@@ -101,10 +99,7 @@ def ready(
         found = RememberedProgram(program=compiled(program, named, subscripts.extents), plan=plan)
         if loaded is None:
             _save(key, plan)
-        with _mutex:
-            found = _choices.setdefault(key, found)
-            while len(_choices) > MAX_CHOICES:
-                _choices.popitem(last=False)
+        found = _choices.keep(key, found)
     return key, found
 
 
@@ -118,10 +113,8 @@ def _served(
         kept = bound(found.program, named, extents, tasks_of(found.plan)) if is_wanted else None
         if kept is None:
             return execute(found.program, named, extents, tasks=tasks_of(found.plan))
-        with _mutex:
-            _bound[key] = kept
-            while len(_bound) > MAX_BOUND:
-                _bound.popitem(last=False)
+        _bound.pop(key, None)  # of another program
+        _bound.keep(key, kept)
     return kept.run(named)
 
 
@@ -135,10 +128,7 @@ def contract_without_compiler(
     if not numba_kernel.is_there():
         return joins.contract(operands, subscripts)
     key = key_of(operands, subscripts, is_dense_output=is_dense_output)
-    found = _without_compiler.get(key) or Joined()
-    if len(_without_compiler) >= MAX_CHOICES:
-        _without_compiler.clear()
-    _without_compiler[key] = found
+    found = _without_compiler.keep(key, Joined())
     if found.plan is None and found.pays(NUMBA_S, least_calls=CALLS_BEFORE_TIMING):
         found.plan = choose(operands, subscripts, is_dense_output=is_dense_output).plan
     if found.plan is not None:

@@ -2,8 +2,30 @@
 
 from __future__ import annotations
 
-from autosparse import config
+from collections import OrderedDict
+from typing import TypeVar
+
+from autosparse import config, forking
 from autosparse.core.values import dataclass
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class Recent(OrderedDict[K, V]):
+    """Dictionary of the `most` entries that were made last; several threads may add to it."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self._most, self._mutex = most, forking.lock()
+
+    def keep(self, key: K, value: V) -> V:
+        """Store `value` unless there is a value of `key`, and return what is stored; the oldest entries are dropped."""
+        with self._mutex:
+            found = self.setdefault(key, value)
+            while len(self) > self._most:
+                self.popitem(last=False)
+        return found
 
 
 @dataclass(eq=False)

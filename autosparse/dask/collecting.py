@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from autosparse.calibration.collection import context_for
+from autosparse.calibration.collection import context_for, proposals
 from autosparse.config import options
 from autosparse.core.target import Target
 from autosparse.dask.scheduler import Failed, HandOut, alone_on_this_machine, written
@@ -53,7 +53,7 @@ def _collector(order: Order) -> Collector:
     def bench(pattern: Any, op: Any) -> Any:  # Any: see Collector's MakeBench
         return context_for(pattern, op, order.dtype)
 
-    return Collector(order, bench, statistics_model, machine_facts(), _native.supports)
+    return Collector(order, bench, proposals, statistics_model, machine_facts(), _native.supports)
 
 
 def measure(order: Order, recipe: Recipe, threads: int | None) -> Files:

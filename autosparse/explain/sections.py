@@ -164,8 +164,8 @@ def _served(report: Report) -> str:
     cost_s = served.look_rate * served.look_s + served.repack_rate * served.repack_s
     per_product = f"checking the arrays and repacking changed values take {seconds(cost_s)} a product"
     saves = f"; the packed copy saves {seconds(served.gain_s)}" if served.gain_s else ""
-    other = "a kernel on the arrays themselves" if served.has_in_place else "the default kernel"
-    return f"{'the packed copy' if served.is_packed else other}: {per_product}{saves}"
+    other = "a kernel on the arrays themselves" if report.has_in_place else "the default kernel"
+    return f"{'the packed copy' if served.serves_packed else other}: {per_product}{saves}"
 
 
 def _was_tuned(plan: Plan) -> bool:

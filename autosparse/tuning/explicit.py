@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import time
 import weakref
@@ -31,7 +32,7 @@ from autosparse.tuning import planner
 from autosparse.tuning.amortization import Tier
 from autosparse.tuning.live import LiveTuner
 from autosparse.tuning.memory import misses, notes, plan_lookup
-from autosparse.tuning.report import Report, ServingCosts, verdict_of
+from autosparse.tuning.report import Report, verdict_of
 from autosparse.tuning.setup import context_of, session_of
 from autosparse.tuning.trials.context import TuningContext
 from autosparse.tuning.trials.part_times import part_times
@@ -179,7 +180,7 @@ def _columns(B: Any, *, n_rows: int) -> Any:
 def _report(state: DispatchState, context: TuningContext, plan: Plan) -> Report:
     problem, cost_estimates, pattern = context.problem, context.stats.cost_estimates, context.problem.pattern
     live_tuner = _driver(state)
-    account, outlook = live_tuner.account(), live_tuner.outlook()
+    account, outlook, service = live_tuner.account(), live_tuner.outlook(), live_tuner.service
     return Report(
         problem=problem,
         plan=plan,
@@ -191,7 +192,8 @@ def _report(state: DispatchState, context: TuningContext, plan: Plan) -> Report:
         packed_limit_bytes=context.limit_bytes,
         implementation=_implementation(plan, context),
         verdict=verdict_of(live_tuner),
-        served=ServingCosts.of(live_tuner.service),
+        served=copy.copy(service.choice) if service is not None else None,
+        has_in_place=service is not None and service.in_place is not None,
         failures=_failures(live_tuner, context),
         tuning_s=account.tuning_s,
         saved_s=account.saved_s,

@@ -16,34 +16,8 @@ if TYPE_CHECKING:
     from autosparse.operands.holding import Holding
     from autosparse.tuner.features.statistics import PatternFacts
     from autosparse.tuning.live import LiveTuner
+    from autosparse.tuning.trials.copy_policy import CopyPolicy
     from autosparse.tuning.trials.part_times import PartTime
-    from autosparse.tuning.trials.service import Service
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServingCosts:
-    """Costs of a packed copy per product, and the choice they lead to: packed kernel or its fallback."""
-
-    is_packed: bool
-    has_in_place: bool  # the fallback is a kernel that reads the user's arrays, else the default kernel
-    gain_s: float | None  # seconds saved per product by the packed copy, before checks for writes; None: unknown
-    look_s: float  # seconds of one check for writes
-    look_rate: float  # checks per product by the packed copy
-    repack_s: float  # seconds of one repacking
-    repack_rate: float  # repackings per product
-    n_changes: int = 0
-
-    @classmethod
-    def of(cls, service: Service | None) -> ServingCosts | None:
-        """Return the current choice of `service`; None if there is no packed copy."""
-        if service is None:
-            return None
-        choice, has_in_place = service.choice, service.in_place is not None
-        return cls(
-            is_packed=choice.serves_packed, has_in_place=has_in_place, gain_s=choice.gain_s, look_s=choice.look_s,
-            look_rate=choice.look_rate, repack_s=choice.repack_s, repack_rate=choice.repack_rate,
-            n_changes=choice.n_changes,
-        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +42,8 @@ class Report:
     prices_s: Mapping[str, float] = field(default_factory=dict)  # tuning step -> expected seconds
     facts: PatternFacts | None = None  # statistics of the pattern that the models use
     tiers: tuple[Tier, ...] = ()  # tuning tiers with their expected prices and gains
-    served: ServingCosts | None = None  # the kernel of the plan that serves; None: there is only one
+    served: CopyPolicy | None = None  # the choice between the plan's kernels; None: there is only one
+    has_in_place: bool = False  # the fallback of that choice is a kernel on the user's arrays, else the default kernel
     holding: Holding | None = None  # owner and memory of the arrays
     rates_source: str = ""  # source of the machine's rates that cost models read
     cores_are_contended: bool = False  # threads of this process recently waited for cores between products

@@ -23,12 +23,12 @@ from autosparse.tuner.search.search import SearchStyle
 from autosparse.tuner.space import spaces
 
 from autosparse import _native
-from autosparse.calibration.collection import CollectingLab
 from autosparse.config import Effort
 from autosparse.core.formats import CSR, Format, LevelKind
 from autosparse.core.plan import Plan
 from autosparse.core.schedule import SuperSchedule
 from autosparse.core.solver import DEFAULT
+from autosparse.tuning.trials.context import TuningContext
 
 TILE: Final = 16
 """Number of columns that the innermost loop of the base computes together, as compilers do with TACO's loop."""
@@ -74,7 +74,7 @@ class Part:
     first: tuple[SuperSchedule, ...]
 
 
-def format_part(context: CollectingLab, base: SuperSchedule) -> Part:
+def format_part(context: TuningContext, base: SuperSchedule) -> Part:
     """Return the part with every format under the schedule of `base`: the base first, the others in predicted order."""
     found = dict.fromkeys(under(base, one.format) for one in spaces.everything(context.problem, context.supports))
     able = [one for one in found if one != base and context.supports(base.operation, one) is None]
@@ -113,7 +113,7 @@ class Given:
 class PartSearch:
     """The tuner's search within `part`; schedules outside of the part are rejected like unsupported ones."""
 
-    context: CollectingLab
+    context: TuningContext
     part: Part
     style: SearchStyle = field(default_factory=lambda: SearchStyle(n_candidates=16))
 
@@ -125,16 +125,16 @@ class PartSearch:
 
     def run(self, budget_s: float) -> Plan:
         """Search for about `budget_s` seconds and drop all packed copies."""
-        default = self.context.context(DEFAULT)
+        default = self.context(DEFAULT)
         search = Search(
             problem=self.context.problem,
             effort=Effort.FULL,
-            make_trial=self.context.context,
+            make_trial=self.context,
             default=default,
             incumbent=default,
             model=lambda: statistics_model(self.context.problem),
             supports=self.supports,
-            cost_estimates=self.context.context.stats.cost_estimates,
+            cost_estimates=self.context.stats.cost_estimates,
             style=self.style,
             propose=Given(self.part.first),
             build_all=self.context.build,
@@ -156,7 +156,7 @@ class PartSearch:
         return ordered[:n] or list(self.part.first[:1]), len(times_s)
 
 
-def kernels_of(context: CollectingLab, base: SuperSchedule) -> list[_native.KernelSpec]:
+def kernels_of(context: TuningContext, base: SuperSchedule) -> list[_native.KernelSpec]:
     """Return every kernel that a search of any part can ask for, without duplicates."""
     schedules = [*spaces.everything(context.problem, context.supports), *format_part(context, base).first]
-    return list({(spec := context.context.spec(one)).key(): spec for one in schedules}.values())
+    return list({(spec := context.spec(one)).key(): spec for one in schedules}.values())

@@ -20,9 +20,10 @@ from peerlib.parts import Part, PartSearch, base_schedule, format_part, kernels_
 from peerlib.records import ResultFile
 
 from autosparse import _native
-from autosparse.calibration.collection import CollectingLab, context_for
+from autosparse.calibration.collection import context_for
 from autosparse.core.formats import CSR, Format
 from autosparse.core.schedule import SuperSchedule
+from autosparse.tuning.trials.context import TuningContext
 
 MATRIX_OPS = [op for op in OPS.values() if op.n_dims == 2]
 
@@ -34,17 +35,17 @@ def op(request: pytest.FixtureRequest) -> Op:
 
 
 @pytest.fixture
-def context(op: Op) -> Iterator[CollectingLab]:
+def context(op: Op) -> Iterator[TuningContext]:
     with context_for(generate("mesh", nnz=2_000, seed=1), op) as found:
         yield found
 
 
-def parts_of(context: CollectingLab, op: Op) -> list[Part]:
+def parts_of(context: TuningContext, op: Op) -> list[Part]:
     base = base_schedule(op)
     return [format_part(context, base), schedule_part(base), whole([base])]
 
 
-def test_the_base_is_csr_row_by_row_in_every_part(context: CollectingLab, op: Op) -> None:
+def test_the_base_is_csr_row_by_row_in_every_part(context: TuningContext, op: Op) -> None:
     base = base_schedule(op)
     assert context.supports(op.operation, base) is None
     assert (base.format, base.loop_order[:2], base.partition) == (CSR, ("i1", "k1"), "dynamic")
@@ -52,7 +53,7 @@ def test_the_base_is_csr_row_by_row_in_every_part(context: CollectingLab, op: Op
     assert all(part.holds(base) and part.first[0] == base for part in parts_of(context, op))
 
 
-def test_searches_are_offered_schedules_of_their_part_only(context: CollectingLab, op: Op) -> None:
+def test_searches_are_offered_schedules_of_their_part_only(context: TuningContext, op: Op) -> None:
     base = base_schedule(op)
     for part in parts_of(context, op):
         search = PartSearch(context, part)
@@ -83,10 +84,10 @@ def test_another_format_keeps_all_but_the_order_of_loops(op: Op) -> None:
     assert panels.unroll == base.unroll
 
 
-def test_kernels_to_build_ahead_hold_those_of_the_parts(context: CollectingLab, op: Op) -> None:
+def test_kernels_to_build_ahead_hold_those_of_the_parts(context: TuningContext, op: Op) -> None:
     base = base_schedule(op)
     ahead = {spec.key() for spec in kernels_of(context, base)}
-    assert {context.context.spec(one).key() for one in format_part(context, base).first} <= ahead
+    assert {context.spec(one).key() for one in format_part(context, base).first} <= ahead
     assert len(ahead) > 50
     assert all(isinstance(spec, _native.KernelSpec) for spec in kernels_of(context, base))
 
@@ -148,7 +149,7 @@ def test_schedules_without_room_beside_the_others_race_afterwards() -> None:
         needed = [
             _native.packed_bytes(context.problem.pattern, one.format, 4, transposed=False) for one in padded.values()
         ]
-        assert max(needed) < context.context.limit_bytes < sum(needed)
+        assert max(needed) < context.limit_bytes < sum(needed)
         record = ablation.borrowed(context, spmv, padded)
     assert set(record["times"]) == {"base", "S", "D"}
     assert not record["left_out"]

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
 from autosparse._native import runtime_api
 
 import autosparse as asp
-from autosparse.tuning.report import ServingCosts
 from tests.tuning.forcing import dense, make
 from tests.tuning.test_service import LARGE_GAIN, SMALL_GAIN, install, plan_of
 
@@ -38,9 +35,16 @@ def test_an_owning_matrix_has_nothing_to_say() -> None:
         assert "serves now" not in str(A.explain(dense(A, 0)))
 
 
-def test_serving_facts_are_plain_values() -> None:
-    served = ServingCosts(
-        is_packed=False, has_in_place=True, gain_s=None, look_s=0.0, look_rate=1.0, repack_s=0.0, repack_rate=0.0
-    )
-    assert dataclasses.replace(served, is_packed=True) != served
-    assert ServingCosts.of(None) is None
+def test_an_explanation_keeps_the_facts_of_its_time() -> None:
+    m = make()
+    with asp.options(extra_memory=50.0):
+        A = asp.csr(m, copy=False)
+        install(A, plan_of(**LARGE_GAIN))
+        x = dense(A, 0)
+        A @ x
+        served = A.explain(x).report.served
+        known = served.spent_s, served.n_changes
+        for _ in range(3):
+            A @ x
+        assert (served.spent_s, served.n_changes) == known
+        assert A.explain(x).report.served.spent_s > served.spent_s

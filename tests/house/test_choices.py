@@ -74,3 +74,36 @@ def test_there_is_one_choice_and_one_key_of_plans() -> None:
     classes = [(name, module) for name, module, is_protocol in found if not is_protocol]
     assert sorted(classes) == [("Choice", "autosparse.core.solver"), ("PlanKey", "autosparse.cache.keys")]
     assert {name for name, _, is_protocol in found if is_protocol} == {"Bound"}
+
+
+RACES = {
+    "autosparse.tuner.research.collect.batches",
+    "autosparse.tuner.search.search",
+    "autosparse.tuner.search.selection",
+    "autosparse.tuning.confirmation",
+}
+"""Modules that time entrants in the order of `Race`: searches in steps and in one go, checks in service, collection."""
+SELECTING = {"autosparse.arrays.planning.sparse_products", "autosparse.contraction.race", "autosparse.cuda.choice"}
+"""Planners of sparse products, einsum programs and products on GPUs, which race by one `Selector`."""
+LISTING = {
+    "autosparse.cuda.choice",
+    "autosparse.explain.programs",
+    "autosparse.explain.sections",
+    "autosparse.explain.sparse_products",
+}
+"""Modules that explain a kind of product, whose candidates one function lists."""
+
+
+def naming(pattern: str) -> set[str]:
+    """Return the modules with a line that matches `pattern`."""
+    return {one.name for one in sources() if re.search(pattern, one.text, re.MULTILINE)}
+
+
+def test_all_planners_time_candidates_by_one_race() -> None:
+    assert naming(r"\bRace\(\S") == RACES
+    assert naming(r"(?<!class )\bSelector\(") == SELECTING
+
+
+def test_one_function_lists_the_candidates_of_all_planners() -> None:
+    assert naming(r"\bcandidates_section\(") - {"autosparse.explain.candidates"} == LISTING
+    assert naming(r'title="Candidates') == {"autosparse.explain.candidates"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import math
+import re
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator
@@ -81,6 +82,7 @@ def test_a_candidate_that_is_wrong_is_rejected_and_told_of() -> None:
     assert len(made.rejected) == 1
     assert "results differ from torch's: " + made.rejected[0] in made.plan.why
     assert made.plan.why in A.explain()
+    assert re.search(r"Candidates\n +measured +predicted +build +pack +memory\n", A.explain())  # as of other planners
 
 
 def test_results_without_a_finite_number_are_compared() -> None:

@@ -28,7 +28,7 @@ DECIDING: Final = ("autosparse/tuning/", "tuner/search/", "autosparse/core/plan.
 OWN: Final = ("autosparse/tuning/trials/", "autosparse/tuning/learned.py", "autosparse/tuning/solvers/mkl.py",
               "autosparse/tuning/solvers/dense_rows.py", "autosparse/tuning/solvers/row_panels.py")  # fmt: skip
 """Among these, files that are not counted: packing, timing and comparison of kernels, cost models, solvers."""
-MAX_FUNCTIONS: Final = 54
+MAX_FUNCTIONS: Final = 53
 """Maximum number of distinct functions of the planner; lower it when the count falls. The aim is 45."""
 MAX_LINES: Final = 40
 

@@ -22,7 +22,7 @@ from autosparse.calibration.collection import context_for
 from autosparse.config import Effort
 from autosparse.core.formats import Format
 from autosparse.core.schedule import SuperSchedule
-from autosparse.core.solver import DEFAULT
+from autosparse.core.solver import DEFAULT, choice_of
 from autosparse.dispatch import fast_path
 from autosparse.dispatch.calls import MatmulCall
 from autosparse.tuning.solvers import row_panels
@@ -52,8 +52,8 @@ def test_candidates_are_timed_with_b_on_a_cache_line_and_off_it(op, is_fast_call
     monkeypatch.setattr(MatmulCall, "by_default", spy)
     monkeypatch.setattr(fast_path, "beside", lambda *_, **__: SimpleNamespace(run=run) if is_fast_call else None)
     with context_for(generate("mesh", nnz=2_000, seed=1), OPS[op]) as context:
-        trial = context.context(DEFAULT)
-        for run in (context.context.runner(trial, 0), context.context.runner(trial, 1)):
+        trial = context(DEFAULT)
+        for run in (context.runner(trial, 0), context.runner(trial, 1)):
             for _ in range(5):
                 run()
     # Each offset comes twice, so that the warm-up and the timed run have the same one; the next sample has another one.
@@ -130,7 +130,7 @@ def test_a_plan_is_watched_by_the_time_of_products_by_fast_call(monkeypatch):
 def test_dense_operands_and_results_have_typical_alignments(family, op):
     """Check offsets from cache lines: 0, and 16 bytes as for NumPy's large arrays; `out=` may have either."""
     with context_for(generate(family, nnz=2_000, seed=1), OPS[op]) as context:
-        calls = context.context.adapter.synthetic(context.problem, context.context.operand())
+        calls = context.adapter.synthetic(context.problem, context.operand())
         for call, (of_operands, of_result) in zip(calls, PLACES, strict=True):
             *operands, result = call.kept
             operands = operands[0] if isinstance(operands[0], list | tuple) else operands
@@ -156,7 +156,7 @@ def test_timing_waits_for_threads_that_keep_away_from_busy_cores(monkeypatch):
         monkeypatch.setattr(kernel_trial.time, "sleep", slept.append)
         monkeypatch.setattr(contexts.TuningContext, "n_threads", lambda _: 2)
         for _ in range(4):
-            context.context._wait_for_threads()
+            context._wait_for_threads()
         monkeypatch.undo()
     assert slept == pytest.approx([0.4, contexts.PATIENCE_S - 0.4])
 
@@ -166,7 +166,7 @@ def test_spaces_keep_no_bench_and_no_pattern_alive():
     found, patterns = [], []
     for seed in (1, 2):
         with context_for(generate("banded", nnz=2_000, seed=seed), OPS["spmv"]) as context:
-            found.append(spaces.candidates(context.problem, context.context.supports))
+            found.append(spaces.candidates(context.problem, context.supports))
             patterns.append(weakref.ref(context.problem.pattern))
         del context
     gc.collect()
@@ -187,7 +187,7 @@ def test_a_product_without_end_is_not_begun_even_to_be_compared(monkeypatch):
     monkeypatch.setattr(comparison, "difference", lambda *args: pytest.fail("the kernel was run"))
     n = np.arange(2_500, dtype=np.int32)
     with context_for(Coordinates((2_500, 2_500), (n, n)), OPS["sddmm32"]) as context:
-        trial = context(WALKS_ALL)
+        trial = context(choice_of(WALKS_ALL))
         trial.build()
         trial.pack()
         assert "iterations" in trial.failed

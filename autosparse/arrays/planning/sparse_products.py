@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections import OrderedDict
 from typing import Final, NamedTuple
 
 import numpy as np
 
-from autosparse import cache, forking
+from autosparse import cache
 from autosparse._native import runtime_api
 from autosparse._native.kernels import identity
 from autosparse._native.kernels.spgemm import BY_CLASS, CompressedRows
@@ -22,7 +21,7 @@ from autosparse._native.kernels.spgemm import multiply as by_runtime
 from autosparse._native.kernels.spgemm_solvers import ROW_SOLVERS, rows_of
 from autosparse.config import Effort, Options
 from autosparse.containment import contained
-from autosparse.core.calls import ServedCalls
+from autosparse.core.calls import Recent, ServedCalls
 from autosparse.core.pattern import Pattern
 from autosparse.core.plan import Candidate, Plan
 from autosparse.core.problem import Problem
@@ -63,8 +62,7 @@ class _Product(ServedCalls):
     prepared: _Prepared | None = None
 
 
-_products: Final[OrderedDict[tuple[str, object, bool], _Product]] = OrderedDict()
-_mutex: Final = forking.lock()
+_products: Final[Recent[tuple[str, object, bool], _Product]] = Recent(MAX_PRODUCTS)
 
 
 def forget() -> None:
@@ -125,13 +123,7 @@ def _product_of(key: cache.PlanKey, problem: Problem, options: Options) -> _Prod
     """Return the product's calls in this process; where there are none, with the plan that is stored."""
     name = key.stable_hash(), options.cache_dir, options.cache
     found = _products.get(name)
-    if found is None:
-        found = _Product(plan=_recalled(key, problem, options))
-        with _mutex:
-            found = _products.setdefault(name, found)
-            while len(_products) > MAX_PRODUCTS:
-                _products.popitem(last=False)
-    return found
+    return _products.keep(name, _Product(plan=_recalled(key, problem, options))) if found is None else found
 
 
 def _recalled(key: cache.PlanKey, problem: Problem, options: Options) -> Plan | None:

@@ -9,12 +9,11 @@ from __future__ import annotations
 import contextvars
 import os
 import time
-from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
-from autosparse import config, forking
-from autosparse.core.calls import ServedCalls
+from autosparse import config
+from autosparse.core.calls import Recent, ServedCalls
 from autosparse.errors import BuildError
 
 T = TypeVar("T")
@@ -123,16 +122,9 @@ def has_failed() -> bool:
     return config.get_options().compiler in _failed
 
 
-_accounts: Final[OrderedDict[object, ExpressionCalls]] = OrderedDict()
-_mutex: Final = forking.lock()
+_accounts: Final[Recent[object, ExpressionCalls]] = Recent(MAX_ACCOUNTS)
 
 
 def account_of(key: object) -> ExpressionCalls:
     """Return the account of an expression, creating it if necessary; the oldest accounts are dropped."""
-    found = _accounts.get(key)
-    if found is None:
-        with _mutex:
-            found = _accounts.setdefault(key, ExpressionCalls())
-            while len(_accounts) > MAX_ACCOUNTS:
-                _accounts.popitem(last=False)
-    return found
+    return _accounts.get(key) or _accounts.keep(key, ExpressionCalls())

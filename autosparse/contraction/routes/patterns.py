@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
 
-from autosparse import config, forking
+from autosparse import config
 from autosparse._native import runtime_api
 from autosparse.contraction.kinds import AnyArray, arrays_of, coordinates, is_sparse, is_tensor
 from autosparse.contraction.operands import Operand, Sparse
 from autosparse.contraction.subscripts import Subscripts
+from autosparse.core.calls import Recent
 from autosparse.core.dtypes import WideIndex
 
 MAX_KEYS: Final = 256
@@ -21,8 +21,7 @@ MAX_KEYS: Final = 256
 VERSION: Final = 5
 """Version of the candidates and kernels, part of every key. Increasing it invalidates all earlier choices."""
 
-_keys: Final[OrderedDict[tuple[object, ...], str]] = OrderedDict()
-_mutex: Final = forking.lock()
+_keys: Final[Recent[tuple[object, ...], str]] = Recent(MAX_KEYS)
 
 
 def key_of(operands: Sequence[Operand], subscripts: Subscripts, *, is_dense_output: bool) -> str:
@@ -44,13 +43,7 @@ def key_of(operands: Sequence[Operand], subscripts: Subscripts, *, is_dense_outp
             facts += [operand.indices, operand.array.dtype.str]
     known = tuple(facts)
     key = _keys.get(known)
-    if key is None:
-        key = hashlib.blake2b(repr(known).encode(), digest_size=16).hexdigest()
-        with _mutex:
-            _keys[known] = key
-            while len(_keys) > MAX_KEYS:
-                _keys.popitem(last=False)
-    return key
+    return key or _keys.keep(known, hashlib.blake2b(repr(known).encode(), digest_size=16).hexdigest())
 
 
 def _hash(array: AnyArray) -> object:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from autosparse import forking
 from autosparse._native import runtime_api
 from autosparse.contraction.kinds import AnyArray
 from autosparse.contraction.lower.levels import transposed
 from autosparse.contraction.operands import Operand, Sparse
 from autosparse.contraction.subscripts import Subscripts
+from autosparse.core.calls import Recent
 from autosparse.core.dtypes import NativeIndex, WideIndex
 
 MAX_PATTERNS: Final = 16
@@ -88,8 +87,7 @@ def _is_asked(operands: Sequence[Operand], subscripts: Subscripts) -> bool:
     return len(matrices) == 3 and is_square and all(one.shared is matrices[0].shared for one in matrices)
 
 
-_known: Final[OrderedDict[tuple[object, ...], Halves | None]] = OrderedDict()
-_mutex: Final = forking.lock()
+_known: Final[Recent[tuple[object, ...], Halves | None]] = Recent(MAX_PATTERNS)
 
 
 def _halves(matrix: Sparse) -> Halves | None:
@@ -99,14 +97,7 @@ def _halves(matrix: Sparse) -> Halves | None:
     if not runtime_api.available or matrix.nnz > MAX_ENTRIES:
         return _split(indptr, indices)
     key = (*matrix.shape, indices.dtype.str, runtime_api.hash128(indptr), runtime_api.hash128(indices))
-    if key not in _known:
-        found = _split(indptr, indices)
-        with _mutex:
-            _known[key] = found
-            while len(_known) > MAX_PATTERNS:
-                _known.popitem(last=False)
-        return found
-    return _known.get(key)
+    return _known.get(key) if key in _known else _known.keep(key, _split(indptr, indices))
 
 
 def _split(indptr: AnyArray, indices: AnyArray) -> Halves | None:

@@ -16,7 +16,7 @@ from autosparse.tuner.research.generators.coordinates import Coordinates
 
 import autosparse as asp
 from autosparse import _native
-from autosparse.calibration.collection import context_for
+from autosparse.calibration.collection import context_for, proposals
 from autosparse.config import get_options, options
 from autosparse.core.problem import Problem
 from autosparse.core.solver import choice_of
@@ -142,14 +142,14 @@ def test_background_tuning_reads_no_model_before_its_cost_is_covered(monkeypatch
     monkeypatch.setattr(learned, "find_model", lambda *given: reads.append(given) or find_model(*given))
     op = dataclasses.replace(OPS["spmm256"], n_dense_cols=columns)
     with context_for(generate("mesh", nnz=3_000, seed=1), op, dtype) as context:
-        context.context.stats.cost_estimates.rates_s = {}  # prices that this machine's times have not changed
+        context.stats.cost_estimates.rates_s = {}  # prices that this machine's times have not changed
         with monkeypatch.context() as fresh:  # as in a process that has read no model
             fresh.delitem(sys.modules, "autosparse.tuner.learned.predict")
-            proposer = learned.proposer_of(context.context, live=True)
+            proposer = learned.proposer_of(context, live=True)
         assert not reads
         assert (proposer is not None) == asks
         if proposer is not None:
-            assert proposer.price_s > context.context.stats.cost_estimates.price_s("rank")
+            assert proposer.price_s > context.stats.cost_estimates.price_s("rank")
             assert len(proposer()) > 0
             assert reads
 
@@ -161,10 +161,10 @@ def test_only_what_has_room_is_proposed():
     cols = np.append((rows[: 4 * n] + rng.integers(0, 30, 4 * n)) % n, rng.choice(n, n_long, replace=False))
     pattern = Coordinates.of((n, n), (rows, cols))
     with options(threads=2), context_for(pattern, OPS["spmv"]) as ample:
-        scarce = dataclasses.replace(ample.context, options=ample.context.options._replace(extra_memory=1.0))
+        scarce = dataclasses.replace(ample, options=ample.options._replace(extra_memory=1.0))
         proposer = learned.proposer_of(scarce, live=False)
         assert proposer is not None
-        assert [one for one in ample.proposed(10) if not scarce(choice_of(one)).fits()], "all would have had room"
+        assert [one for one in proposals(ample, 10) if not scarce(choice_of(one)).fits()], "all would have had room"
         found = [one.schedule for one in proposer()]
         assert found
         assert all(scarce(choice_of(one)).fits() for one in found)

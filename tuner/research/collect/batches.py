@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from autosparse.core.numbers import median
 from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
+from autosparse.core.solver import DEFAULT, Choice, choice_of
 
 BATCH_SIZE: Final = 6
 """Number of schedules raced at once, whose packed operands are in memory together."""
@@ -38,15 +39,13 @@ QUIET_LOAD: Final = 0.25
 
 
 class TimingContext(Protocol):
-    """Interface that turns schedules of one problem into kernels: `tuning.trials.context.TuningContext`, or a test
-    double.
-    """
+    """Interface that turns choices of one problem into kernels: that of `tuning.trials.context.TuningContext`."""
 
     @property
     def problem(self) -> Problem:
         """Return the problem."""
 
-    def __call__(self, schedule: SuperSchedule | None) -> Trial:
+    def __call__(self, choice: Choice) -> Trial:
         """Return a trial with nothing built yet."""
 
     def supports(self, operation: str, schedule: SuperSchedule) -> str | None:
@@ -60,9 +59,6 @@ class TimingContext(Protocol):
 
         Equal `turn` means equal memory addresses.
         """
-
-    def proposed(self, n: int) -> Sequence[SuperSchedule]:
-        """Return the `n` best schedules by this machine's learned model; none without a model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +97,7 @@ class Batches:
         for at in range(0, len(schedules), BATCH_SIZE):
             if self.clock() >= until_s:
                 return
-            self._batch([self.context(one) for one in schedules[at : at + BATCH_SIZE]])
+            self._batch([self.context(choice_of(one)) for one in schedules[at : at + BATCH_SIZE]])
 
     def best(self, n: int) -> list[SuperSchedule]:
         """Return the `n` schedules with the lowest ratios among those that raced to the end."""
@@ -151,7 +147,7 @@ class Batches:
     def _race(self, trials: Sequence[Trial]) -> tuple[Race, list[Trial]] | None:
         able = [trial for trial in trials if self.context.runner(trial) is not None]
         self._refuse([trial for trial in trials if trial not in able])
-        default = self.context(None)
+        default = self.context(DEFAULT)
         run = self.context.runner(default)
         if run is None or not able:
             return None

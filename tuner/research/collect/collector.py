@@ -97,10 +97,14 @@ class Step:
 
 @dataclass(slots=True)
 class Collector:
-    """Collector that runs an Order. `make_bench` provides kernels and `model_of` the analytic model."""
+    """Collector that runs an Order.
+
+    `make_bench` provides kernels, `proposals` the learned model's best schedules and `model_of` the analytic model.
+    """
 
     order: Order
     make_bench: MakeBench
+    proposals: Callable[[Any, int], Sequence[SuperSchedule]]  # of a TimingContext, so many
     model_of: Callable[[Problem], CostModel]
     machine: Mapping[str, Any]
     supports: Supports  # returns why no kernel can be made of a schedule
@@ -163,7 +167,7 @@ class Collector:
             pool = self._pool(op)
             drawn = first_draw(
                 problem, bench.supports, self.model_of(problem), rng=rng, shares=shares, template=pool.sample,
-                proposed=bench.proposed(self.order.n_proposed),
+                proposed=self.proposals(bench, self.order.n_proposed),
             )  # fmt: skip
             batches.run(drawn, until_s=until_s)
             near = neighbourhood(

@@ -1,65 +1,53 @@
-"""Checkpoint of a training run in one file, written atomically: weights, Adam's moments, history."""
+"""State of an interrupted training in one file, written atomically: model, optimizer, and facts of the run."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from autosparse.tuner.learned.safetensors import read_safetensors
-from autosparse.tuner.research.networks.cost_model import NetworkCostModel
-from autosparse.tuner.research.training.meaning import write_safetensors
-from numpy.typing import NDArray
 
+from autosparse.core.values import dataclass, field
 from autosparse.errors import OptionError
-
-MOMENTS = ("step", "exp_avg", "exp_avg_sq")
 
 
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
-    """State of an interrupted training: tensors of model and optimizer by name, and one dictionary per epoch."""
+    """File from which a training continues where it stopped, bit by bit; `path` None stores nothing.
 
-    tensors: Mapping[str, NDArray[Any]]
-    history: Sequence[dict[str, Any]]
+    `identity` holds the settings and data of the run.
+    """
 
-    @classmethod
-    def of(cls, model: NetworkCostModel, optimizer: torch.optim.Adam, history: Sequence[dict[str, Any]]) -> Checkpoint:
-        """Return the present state of model, optimizer and history."""
-        tensors = {f"weight.{name}": value for name, value in model.weights().items()}
-        for at, moments in optimizer.state_dict()["state"].items():
-            for name in MOMENTS:
-                tensors[f"adam.{at}.{name}"] = moments[name].detach().cpu().numpy()
-        return cls(tensors, history)
+    path: Path | None
+    model: torch.nn.Module
+    optimizer: torch.optim.Optimizer
+    identity: Mapping[str, Any] = field(default_factory=dict)
 
-    def restore(self, model: NetworkCostModel, optimizer: torch.optim.Adam) -> None:
-        """Restore the state of model and optimizer."""
-        weights = {name[len("weight.") :]: one for name, one in self.tensors.items() if name.startswith("weight.")}
-        model.load_weights(weights)
-        state: dict[int, dict[str, torch.Tensor]] = {}
-        for name, value in self.tensors.items():
-            if name.startswith("adam."):
-                _, at, moment = name.split(".")
-                state.setdefault(int(at), {})[moment] = torch.from_numpy(np.array(value))
-        optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+    def load(self) -> dict[str, Any]:
+        """Restore the stored state and return its facts, {} without a file; raise OptionError for that of another run.
 
+        The state of another run has other settings or data.
+        """
+        if self.path is None or not self.path.exists():
+            return {}
+        state = torch.load(self.path, map_location="cpu", weights_only=True)
+        facts: dict[str, Any] = json.loads(state["facts"])
+        stored, now = facts.pop("identity"), json.loads(json.dumps(dict(self.identity)))
+        if other := sorted(name for name in {*stored, *now} if stored.get(name) != now.get(name)):
+            said = ", ".join(f"{name}={stored.get(name)!r} (now {now.get(name)!r})" for name in other)
+            raise OptionError.other_run(self.path, said)
+        self.model.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        return facts
 
-def write_checkpoint(path: Path, state: Checkpoint, identity: Mapping[str, Any]) -> None:
-    """Write to a temporary file and rename it. `identity` identifies the run."""
-    metadata = {"identity": json.dumps(identity, sort_keys=True), "history": json.dumps(list(state.history))}
-    write_safetensors(path, state.tensors, metadata)
-
-
-def read_checkpoint(path: Path, identity: Mapping[str, Any]) -> Checkpoint:
-    """Return the state in `path`; raise OptionError when it belongs to a run with other settings or data."""
-    tensors, metadata = read_safetensors(path)
-    stored = json.loads(metadata["identity"])
-    other = sorted(name for name in {*stored, *identity} if stored.get(name) != identity.get(name))
-    if other:
-        said = ", ".join(f"{name}={stored.get(name)!r} (now {identity.get(name)!r})" for name in other)
-        raise OptionError.other_run(path, said)
-    return Checkpoint(tensors, json.loads(metadata["history"]))
+    def save(self, **facts: Any) -> None:
+        """Write the present state with `facts`, which JSON can hold, to a temporary file, and rename it."""
+        if self.path is None:
+            return
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        staged = self.path.with_suffix(".new")
+        state = {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}
+        torch.save({**state, "facts": json.dumps({**facts, "identity": dict(self.identity)})}, staged)
+        staged.replace(self.path)

@@ -7,7 +7,6 @@ over pairs of max(0, 1 - (r1 - r2) sign(t1 - t2)). The latent layer is re-initia
 from __future__ import annotations
 
 import copy
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any, Final
 import numpy as np
 import torch
 from autosparse.tuner.research.networks.dash import DashModel
+from autosparse.tuner.research.training.checkpoint import Checkpoint
 from autosparse.tuner.research.training.pairs import hinge_loss, known_pairs
 from numpy.typing import NDArray
 
@@ -64,39 +64,6 @@ class FewShotSettings:
     seed: int = 0
 
 
-class Progress:
-    """State of a training on disk, written after every epoch: an interrupted training continues where it stopped.
-
-    The path None stores nothing.
-    """
-
-    def __init__(
-        self, path: Path | None, model: DashModel, optimizer: torch.optim.Optimizer, rng: np.random.Generator
-    ) -> None:
-        self._path, self._model, self._optimizer, self._rng = path, model, optimizer, rng
-
-    def load(self) -> int:
-        """Restore the state, and return the number of epochs done."""
-        if self._path is None or not self._path.exists():
-            return 0
-        state = torch.load(self._path, weights_only=True)
-        self._model.load_state_dict(state["model"])
-        self._optimizer.load_state_dict(state["optimizer"])
-        self._rng.bit_generator.state = json.loads(state["rng"])
-        return int(state["epochs"])
-
-    def save(self, epochs: int) -> None:
-        """Write the state after `epochs` epochs."""
-        if self._path is None:
-            return
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        staged = self._path.with_suffix(".new")
-        rng = json.dumps(self._rng.bit_generator.state)
-        state = {"model": self._model.state_dict(), "optimizer": self._optimizer.state_dict()}
-        torch.save(state | {"rng": rng, "epochs": epochs}, staged)
-        staged.replace(self._path)
-
-
 def train(
     model: DashModel,
     cases: Sequence[TransferCase],
@@ -115,15 +82,17 @@ def train(
     fixed = [_patterns(model, case) for case in cases] if is_frozen else []
     optimizer = torch.optim.Adam(chosen, lr=settings.rate, fused=True)  # half the time of a step of small layers
     rng = np.random.default_rng(settings.seed)
-    kept = Progress(state, model, optimizer, rng)
-    for epoch in range(kept.load(), settings.epochs):
+    kept = Checkpoint(state, model, optimizer)
+    if found := kept.load():
+        rng.bit_generator.state = found["rng"]
+    for epoch in range(found.get("epochs", 0), settings.epochs):
         losses = []
         for at in rng.permutation(len(cases)).tolist():
             case, order = cases[at], rng.permutation(len(cases[at].ratios))
             for start in range(0, len(order), settings.batch):
                 s = fixed[at] if is_frozen else model.featurizer(case.seen)
                 losses.append(_step(model, case, s, order[start : start + settings.batch], optimizer))
-        kept.save(epoch + 1)
+        kept.save(epochs=epoch + 1, rng=rng.bit_generator.state)
         progress(epoch, float(np.mean(losses)))
     return model
 

@@ -19,7 +19,7 @@ import torch
 from autosparse.tuner.features.panels import WHOLE
 from autosparse.tuner.research.networks.cost_model import NetworkCostModel
 from autosparse.tuner.research.networks.extractor import Observations
-from autosparse.tuner.research.training.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from autosparse.tuner.research.training.checkpoint import Checkpoint
 from autosparse.tuner.research.training.curves import WEIGHTS, Epoch
 from autosparse.tuner.research.training.data import DataSet, TrainingCase
 from autosparse.tuner.research.training.pairs import hinge_loss, known_pairs
@@ -28,7 +28,7 @@ from autosparse.tuner.research.training.weights import Meaning, read_weights, wr
 
 from autosparse.log import Progress
 
-CHECKPOINT: Final = "checkpoint.safetensors"
+CHECKPOINT: Final = "checkpoint.pt"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,20 +63,13 @@ class Trainer:
             self.model.load_weights(read_weights(start)[0].weights())
         self.model.to(settings.device)
         self.optimizer = torch.optim.Adam(self.model.parameters(), lr=settings.rate)
-        self.history: list[Epoch] = []
-        self._resume()
+        self._checkpoint = Checkpoint(folder / CHECKPOINT, self.model, self.optimizer, self.identity)
+        self.history = [Epoch(**row) for row in self._checkpoint.load().get("history", ())]
 
     @property
     def identity(self) -> dict[str, Any]:
         """Return the facts that must match those of a checkpoint to resume it."""
         return {**asdict(self.settings), "op": self.data.op, "data": self.data.digest}
-
-    def _resume(self) -> None:
-        path = self.folder / CHECKPOINT
-        if path.exists():
-            found = read_checkpoint(path, self.identity)
-            found.restore(self.model, self.optimizer)
-            self.history = [Epoch(**row) for row in found.history]
 
     def run(self, observe: Observations, *, epochs: int, progress: Progress | None = None) -> Iterator[Epoch]:
         """Yield one Epoch at a time until there are `epochs` of them, including those of earlier runs."""
@@ -90,8 +83,7 @@ class Trainer:
             self.history.append(row)
             if self.best is row:
                 self._keep_weights(ranking)
-            state = Checkpoint.of(self.model, self.optimizer, [asdict(one) for one in self.history])
-            write_checkpoint(self.folder / CHECKPOINT, state, self.identity)
+            self._checkpoint.save(history=[asdict(one) for one in self.history])
             yield row
 
     @property

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from autosparse.tuner.features.pattern_vector import matrix_vector
@@ -56,8 +56,7 @@ class SourceModel:
 
     def write(self, path: Path) -> None:
         """Write the model as safetensors."""
-        tensors = {name: _storable(value) for name, value in self.trees.tensors().items()}
-        write_safetensors(path, tensors, {"kind": KIND, "name": self.name})
+        write_safetensors(path, self.trees.tensors(), {"kind": KIND, "name": self.name})
 
     @classmethod
     def read(cls, path: Path) -> SourceModel:
@@ -69,10 +68,6 @@ class SourceModel:
             return cls(Trees.of(tensors, 0), facts.get("name", ""))
         except (KeyError, ValueError) as error:
             raise RecordError.broken(path.name, reason=f"no trees: {error}") from error
-
-
-def _storable(value: NDArray[Any]) -> NDArray[Any]:
-    return np.ascontiguousarray(value)
 
 
 def fit_source(

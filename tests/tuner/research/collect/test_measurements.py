@@ -64,7 +64,8 @@ class FakeBench:
     default_s: float = 1e-2
     trials: list = field(default_factory=list)
 
-    def __call__(self, schedule):
+    def __call__(self, choice):
+        schedule = choice.schedule
         ratio = 1.0 if schedule is None else true_ratio(schedule)
         fails = schedule is not None and schedule.stable_hash()[0] == "0"
         trial = FakeTrial(schedule, self.clock, ratio * self.default_s, pack_fails=fails)
@@ -82,9 +83,10 @@ class FakeBench:
     def runner(self, trial, turn=0):
         return lambda: self.clock.spend(trial.true_s)
 
-    def proposed(self, n):
-        """Return the last `n` schedules of the space, a set that no other source would draw."""
-        return spaces.everything(self.problem, _native.supports)[-n:] if n else []
+
+def last_of_space(bench, n):
+    """Return the last `n` schedules of the space, a set that no other source would draw."""
+    return spaces.everything(bench.problem, _native.supports)[-n:] if n else []
 
 
 def batches_on(bench) -> Batches:
@@ -142,8 +144,8 @@ def test_trials_beyond_memory_run_in_a_separate_batch():
     n_packed = []
 
     class Narrow(FakeBench):
-        def __call__(self, schedule):
-            trial = super().__call__(schedule)
+        def __call__(self, choice):
+            trial = super().__call__(choice)
             trial.room = lambda one: sum(other.packed for other in self.trials) < 3 or n_packed.append(1)
             return trial
 
@@ -255,8 +257,7 @@ def order_of(tmp_path, **changes) -> collecting.Order:
 
 
 RECIPES = [
-    Recipe(kind="generated", source=family, group=f"g:{family}", nnz=2_000, seed=3)
-    for family in ("mesh", "rmat", "kkt")
+    Recipe(kind="generated", source=name, group=f"g:{name}", nnz=2_000, seed=3) for name in ("mesh", "rmat", "kkt")
 ]
 
 
@@ -266,8 +267,9 @@ def collector_of(order) -> collecting.Collector:
         yield FakeBench(problem_of(op, pattern))
 
     return collecting.Collector(
-        order, bench, lambda problem: TrafficModel(pattern_facts(problem.pattern)), {"cpu": "fake"}, _native.supports
-    )
+        order, bench, last_of_space, lambda one: TrafficModel(pattern_facts(one.pattern)), {"cpu": "fake"},
+        _native.supports,
+    )  # fmt: skip
 
 
 def test_completed_patterns_are_not_measured_again(tmp_path):
