@@ -83,7 +83,8 @@ def test_tiers_are_measured_side_by_side_and_reported_from_the_records(folder: P
 
 
 def test_busy_leaves_no_process_behind(folder: Path) -> None:
-    text = run_script("busy.py", "--matrices", folder, "--min-nnz", 1, "--seconds", 0.05, "--threads", 1)
+    anything = ("--min-nnz", 1, "--below", 3600)  # even if products take long on a busy machine
+    text = run_script("busy.py", "--matrices", folder, *anything, "--seconds", 0.05, "--threads", 1)
     assert "small" in text
     assert "busy neighbours" in text
     busy = importlib.import_module("busy")
