@@ -19,13 +19,15 @@ from autosparse import light
 from autosparse._native import memory, runtime_api
 from autosparse.arrays.plain import NAMES, arrays_of, check_starts
 from autosparse.config import get_options
-from autosparse.light import PLAIN_TYPES, VERSION_OF_SCIPY, takes_as_is
+from autosparse.light import INT32, PLAIN_TYPES, VERSION_OF_SCIPY, takes_as_is
 from autosparse.light.adoption import attributes, set_state
 from autosparse.operands import ownership
 from autosparse.operands.csr import DATA, INDICES, INDPTR, Operand
 
 EXPANDED_FROM_ENTRIES: Final = 1 << 12
 """Minimum number of entries for which the runtime writes the rows of a COO matrix; calling it costs 2 us."""
+_SHARES: Final = sps.csr_array.tocoo.__defaults__ == (False,)
+"""True if `tocoo` of SciPy's csr classes shares the arrays and sets the flag of canonical order; older ones copy."""
 
 
 class Copies:
@@ -114,19 +116,17 @@ class Copies:
         SciPy's loop over the rows takes most of the time of its method.
         """
         indptr, indices = self._cell.peek(INDPTR), self._cell.peek(INDICES)
-        is_plain = type(indptr) is type(indices) is np.ndarray and indices.dtype == indptr.dtype == np.int32
+        is_plain = type(indptr) is type(indices) is np.ndarray and indices.dtype == indptr.dtype == INT32
         is_plain = is_plain and len(self._shape) == 2 and indptr.flags.c_contiguous and runtime_api.available
-        if not is_plain or indices.size < EXPANDED_FROM_ENTRIES or indptr[-1] != indices.size:
+        if not (_SHARES and is_plain) or indices.size < EXPANDED_FROM_ENTRIES or indptr[-1] != indices.size:
             return None
-        rows, threads = (
-            memory.empty_output(indices.shape, indices.dtype),
-            get_options().threads or runtime_api.max_threads(),
-        )
+        rows = memory.empty_output(indices.shape, indices.dtype)
+        threads = get_options().threads or runtime_api.max_threads()
         addresses = runtime_api.address_of(indptr), indices.size, runtime_api.address_of(rows)
         runtime_api.lib.asp_entry_rows(indptr.size - 1, *addresses, threads)
         places = rows, self.indices  # type: ignore[attr-defined]  # SciPy's matrix shares the arrays, too
         made = self._coo_container((self.data, places), self._shape, copy=False, dtype=self.dtype)  # type: ignore[attr-defined]
-        made.has_canonical_format = self.has_canonical_format
+        made.has_canonical_format = self.has_canonical_format  # type: ignore[attr-defined]
         return made
 
     def nonzero(self) -> Any:
