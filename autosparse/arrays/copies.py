@@ -7,9 +7,10 @@ SciPy's ``csr_tocsc``, rows in order within each column.
 from __future__ import annotations
 
 import copy
+import functools
 import weakref
 from collections.abc import Iterator
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sps
@@ -24,10 +25,18 @@ from autosparse.light.adoption import attributes, set_state
 from autosparse.operands import ownership
 from autosparse.operands.csr import DATA, INDICES, INDPTR, Operand
 
-EXPANDED_FROM_ENTRIES: Final = 1 << 12
-"""Minimum number of entries for which the runtime writes the rows of a COO matrix; calling it costs 2 us."""
-_SHARES: Final = sps.csr_array.tocoo.__defaults__ == (False,)
-"""True if `tocoo` of SciPy's csr classes shares the arrays and sets the flag of canonical order; older ones copy."""
+
+@functools.cache
+def _state_of_coordinates(kind: type) -> tuple[tuple[str, Any], ...] | None:
+    """Return the attributes, besides shape and entries, of the COO matrix that `tocoo` of a csr class of SciPy's makes.
+
+    Return None in versions of SciPy whose method copies the arrays unless told otherwise.
+    """
+    if kind.tocoo.__defaults__ != (False,):  # type: ignore[attr-defined]
+        return None
+    made = vars(kind((np.ones(1), np.zeros(1, INT32), np.array([0, 1], INT32)), shape=(1, 1)).tocoo())
+    own = {"_shape", "coords", "data", "has_canonical_format"}
+    return tuple((name, value) for name, value in made.items() if name not in own) if own <= made.keys() else None
 
 
 class Copies:
@@ -107,26 +116,30 @@ class Copies:
     def tocoo(self, *copy: bool, **how: bool) -> Any:
         """Return the matrix in COO format, as SciPy's method does, without array elements behind the last entry."""
         whole = self._without_room()
-        made = whole._by_coordinates() if not (copy or how or self._transposed) else None
+        made = None if copy or how or self._transposed else whole._by_coordinates()
         return super(Copies, whole).tocoo(*copy, **how) if made is None else made  # type: ignore[misc]
 
     def _by_coordinates(self) -> Any:
         """Return the COO matrix of a csr matrix over its arrays, as SciPy does; None where SciPy should make it.
 
-        SciPy's loop over the rows takes most of the time of its method.
+        SciPy's loop over the rows takes most of the time of its method, of small matrices the constructor's checks.
         """
-        indptr, indices = self._cell.peek(INDPTR), self._cell.peek(INDICES)
-        is_plain = type(indptr) is type(indices) is np.ndarray and indices.dtype == indptr.dtype == INT32
-        is_plain = is_plain and len(self._shape) == 2 and indptr.flags.c_contiguous and runtime_api.available
-        if not (_SHARES and is_plain) or indices.size < EXPANDED_FROM_ENTRIES or indptr[-1] != indices.size:
+        arrays = indptr, indices, values = self._cell.peek(INDPTR), self._cell.peek(INDICES), self._cell.peek(DATA)
+        is_plain = all(type(array) is np.ndarray for array in arrays) and values.dtype.char in PLAIN_TYPES
+        is_plain = is_plain and values.dtype.isnative and indices.dtype == INT32 and indptr.flags.c_contiguous
+        is_plain = is_plain and takes_as_is(type(self), self._shape, indptr, indices) and runtime_api.available
+        state = _state_of_coordinates(self._plain_class) if is_plain else None  # type: ignore[attr-defined]
+        if state is None or not _are_exact(self._cell.n_major, *arrays):
             return None
         rows = memory.empty_output(indices.shape, indices.dtype)
         threads = get_options().threads or runtime_api.max_threads()
         addresses = runtime_api.address_of(indptr), indices.size, runtime_api.address_of(rows)
         runtime_api.lib.asp_entry_rows(indptr.size - 1, *addresses, threads)
-        places = rows, self.indices  # type: ignore[attr-defined]  # SciPy's matrix shares the arrays, too
-        made = self._coo_container((self.data, places), self._shape, copy=False, dtype=self.dtype)  # type: ignore[attr-defined]
+        made: Any = object.__new__(self._coo_container)  # type: ignore[attr-defined]
+        made._shape, made.coords, made.data = self._shape, (rows, self.indices), self.data  # type: ignore[attr-defined]
         made.has_canonical_format = self.has_canonical_format  # type: ignore[attr-defined]
+        for name, value in state:
+            setattr(made, name, value)
         return made
 
     def nonzero(self) -> Any:

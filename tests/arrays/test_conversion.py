@@ -128,9 +128,9 @@ def test_dense_results_hand_no_array_out():
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
-@pytest.mark.parametrize("lengths", ["short", "long", "mostly empty", "one row"])
+@pytest.mark.parametrize("lengths", ["short", "long", "mostly empty", "one row", "few", "none", "no rows"])
 @pytest.mark.parametrize("name", ["csr_array", "csr_matrix", "csc_array"])
-def test_large_matrices_in_coordinates_are_those_of_scipy(name: str, lengths: str, threads: int) -> None:
+def test_matrices_in_coordinates_are_those_of_scipy(name: str, lengths: str, threads: int) -> None:
     """Compare values, dtypes, the flag of canonical order, and which arrays the result shares."""
     rng = np.random.default_rng(5)
     counts = {
@@ -138,6 +138,9 @@ def test_large_matrices_in_coordinates_are_those_of_scipy(name: str, lengths: st
         "long": rng.integers(0, 90, 900),
         "mostly empty": rng.integers(0, 60, 9000) * (rng.random(9000) < 0.03),
         "one row": np.array([0, 20_000, 0]),
+        "few": np.array([2, 0, 3, 1]),
+        "none": np.zeros(5, int),
+        "no rows": np.zeros(0, int),
     }[lengths]
     indptr = np.concatenate(([0], counts.cumsum())).astype(np.int32)
     indices = rng.integers(0, 70, indptr[-1], dtype=np.int32)
@@ -151,6 +154,7 @@ def test_large_matrices_in_coordinates_are_those_of_scipy(name: str, lengths: st
                 assert mine.dtype == wanted.dtype
                 np.testing.assert_array_equal(mine, wanted)
             assert found.has_canonical_format == expected.has_canonical_format
+            assert found.shape == expected.shape
             assert vars(found).keys() == vars(expected).keys()
             assert np.shares_memory(found.data, ours.data) == np.shares_memory(expected.data, theirs.data)
 
