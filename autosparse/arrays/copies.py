@@ -10,7 +10,7 @@ import copy
 import functools
 import weakref
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import scipy.sparse as sps
@@ -25,16 +25,19 @@ from autosparse.light.adoption import attributes, set_state
 from autosparse.operands import ownership
 from autosparse.operands.csr import DATA, INDICES, INDPTR, Operand
 
+EXPANDED_FROM_ENTRIES: Final = 1 << 12
+"""Minimum number of entries for which the runtime writes the rows of a COO matrix whose constructor is SciPy's."""
+
 
 @functools.cache
-def _state_of_coordinates(kind: type) -> tuple[tuple[str, Any], ...] | None:
-    """Return the attributes, besides shape and entries, of the COO matrix that `tocoo` of a csr class of SciPy's makes.
+def _state_of_coordinates() -> tuple[tuple[str, Any], ...] | None:
+    """Return the attributes, besides shape and entries, of the COO array that `tocoo` of SciPy's csr arrays makes.
 
     Return None in versions of SciPy whose method copies the arrays unless told otherwise.
     """
-    if kind.tocoo.__defaults__ != (False,):  # type: ignore[attr-defined]
+    if sps.csr_array.tocoo.__defaults__ != (False,):
         return None
-    made = vars(kind((np.ones(1), np.zeros(1, INT32), np.array([0, 1], INT32)), shape=(1, 1)).tocoo())
+    made = vars(sps.csr_array((np.ones(1), np.zeros(1, INT32), np.array([0, 1], INT32)), shape=(1, 1)).tocoo())
     own = {"_shape", "coords", "data", "has_canonical_format"}
     return tuple((name, value) for name, value in made.items() if name not in own) if own <= made.keys() else None
 
@@ -128,18 +131,21 @@ class Copies:
         is_plain = all(type(array) is np.ndarray for array in arrays) and values.dtype.char in PLAIN_TYPES
         is_plain = is_plain and values.dtype.isnative and indices.dtype == INT32 and indptr.flags.c_contiguous
         is_plain = is_plain and takes_as_is(type(self), self._shape, indptr, indices) and runtime_api.available
-        state = _state_of_coordinates(self._plain_class) if is_plain else None  # type: ignore[attr-defined]
+        is_array = isinstance(self, sps.sparray)  # the constructor of matrix classes warns in later versions of SciPy
+        state = _state_of_coordinates() if is_plain and (is_array or indices.size >= EXPANDED_FROM_ENTRIES) else None
         if state is None or not _are_exact(self._cell.n_major, *arrays):
             return None
         rows = memory.empty_output(indices.shape, indices.dtype)
         threads = get_options().threads or runtime_api.max_threads()
         addresses = runtime_api.address_of(indptr), indices.size, runtime_api.address_of(rows)
         runtime_api.lib.asp_entry_rows(indptr.size - 1, *addresses, threads)
-        made: Any = object.__new__(self._coo_container)  # type: ignore[attr-defined]
-        made._shape, made.coords, made.data = self._shape, (rows, self.indices), self.data  # type: ignore[attr-defined]
+        kind, values, places = self._coo_container, self.data, (rows, self.indices)  # type: ignore[attr-defined]
+        made: Any = object.__new__(kind) if is_array else kind((values, places), self._shape, dtype=values.dtype)
         made.has_canonical_format = self.has_canonical_format  # type: ignore[attr-defined]
-        for name, value in state:
-            setattr(made, name, value)
+        if is_array:
+            made._shape, made.coords, made.data = self._shape, places, values
+            for name, value in state:
+                setattr(made, name, value)
         return made
 
     def nonzero(self) -> Any:
