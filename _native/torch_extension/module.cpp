@@ -108,12 +108,9 @@ class Kernel final : public c10::OperatorKernel {
         const at::Tensor &right = argument(*stack, signature_->b);
         Entries B;
         Dense X, base;
-        if (!stock_ || signature_->out >= 0 || right.layout() != c10::kSparseCsc || !read_matrix(right, &B) ||
-            !read_dense(argument(*stack, signature_->a), 2, &X) || X.n_dims != 2 || X.dtype != B.dtype ||
-            X.sizes[1] != B.n || (signature_->base >= 0 && !read_dense(argument(*stack, signature_->base), 2, &base)))
+        if (!stock_ || signature_->out >= 0 || !read_rows(argument(*stack, signature_->a), right, &X, &B) ||
+            (signature_->base >= 0 && !read_dense(argument(*stack, signature_->base), 2, &base)))
             return false;
-        const int64_t n = X.sizes[0], most = limits.rows;
-        if (B.nnz >= most || n >= most || B.k >= most || B.nnz * n >= most || !validate(B).is_sound) return false;
         at::Tensor result;
         if (signature_->base < 0 && multiply_rows(X, B, &result)) {
             push(std::move(result), stack);

@@ -68,6 +68,26 @@ inline bool is_small_coo_on_the_right(const at::Tensor &left, const at::Tensor &
            left.sizes()[0] < limits.coordinates && right._nnz() * left.sizes()[0] < limits.coordinates;
 }
 
+/* Read a dense matrix and a CSC matrix with fewer multiplications than products in Python; return false for others, and
+ * for indices outside the matrix. */
+inline bool read_rows(const at::Tensor &left, const at::Tensor &right, Dense *X, Entries *B)
+{
+    if (right.layout() != c10::kSparseCsc || !read_matrix(right, B) || !read_dense(left, 2, X) || X->n_dims != 2 ||
+        X->dtype != B->dtype || X->sizes[1] != B->n)
+        return false;
+    const int64_t n = X->sizes[0], most = limits.rows;
+    return B->nnz < most && n < most && B->k < most && B->nnz * n < most && validate(*B).is_sound;
+}
+
+/* Return whether the product of two tensors is a dense matrix times a CSC matrix of medium size. */
+inline bool is_medium_csc_on_the_right(const at::Tensor &left, const at::Tensor &right)
+{
+    Dense X;
+    Entries B;
+    return right.layout() == c10::kSparseCsc && left.layout() == c10::kStrided && left.dim() == 2 &&
+           right._nnz() * left.sizes()[0] >= limits.small && read_rows(left, right, &X, &B);
+}
+
 /* Return whether a real CSR matrix and dense matrices fit a reduction with fewer entries and products than these. */
 inline bool is_small_reduction(const at::Tensor &a, const at::Tensor &b, const at::Tensor *grad, int64_t most_entries)
 {
@@ -88,6 +108,7 @@ inline Left left_to_pytorch(const at::Tensor &left, const at::Tensor &right)
 {
     if (left.layout() == c10::kStrided && right.layout() == c10::kStrided) return Left::none;
     if (is_small_coo_on_the_right(left, right)) return Left::outer;
+    if (is_medium_csc_on_the_right(left, right)) return Left::all;
     return layouts_of(left, right).are_refused() ? Left::all : Left::none;
 }
 
@@ -101,6 +122,13 @@ inline Left left_to_pytorch(const at::Tensor &a, const at::Tensor &grad, const a
 {
     const bool is_extreme = reduce == "amax" || reduce == "amin";
     return is_small_reduction(a, b, &grad, limits.gradients << !is_extreme) ? Left::all : Left::none;
+}
+
+inline Left left_to_pytorch(const at::Tensor &base, const at::Tensor &left, const at::Tensor &right,
+                            const at::Scalar &, const at::Scalar &)
+{
+    if (base.layout() == c10::kStrided && is_plain(base) && is_medium_csc_on_the_right(left, right)) return Left::all;
+    return layouts_of(base, left, right).are_refused() ? Left::all : Left::none;
 }
 
 template <class... Arguments> Left left_to_pytorch(const Arguments &...arguments)

@@ -7,9 +7,10 @@ SciPy's ``csr_tocsc``, rows in order within each column.
 from __future__ import annotations
 
 import copy
+import functools
 import weakref
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import scipy.sparse as sps
@@ -19,10 +20,26 @@ from autosparse import light
 from autosparse._native import memory, runtime_api
 from autosparse.arrays.plain import NAMES, arrays_of, check_starts
 from autosparse.config import get_options
-from autosparse.light import PLAIN_TYPES, VERSION_OF_SCIPY, takes_as_is
+from autosparse.light import INT32, PLAIN_TYPES, VERSION_OF_SCIPY, takes_as_is
 from autosparse.light.adoption import attributes, set_state
 from autosparse.operands import ownership
 from autosparse.operands.csr import DATA, INDICES, INDPTR, Operand
+
+EXPANDED_FROM_ENTRIES: Final = 1 << 12
+"""Minimum number of entries for which the runtime writes the rows of a COO matrix whose constructor is SciPy's."""
+
+
+@functools.cache
+def _state_of_coordinates() -> tuple[tuple[str, Any], ...] | None:
+    """Return the attributes, besides shape and entries, of the COO array that `tocoo` of SciPy's csr arrays makes.
+
+    Return None in versions of SciPy whose method copies the arrays unless told otherwise.
+    """
+    if sps.csr_array.tocoo.__defaults__ != (False,):
+        return None
+    made = vars(sps.csr_array((np.ones(1), np.zeros(1, INT32), np.array([0, 1], INT32)), shape=(1, 1)).tocoo())
+    own = {"_shape", "coords", "data", "has_canonical_format"}
+    return tuple((name, value) for name, value in made.items() if name not in own) if own <= made.keys() else None
 
 
 class Copies:
@@ -101,7 +118,35 @@ class Copies:
 
     def tocoo(self, *copy: bool, **how: bool) -> Any:
         """Return the matrix in COO format, as SciPy's method does, without array elements behind the last entry."""
-        return super(Copies, self._without_room()).tocoo(*copy, **how)  # type: ignore[misc]
+        whole = self._without_room()
+        made = None if copy or how or self._transposed else whole._by_coordinates()
+        return super(Copies, whole).tocoo(*copy, **how) if made is None else made  # type: ignore[misc]
+
+    def _by_coordinates(self) -> Any:
+        """Return the COO matrix of a csr matrix over its arrays, as SciPy does; None where SciPy should make it.
+
+        SciPy's loop over the rows takes most of the time of its method, of small matrices the constructor's checks.
+        """
+        arrays = indptr, indices, values = self._cell.peek(INDPTR), self._cell.peek(INDICES), self._cell.peek(DATA)
+        is_plain = all(type(array) is np.ndarray for array in arrays) and values.dtype.char in PLAIN_TYPES
+        is_plain = is_plain and values.dtype.isnative and indices.dtype == INT32 and indptr.flags.c_contiguous
+        is_plain = is_plain and takes_as_is(type(self), self._shape, indptr, indices) and runtime_api.available
+        is_array = isinstance(self, sps.sparray)  # the constructor of matrix classes warns in later versions of SciPy
+        state = _state_of_coordinates() if is_plain and (is_array or indices.size >= EXPANDED_FROM_ENTRIES) else None
+        if state is None or not _are_exact(self._cell.n_major, *arrays):
+            return None
+        rows = memory.empty_output(indices.shape, indices.dtype)
+        threads = get_options().threads or runtime_api.max_threads()
+        addresses = runtime_api.address_of(indptr), indices.size, runtime_api.address_of(rows)
+        runtime_api.lib.asp_entry_rows(indptr.size - 1, *addresses, threads)
+        kind, values, places = self._coo_container, self.data, (rows, self.indices)  # type: ignore[attr-defined]
+        made: Any = object.__new__(kind) if is_array else kind((values, places), self._shape, dtype=values.dtype)
+        made.has_canonical_format = self.has_canonical_format  # type: ignore[attr-defined]
+        if is_array:
+            made._shape, made.coords, made.data = self._shape, places, values
+            for name, value in state:
+                setattr(made, name, value)
+        return made
 
     def nonzero(self) -> Any:
         """Return the rows and columns of the nonzero entries, as SciPy's method does."""

@@ -278,13 +278,18 @@ class DenseResults:
         """Return the k-th diagonal of the matrix, as SciPy's `diagonal` does."""
         cell = self._cell
         cell.check_bounds()
-        values = cell._arrays[DATA]
-        if not (_is_native(values) and type(k) is int and len(self._shape) == 2):
+        arrays = cell._arrays
+        if type(k) is not int or len(self._shape) != 2 or not _is_native(arrays[DATA]):
             return super().diagonal(k)  # type: ignore[misc]
-        n_major, n_minor, k = cell.n_major, cell.n_minor, -k if self._transposed else k
-        diagonal = np.empty(max(0, min(n_major + min(k, 0), n_minor - max(k, 0))), values.dtype)
-        if diagonal.size:
-            csr_diagonal(k, n_major, n_minor, *cell._arrays, diagonal)
+        n_major, n_minor = cell.n_major, cell.n_minor
+        if k:
+            k = -k if self._transposed else k
+            length = max(0, min(n_major + min(k, 0), n_minor - max(k, 0)))
+        else:
+            length = n_major if n_major < n_minor else n_minor
+        diagonal = np.empty(length, arrays[DATA].dtype)
+        if length:
+            csr_diagonal(k, n_major, n_minor, *arrays, diagonal)
         return diagonal
 
     def sum(self, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:

@@ -125,3 +125,43 @@ def test_dense_results_hand_no_array_out():
     assert A._cell.rows is not None
     A.toarray(), A.diagonal(), A.sum()
     assert A._cell.rows is not None
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+@pytest.mark.parametrize("lengths", ["short", "long", "mostly empty", "one row", "few", "none", "no rows"])
+@pytest.mark.parametrize("name", ["csr_array", "csr_matrix", "csc_array"])
+def test_matrices_in_coordinates_are_those_of_scipy(name: str, lengths: str, threads: int) -> None:
+    """Compare values, dtypes, the flag of canonical order, and which arrays the result shares."""
+    rng = np.random.default_rng(5)
+    counts = {
+        "short": rng.integers(0, 19, 3000),
+        "long": rng.integers(0, 90, 900),
+        "mostly empty": rng.integers(0, 60, 9000) * (rng.random(9000) < 0.03),
+        "one row": np.array([0, 20_000, 0]),
+        "few": np.array([2, 0, 3, 1]),
+        "none": np.zeros(5, int),
+        "no rows": np.zeros(0, int),
+    }[lengths]
+    indptr = np.concatenate(([0], counts.cumsum())).astype(np.int32)
+    indices = rng.integers(0, 70, indptr[-1], dtype=np.int32)
+    shape = (len(counts), 70) if name.startswith("csr") else (70, len(counts))
+    entries = rng.standard_normal(indptr[-1]), indices, indptr
+    theirs, ours = getattr(sps, name)(entries, shape=shape), getattr(autosparse, name)(entries, shape=shape)
+    with on_several_threads(), autosparse.options(threads=threads):
+        for found, expected in ((ours.tocoo(), theirs.tocoo()), (ours.tocoo(copy=True), theirs.tocoo(copy=True))):
+            assert type(found).__name__ == type(expected).__name__
+            for mine, wanted in zip((*found.coords, found.data), (*expected.coords, expected.data), strict=True):
+                assert mine.dtype == wanted.dtype
+                np.testing.assert_array_equal(mine, wanted)
+            assert found.has_canonical_format == expected.has_canonical_format
+            assert found.shape == expected.shape
+            assert vars(found).keys() == vars(expected).keys()
+            assert np.shares_memory(found.data, ours.data) == np.shares_memory(expected.data, theirs.data)
+
+
+def test_values_written_to_coordinates_are_seen_by_the_matrix() -> None:
+    m = sps.random_array((300, 300), density=0.1, random_state=np.random.default_rng(0), format="csr")
+    A, x = autosparse.csr(m), np.ones(300)
+    A @ x
+    A.tocoo().data[:] = 2.0
+    np.testing.assert_array_equal(A @ x, 2.0 * np.diff(m.indptr))

@@ -131,3 +131,26 @@ def test_parts_clear_and_add_no_more_than_their_rows_touch(columns: int) -> None
             out = np.full((n, columns), np.nan)
             runtime_api.matmul(csr, A.shape, B, out, transposed=True, threads=threads, flags=0)
             np.testing.assert_array_equal(out, A.T @ B)
+
+
+@pytest.mark.parametrize("columns", [1, 3])
+@pytest.mark.parametrize("where", ["anywhere", "in a band", "in a band but for a few", "anywhere but for both ends"])
+def test_rows_that_parts_touch_contain_all_entries(where: str, columns: int) -> None:
+    """Check parts whose sampled indices span the rows of C, and parts with single entries far from all others."""
+    rng = np.random.default_rng(4)
+    n, n_entries = 3_000, 60_000
+    rows, wanted = np.sort(rng.integers(0, n, n_entries)), rng.integers(0, n, n_entries)
+    if where.startswith("in a band"):
+        wanted = np.clip(rows + rng.integers(-20, 20, n_entries), 0, n - 1)
+    if where.endswith("a few"):
+        wanted[[n_entries - 7, 12]] = 0, n - 1
+    if where.endswith("ends"):
+        wanted[wanted < n // 20], wanted[wanted > n - n // 20] = n // 2, n // 2
+        wanted[[n_entries - 5, 33]] = 0, n - 1
+    A = sp.csr_array(sp.coo_array((rng.standard_normal(n_entries), (rows, wanted.astype(np.int32))), shape=(n, n)))
+    B = rng.standard_normal((n, columns))
+    for threads in (2, 3, 8):
+        out = np.full((n, columns), np.nan)
+        with forced_choice("helpers", 1), forced_choice("t_way", WAYS["parts"]):
+            runtime_api.matmul((A.indptr, A.indices, A.data), A.shape, B, out, transposed=True, threads=threads)
+        np.testing.assert_allclose(out, A.T @ B, rtol=1e-9, atol=1e-9)

@@ -71,6 +71,16 @@ def test_threads_that_wait_for_a_core_end_long_waiting():
     assert refusals(looks * 1_500, slices=50) == 0  # fifty threads were woken, 30 us each
 
 
+def test_one_delay_of_milliseconds_in_half_a_second_does_not_end_long_waiting():
+    """Check delays by a service that wakes twice a second: waiting costs it nothing, and products two threads less."""
+    delays = np.repeat(np.arange(4) * 2_500, 50)
+    assert refusals(delays) == 0
+
+
+def test_small_delays_end_long_waiting_once_they_have_added_up():
+    assert 0 < refusals(np.arange(30) * 1_000) < 30
+
+
 def test_waiting_is_refused_for_longer_each_time():
     """Check the feedback of waiting that itself occupies the cores: delays grow only while it is allowed."""
     delays, total = [], 0

@@ -7,6 +7,7 @@
 #include "coordinates_api.h"
 #include "kernels.h"
 #include "matmul_api.h"
+#include "pool_api.h"
 #include "structure_api.h"
 
 /* Count the entries of row i in starts[i + 1]; return as asp_coo_rows. */
@@ -66,4 +67,41 @@ int asp_coo_mm_at(int dtype, int64_t n, int64_t m, int64_t nnz, uintptr_t row, i
                             (const void *)B, ldb, (void *)C, n_vecs, n_vecs, n_threads, flags);
     free(memory);
     return status;
+}
+
+/* Row ids that are stored at once; minimum number of entries of a thread's range; nanoseconds per entry, with page faults. */
+enum { LANES = 16, MIN_ENTRIES = 8192 };
+static const double ENTRY_NS = 0.4;
+
+typedef int32_t lanes __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
+
+typedef struct {
+    int64_t n;
+    const int32_t *indptr;
+    int32_t *rows;
+} entry_rows;
+
+/* Pool task: write the rows of the entries [at, end). Ids behind a row's end are overwritten by those of the next row, so that
+ * no branch depends on the lengths of short rows. */
+static void entry_rows_task(void *context, int64_t at, int64_t end)
+{
+    const entry_rows *job = context;
+    int64_t row = 0;
+    for (int64_t high = job->n; row < high;) { /* the first row that ends behind `at` */
+        const int64_t middle = row + (high - row) / 2;
+        if (job->indptr[middle + 1] <= at) row = middle + 1;
+        else high = middle;
+    }
+    for (; at < end; row++) {
+        const int64_t stop = asp_min(job->indptr[row + 1], end);
+        if (stop <= at + LANES && at + LANES <= end) *(lanes *)(job->rows + at) = (lanes){0} + (int32_t)row;
+        else for (int64_t k = at; k < stop; k++) job->rows[k] = (int32_t)row;
+        at = stop;
+    }
+}
+
+void asp_entry_rows(int64_t n, uintptr_t indptr, int64_t nnz, uintptr_t rows, int n_threads)
+{
+    entry_rows job = {n, (const int32_t *)indptr, (int32_t *)rows};
+    asp_parallel(entry_rows_task, &job, nnz, MIN_ENTRIES, nnz, n_threads, ENTRY_NS * (double)nnz);
 }

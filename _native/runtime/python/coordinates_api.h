@@ -10,3 +10,5 @@ int asp_coo_rows(int64_t n, int64_t m, int64_t nnz, const int64_t *row, const in
  * if the status is not 0. */
 int asp_coo_mm_at(int dtype, int64_t n, int64_t m, int64_t nnz, uintptr_t row, int64_t step, int64_t pair_step,
                   uintptr_t values, uintptr_t B, int64_t ldb, uintptr_t C, int64_t n_vecs, int n_threads, int flags);
+/* Write the row of each of the nnz entries of n compressed rows with int32 indices to `rows`. */
+void asp_entry_rows(int64_t n, uintptr_t indptr, int64_t nnz, uintptr_t rows, int n_threads);

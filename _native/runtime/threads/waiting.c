@@ -16,9 +16,11 @@
 enum { LOOK_NS = 10000000 };                             /* minimum time between two reads of schedstat */
 /* Bounds of the time for which a check that found delayed threads forbids long spinning. */
 enum { HOLD_FIRST_NS = 50000000, HOLD_MAX_NS = 1000000000 };
-/* Threads count as delayed when their run delays sum to more than 1/32 of the elapsed time. */
-enum { DELAY_PART = 32 };
-enum { WAKE_DELAY_NS = 100000 }; /* ... and to more than this per time slice: an ordinary wake-up takes less */
+/* Run delays above 1/32 of the elapsed time add to an excess, others reduce it. Threads count as delayed when it is
+ * above EXCESS_NS. A service that takes a core for 1 to 4 ms twice a second does not end spinning. With a bound on each
+ * check, SpMV of 60,000 entries after pauses of 0.3 ms ran on one thread in up to half of the calls. */
+enum { DELAY_PART = 32, EXCESS_NS = 4000000 };
+enum { WAKE_DELAY_NS = 100000 }; /* delays below this per time slice do not count: an ordinary wake-up takes less */
 /* Share of recent gaps that were short: fixed-point 1.0, the threshold of long spinning, and the smoothing of the
  * running mean. */
 enum { SHORT_GAP_UNIT = 256, SHORT_GAPS_ENOUGH = 128, SHORT_GAP_STEP = 8 };
@@ -79,12 +81,14 @@ static int64_t run_delay_ns(int64_t *n_slices)
 static int judge(asp_waiting *it, int64_t delay_ns, int64_t n_slices, int64_t now_ns)
 {
     const int64_t passed_ns = now_ns - it->looked_ns, waited_ns = delay_ns - it->delay_ns;
-    const int64_t n_began = n_slices - it->n_slices;
+    const int64_t counted_ns = waited_ns > (n_slices - it->n_slices) * WAKE_DELAY_NS ? waited_ns : 0;
     const int is_first = !it->looked_ns, is_known = delay_ns >= 0;
+    const int64_t excess_ns = is_first ? 0 : it->excess_ns + counted_ns - passed_ns / DELAY_PART;
     it->looked_ns = now_ns;
     it->delay_ns = delay_ns;
     it->n_slices = n_slices;
-    if (is_known && (is_first || waited_ns <= passed_ns / DELAY_PART || waited_ns <= n_began * WAKE_DELAY_NS)) {
+    it->excess_ns = asp_min(asp_max(excess_ns, 0), EXCESS_NS);
+    if (is_known && excess_ns <= EXCESS_NS) {
         it->hold_ns = asp_max(it->hold_ns - it->hold_ns / 4, HOLD_FIRST_NS);
         return 0;
     }
@@ -112,7 +116,7 @@ void asp_forget_waiting(asp_waiting *it)
     atomic_store(&it->short_gaps, 0);
     atomic_store(&it->contended_until_ns, 0);
     atomic_flag_clear(&it->looking);
-    it->ended_ns = it->looked_ns = it->delay_ns = it->n_slices = it->hold_ns = 0;
+    it->ended_ns = it->looked_ns = it->delay_ns = it->n_slices = it->excess_ns = it->hold_ns = 0;
 }
 
 #ifdef ASP_HOOKS

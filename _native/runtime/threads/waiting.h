@@ -4,7 +4,7 @@
  * the next product, which costs the caller 7 us and arrives 16 to 35 us late. So a helper spins for up to a
  * millisecond if
  * - most recent gaps between jobs were shorter than that,
- * - no thread of the process is delayed waiting for a core (run delay in /proc/self/task/TID/schedstat; some 10 us per
+ * - threads of the process are seldom delayed waiting for a core (run delay in /proc/self/task/TID/schedstat; some 10 us per
  *   wake-up are normal and do not count), and
  * - no control group limits the process's CPU time.
  *
@@ -24,8 +24,8 @@ typedef struct {
     _Atomic int short_gaps;       /* share of the recent gaps that were below LINGER_LONG_NS, in 1/256 */
     _Atomic int64_t contended_until_ns; /* no long spinning before this time: threads were delayed */
     atomic_flag looking;      /* lock: one thread reads schedstat at a time */
-    /* Time of the latest check, and the sums of run delays and time slices that it read. */
-    int64_t looked_ns, delay_ns, n_slices;
+    /* Time of the latest check, the sums of run delays and time slices that it read, and the excess of run delays. */
+    int64_t looked_ns, delay_ns, n_slices, excess_ns;
     int64_t hold_ns;          /* duration of the next refusal */
 } asp_waiting;
 

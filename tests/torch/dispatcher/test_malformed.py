@@ -25,6 +25,8 @@ PRODUCTS = {
     "mv": lambda A, n, m: A @ torch.ones(m),
     "transposed": lambda A, n, m: A.t() @ torch.ones(n, 2),
     "of rows": lambda A, n, m: torch.ones(3, n) @ A,
+    "of many rows": lambda A, n, m: torch.ones(9000, n) @ A,
+    "sum of many rows": lambda A, n, m: torch.addmm(torch.ones(9000, m), torch.ones(9000, n), A),
     "addmm": lambda A, n, m: torch.addmm(torch.ones(n, 2), A, torch.ones(m, 2)),
     "mm.out": lambda A, n, m: torch.mm(A, torch.ones(m, 2), out=torch.empty(n, 2)),
     "addmv": lambda A, n, m: torch.addmv(torch.ones(n), A, torch.ones(m)),
