@@ -93,7 +93,7 @@ static void entry_rows_task(void *context, int64_t at, int64_t end)
         else high = middle;
     }
     for (; at < end; row++) {
-        const int64_t stop = asp_min(job->indptr[row + 1], end);
+        const int64_t stop = asp_max(at, asp_min(job->indptr[row + 1], end)); /* invalid starts write nothing below */
         if (stop <= at + LANES && at + LANES <= end) *(lanes *)(job->rows + at) = (lanes){0} + (int32_t)row;
         else for (int64_t k = at; k < stop; k++) job->rows[k] = (int32_t)row;
         at = stop;
