@@ -25,7 +25,7 @@ from autosparse.log import event
 from autosparse.operands.csr import Operand
 from autosparse.scalar import GENERATED
 from autosparse.tuning.memory import slice_trial
-from autosparse.tuning.memory.row_padding import slices
+from autosparse.tuning.memory.row_padding import BLOCK_BITS, IN_BLOCKS, slices
 from autosparse.tuning.memory.slice_trial import SliceTrial
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def candidate(shape: tuple[int, int], values: Any, isa: str) -> Slices:
     return Slices(HIGH_SLICE, is_encoded=True) if has_few_kinds(values) else Slices(*shape)
 
 
-def _blocks(state: DispatchState, operand: Operand) -> list[Blocks]:
+def _shared(state: DispatchState, operand: Operand) -> list[Blocks]:
     """Return blocks of three rows, the widest tile first of those of which a product fills more than half."""
     return [one for one in SHARED if one.tile < 2 * state.n_dense_cols and operand.n_minor <= 1 << one.bits]
 
@@ -110,7 +110,7 @@ class EarlyRace:
         self.is_won = False
         self.check_ns = inf  # product time (ns) of the state from which on the winner races once more, or is noted
         self._winner: Any = None  # Any: as `trial`; the candidate that won
-        self._to_note: Slices | None = None  # slices of a winner that is still to be noted
+        self._to_note: Slices | Blocks | None = None  # slices of a winner that is still to be noted
         self._operand: Callable[[], AnyOperand | None] = lambda: None  # a weak reference
         self._clock = clock
         self._pairs: list[tuple[float, float]] = []
@@ -147,7 +147,7 @@ class EarlyRace:
         turned = state.turning.arrays(operand) if state.transposed and state.turning is not None else None
         if state.transposed and turned is None:
             return None
-        offered = self._slices(state, operand, isa, turned) if state.n_dense_cols == 1 else _blocks(state, operand)
+        offered = self._slices(state, operand, isa, turned) if state.n_dense_cols == 1 else _shared(state, operand)
         for one in offered:
             address = slice_kernel.address_of(one, dtype, operand.indptr.dtype.name, isa.name)
             if not address:
@@ -161,9 +161,11 @@ class EarlyRace:
             return trial if trial.ready else None
         return None
 
-    def _slices(self, state: DispatchState, operand: Operand, isa: Isa, turned: Any) -> list[Slices]:
+    def _slices(self, state: DispatchState, operand: Operand, isa: Isa, turned: Any) -> list[Slices | Blocks]:
         indptr = operand.indptr if turned is None else turned[0]
         shape = self._shape or slices(indptr, isa.vector_bytes // state.dtype.itemsize)
+        if shape is not None and shape[1] == IN_BLOCKS:
+            return [Blocks(shape[0], 0, BLOCK_BITS)]
         found = [] if shape is None else [candidate(shape, operand.data[: operand.nnz], isa.name)]
         return [one for one in found if one.is_encoded or not self._only_encoded]
 
@@ -244,7 +246,7 @@ class EarlyRace:
 
         trial.expand = expand
 
-    def _note(self, state: DispatchState, operand: AnyOperand, winner: Slices) -> None:
+    def _note(self, state: DispatchState, operand: AnyOperand, winner: Slices | Blocks) -> None:
         """Write the winner into the account of the problem, or remove it after a lost race."""
         start_s = self._clock()
         with forking.loading():
