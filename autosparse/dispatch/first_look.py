@@ -190,7 +190,7 @@ def _is_racing(state: DispatchState, operand: AnyOperand, trial: object, took_s:
     elif state.early is not None and state.early.is_racing:
         state.early.look(state, operand, trial, took_s)
     elif state.early is not None:
-        state.early.check(state)
+        state.early.check(state, operand)
     return state.early is not None and state.early.is_racing
 
 

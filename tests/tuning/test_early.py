@@ -116,7 +116,7 @@ def test_a_race_that_noise_decides_runs_once_more(
     if is_checked:
         products(found, race, trial, n=1000, default_s=4e-5, mine_s=2e-5)
         found.count(int(race.check_ns), is_tuned=True)
-        race.check(found)
+        race.check(found, None)
     n_rounds, n_before = 0, 0
     while race.is_racing:
         at = len(race._pairs)
@@ -133,11 +133,11 @@ def test_a_winner_races_once_more(later: float, monkeypatch: pytest.MonkeyPatch)
     race, trial = begun(found, monkeypatch)
     products(found, race, trial, n=1000, default_s=4e-5, mine_s=2e-5)
     assert race.is_won
-    race.check(found)
+    race.check(found, None)
     assert not race.is_racing, "it is not due"
     found.count(int(race.check_ns), is_tuned=True)
     monkeypatch.setattr(early, "SliceTrial", Candidate)
-    race.check(found)
+    race.check(found, None)
     assert race.is_racing
     assert products(found, race, trial, n=1000, default_s=4e-5, mine_s=later * 4e-5) <= 25
     assert race.is_won is (later < 1.0)
@@ -146,8 +146,34 @@ def test_a_winner_races_once_more(later: float, monkeypatch: pytest.MonkeyPatch)
     assert race.check_ns == np.inf, "one check is enough"
 
 
+@pytest.mark.parametrize(
+    ("default_s", "ratio", "n_races"), [(4e-5, 1.6, 3), (4e-5, 2.1, 1), (4e-4, 1.6, 1), (4e-5, 1.0, 3)]
+)
+def test_a_loser_of_short_products_races_again(
+    default_s: float, ratio: float, n_races: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Check that all products have paid for each race by the share `overhead`, and that there is no fourth race."""
+    found = make_state()
+    race, trial = begun(found, monkeypatch, cost_s=1e-3)
+    monkeypatch.setattr(early, "expected_look_s", lambda _: 0.0)
+    n_begun = 1
+    for _ in range(400):
+        trial.ready = True
+        products(found, race, trial, n=1000, default_s=default_s, mine_s=ratio * default_s)
+        found.count(10**6, is_tuned=False)
+        before_s = race.spent_s
+        race._clock = lambda at=[0.0]: at.append(at[-1] + 1e-3) or at[-1]  # each preparation takes 1 ms
+        race.check(found, None)
+        if race.is_racing:
+            n_begun += 1
+            assert 2.0 * before_s <= found.options.overhead * found.product_ns * 1e-9
+    assert n_begun == n_races
+    assert race.check_ns == np.inf
+
+
 def test_a_candidate_that_is_still_warming_up_stays_in_the_race() -> None:
     falling = [(693.0, 1229.0), (591.0, 1025.0)]
+    assert early.verdict([(43.0, 26.0), (38.0, 26.0), (20.0, 26.0)]) is None, "the default kernel's helper has woken"
     assert early.verdict(falling) is None
     assert early.verdict([*falling, (600.0, 1025.0)]) is False
 

@@ -22,7 +22,7 @@ from autosparse.dispatch import number
 from autosparse.errors import TUNING_FAILURES
 from autosparse.isa import ISAS, Isa
 from autosparse.log import event
-from autosparse.operands.csr import Operand
+from autosparse.operands.csr import Operand, expected_look_s
 from autosparse.scalar import GENERATED
 from autosparse.tuning.memory import slice_trial
 from autosparse.tuning.memory.row_padding import BLOCK_BITS, IN_BLOCKS, slices
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 MARGIN: Final = number("early race", "margin")
 """Minimum gain by which the candidate wins, as a fraction of the default kernel's time."""
 HOPELESS: Final = number("early race", "hopeless")
-"""Ratio of the shortest times above which the candidate loses after LOST_ROUNDS."""
+"""Ratio of times above which the candidate loses, in all rounds so far, after LOST_ROUNDS."""
 SETTLED: Final = number("early race", "settled")
 """Fraction of its time in the round before below which a candidate is still warming up, and does not lose yet."""
 LOST_ROUNDS: Final = 2
@@ -57,6 +57,14 @@ NOTED_AFTER: Final = number("early race", "noted after")
 """The same multiple from which on it is noted at once: many processes never reach their exit."""
 HIGH_SLICE: Final = 32
 """Rows of a slice with dictionary-encoded values (`shipped_specs.HIGH_SLICE`)."""
+SHORT_S: Final = 1e-4
+"""Seconds of a product below which a loser races again, MAX_RACES times, unless it took AS_THREADS times as long.
+
+Whether a second thread takes part in so short a product depends on the calls before, and may differ for both kernels:
+the default kernel takes 24 us on two threads, the candidate 25 us on one and 17 us on two (muelu_maxwell_M1).
+"""
+AS_THREADS: Final = 2.0
+MAX_RACES: Final = 3
 MAX_OTHERS: Final = 8
 """Number of successive products without a sample, as of another kernel, after which the race ends."""
 
@@ -66,7 +74,7 @@ def verdict(pairs: Sequence[tuple[float, float]]) -> bool | None:
     if len(pairs) < LOST_ROUNDS:
         return None
     is_settled = pairs[-1][1] >= SETTLED * pairs[-2][1]
-    if is_settled and min(mine for _, mine in pairs) > HOPELESS * min(default for default, _ in pairs):
+    if is_settled and all(mine > HOPELESS * default for default, mine in pairs):
         return False
     n_won = sum(mine < default for default, mine in pairs)
     if len(pairs) >= WON_ROUNDS and is_ahead(pairs) and 4 * n_won >= 3 * len(pairs):
@@ -108,7 +116,8 @@ class EarlyRace:
         self.has_candidate = False
         self.trial: Any = None  # the candidate while it races; Any: a SliceTrial, or the KernelTrial of a winner
         self.is_won = False
-        self.check_ns = inf  # product time (ns) of the state from which on the winner races once more, or is noted
+        self.check_ns = inf  # product time (ns) of the state from which on a kernel races once more, or is noted
+        self._n_left = MAX_RACES  # races of the candidate until one is won
         self._winner: Any = None  # Any: as `trial`; the candidate that won
         self._to_note: Slices | Blocks | None = None  # slices of a winner that is still to be noted
         self._operand: Callable[[], AnyOperand | None] = lambda: None  # a weak reference
@@ -224,7 +233,7 @@ class EarlyRace:
             event("plan", "early", kernel=_named(trial), ratio=self.ratio)
         else:
             state.serving = state.recalled = None
-            self.check_ns = inf
+            self.check_ns = self._repeat_ns(state) if is_first else inf
             trial.drop()
         account = state.account
         if is_first or account is None or state.n_dense_cols > 1 or state.transposed:  # a note states slices of rows
@@ -235,6 +244,19 @@ class EarlyRace:
             self._to_note = trial.slices
         elif account.plan is not None:
             self._note(state, operand, trial.slices)
+
+    def _repeat_ns(self, state: DispatchState) -> float:
+        """Return the product time (ns) from which on the loser races once more; inf: it does not.
+
+        The share `overhead` of all products, or of all solves, has then paid for the next race, too.
+        """
+        default_s, mine_s = map(min, zip(*self._pairs, strict=True)) if self._pairs else (inf, inf)
+        self._n_left -= 1
+        is_clear = default_s > SHORT_S or mine_s > AS_THREADS * default_s
+        if is_clear or not self._n_left or state.options.overhead <= 0:
+            return inf
+        paid_ns = 2e9 * self.spent_s / state.options.overhead - (state.solver_ns or 0)
+        return max(paid_ns, 2.0 * state.product_ns)
 
     def _serve(self, state: DispatchState, operand: AnyOperand, trial: Any) -> None:
         reference = self._operand = weakref.ref(operand)
@@ -266,12 +288,16 @@ class EarlyRace:
         self._serve(state, operand, trial)
         event("plan", "remembered", slices=trial.slices, ratio=self.ratio)
 
-    def check(self, state: DispatchState) -> None:
-        """Let the winner race once more, or note it, if products are due for that and it has not been replaced."""
+    def check(self, state: DispatchState, operand: AnyOperand) -> None:
+        """Let the candidate race once more, or note it, if products are due for that and it has not been replaced."""
         if state.product_ns < self.check_ns:
             return
-        self.check_ns = inf
-        if self._to_note is not None:
+        self.check_ns, start_s = inf, self._clock()
+        if not self.is_won:
+            self._pairs, self._round, self._is_warm, self._is_repeated = [], {}, False, False
+            if expected_look_s(operand) == 0.0:
+                self.begin(state, operand, start_s)
+        elif self._to_note is not None:
             self._note_winner(state)
         elif self._winner is not None and self._winner.ready and state.serving is state.recalled is self._winner:
             self.trial, self._pairs, self._round = state.recalled, [], {}
@@ -305,7 +331,7 @@ class EarlyRace:
     def retire(self, state: DispatchState) -> None:
         """End the race or the service of its winner, so that a search has the memory of its packed copy."""
         trial: Any = state.recalled if self.trial is None and self.is_won else self.trial  # Any: it can drop its copy
-        self.trial, self.is_won, state.recalled = None, False, None
+        self.trial, self.is_won, state.recalled, self.check_ns = None, False, None, inf
         if trial is not None:
             state.serving = None if state.serving is trial else state.serving
             trial.drop()
