@@ -210,13 +210,11 @@ def _shape(state: DispatchState, operand: AnyOperand) -> tuple[int, int] | None:
     arrays = _rows_of_transpose(state, operand) if state.transposed else (operand.indptr, operand.indices)
     if arrays is None:
         return None
-    value_bytes, extents = state.dtype.itemsize, (operand.n_major, operand.n_minor)[:: -1 if state.transposed else 1]
+    value_bytes, n_columns = state.dtype.itemsize, operand.n_major if state.transposed else operand.n_minor
     lanes = isa.vector_bytes // value_bytes
     is_open = state.dtype.kind == "f" and operand.nnz < EARLY_ENTRIES[1]
-    fits_blocks = is_open and row_padding.fits_blocks(extents, *arrays[:2], value_bytes, lanes)
-    if fits_blocks and not _is_encoded(state, operand):
-        return lanes, row_padding.IN_BLOCKS
-    shape = row_padding.slices(arrays[0], lanes)
+    fits_blocks = is_open and row_padding.fits_blocks(arrays, n_columns, value_bytes, lanes)
+    shape = None if fits_blocks and not _is_encoded(state, operand) else row_padding.slices(arrays[0], lanes)
     return (lanes, row_padding.IN_BLOCKS) if fits_blocks and (shape is None or shape[1] > 1) else shape
 
 

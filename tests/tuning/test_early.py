@@ -332,15 +332,16 @@ def test_rows_that_share_columns_are_fit_for_blocks(monkeypatch: pytest.MonkeyPa
         for m, is_fit in ((same, True), (alone, False), (grid, False)):
             for kind in ("int32", "int64"):
                 arrays = m.indptr.astype(kind), m.indices.astype(kind)
-                assert row_padding.fits_blocks(m.shape, *arrays, 8, lanes) is is_fit
-    assert not row_padding.fits_blocks((9600, 1 << 17), same.indptr, same.indices, 8, 8), "16 bits do not hold a column"
-    assert not row_padding.fits_blocks((0, 0), np.zeros(1, np.int32), np.zeros(0, np.int32), 8, 8)
-    assert not row_padding.fits_blocks(same.shape, same.indptr, same.indices, 8, 2), "no kernel has two rows"
+                assert row_padding.fits_blocks(arrays, m.shape[1], 8, lanes) is is_fit
+    arrays = same.indptr, same.indices
+    assert not row_padding.fits_blocks(arrays, 1 << 17, 8, 8), "16 bits do not hold a column"
+    assert not row_padding.fits_blocks((np.zeros(1, np.int32), np.zeros(0, np.int32)), 0, 8, 8)
+    assert not row_padding.fits_blocks(arrays, 2400, 8, 2), "no kernel has two rows"
     half = in_groups(4, 9600)
     for n_bytes, is_fit in ((row_padding.CACHED_BYTES, True), (0, False)):
         monkeypatch.setattr(row_padding, "CACHED_BYTES", n_bytes)
-        assert row_padding.fits_blocks(half.shape, half.indptr, half.indices, 8, 8) is is_fit
-        assert row_padding.fits_blocks(same.shape, same.indptr, same.indices, 8, 8)
+        assert row_padding.fits_blocks((half.indptr, half.indices), 9600, 8, 8) is is_fit
+        assert row_padding.fits_blocks(arrays, 2400, 8, 8)
 
 
 @pytest.mark.parametrize("window", [1, row_padding.WINDOW, row_padding.WIDE_WINDOW])

@@ -25,7 +25,7 @@ from autosparse.log import event
 from autosparse.operands.csr import Operand, expected_look_s
 from autosparse.scalar import GENERATED
 from autosparse.tuning.memory import slice_trial
-from autosparse.tuning.memory.row_padding import BLOCK_BITS, IN_BLOCKS, slices
+from autosparse.tuning.memory.row_padding import BLOCK_BITS, IN_BLOCKS
 from autosparse.tuning.memory.slice_trial import SliceTrial
 
 if TYPE_CHECKING:
@@ -60,8 +60,8 @@ HIGH_SLICE: Final = 32
 SHORT_S: Final = 1e-4
 """Seconds of a product below which a loser races again, MAX_RACES times, unless it took AS_THREADS times as long.
 
-Whether a second thread takes part in so short a product depends on the calls before, and may differ for both kernels:
-the default kernel takes 24 us on two threads, the candidate 25 us on one and 17 us on two (muelu_maxwell_M1).
+Helper threads join one of the kernels by chance: the default kernel takes 24 us on two threads, the candidate 25 us on
+one and 17 us on two (muelu_maxwell_M1).
 """
 AS_THREADS: Final = 2.0
 MAX_RACES: Final = 3
@@ -156,7 +156,7 @@ class EarlyRace:
         turned = state.turning.arrays(operand) if state.transposed and state.turning is not None else None
         if state.transposed and turned is None:
             return None
-        offered = self._slices(state, operand, isa, turned) if state.n_dense_cols == 1 else _shared(state, operand)
+        offered = self._slices(operand, isa) if state.n_dense_cols == 1 else _shared(state, operand)
         for one in offered:
             address = slice_kernel.address_of(one, dtype, operand.indptr.dtype.name, isa.name)
             if not address:
@@ -170,12 +170,10 @@ class EarlyRace:
             return trial if trial.ready else None
         return None
 
-    def _slices(self, state: DispatchState, operand: Operand, isa: Isa, turned: Any) -> list[Slices | Blocks]:
-        indptr = operand.indptr if turned is None else turned[0]
-        shape = self._shape or slices(indptr, isa.vector_bytes // state.dtype.itemsize)
-        if shape is not None and shape[1] == IN_BLOCKS:
-            return [Blocks(shape[0], 0, BLOCK_BITS)]
-        found = [] if shape is None else [candidate(shape, operand.data[: operand.nnz], isa.name)]
+    def _slices(self, operand: Operand, isa: Isa) -> list[Slices | Blocks]:
+        if self._shape is not None and self._shape[1] == IN_BLOCKS:
+            return [Blocks(self._shape[0], 0, BLOCK_BITS)]
+        found = [] if self._shape is None else [candidate(self._shape, operand.data[: operand.nnz], isa.name)]
         return [one for one in found if one.is_encoded or not self._only_encoded]
 
     def look(self, state: DispatchState, operand: AnyOperand, served_by: object, took_s: float) -> None:

@@ -1,7 +1,4 @@
-"""Padding of rows in slices and of blocks, by which the early race chooses its candidate.
-
-The module loads nothing that only tuning needs.
-"""
+"""Padding of rows in slices and blocks, by which the early race chooses; it loads nothing that only tuning needs."""
 
 from __future__ import annotations
 
@@ -24,9 +21,8 @@ WIDE_WINDOW: Final = 8192
 """The same for rows of very different lengths, as in graphs with a power law."""
 SAMPLED_ROWS: Final = 1 << 14
 """Maximum number of rows from which padding is estimated, in whole windows."""
-IN_BLOCKS: Final = 0
-"""Value of sigma that stands for blocks of rows as high as a vector, whose columns have BLOCK_BITS bits."""
-BLOCK_BITS: Final = 16
+IN_BLOCKS: Final = 0  # value of sigma that stands for blocks of rows as high as a vector
+BLOCK_BITS: Final = 16  # of the columns of these blocks
 MAX_FILL: Final = {4: 1.65, 8: 2.3, 16: 2.9}
 """Maximum ratio of stored cells to entries at which blocks are a candidate, by their rows.
 
@@ -35,8 +31,7 @@ Below it they took less time than slices on 21 of 23 matrices (Zen 4, 64- and 32
 STREAMED_FILL: Final = 1.25
 """The same for blocks of more than CACHED_BYTES: reading more bytes than slices have takes longer."""
 CACHED_BYTES: Final = 8 << 20
-FILL_WINDOWS: Final = (6, 96)
-"""Maximum number of windows from which the fill is estimated, and their rows: 0.1 ms."""
+FILL_WINDOWS: Final = (6, 96)  # maximum number of windows from which the fill is estimated, and their rows: 0.1 ms
 
 
 def padding(indptr: Any, rows: int, window: int = 1) -> float:
@@ -65,17 +60,18 @@ def _padding(windows: Any, rows: int) -> float:
     return float(windows.reshape(-1, rows).max(axis=1).sum()) * rows / n_entries if n_entries else np.inf
 
 
-def fits_blocks(shape: tuple[int, int], indptr: Any, indices: Any, value_bytes: int, lanes: int) -> bool:
-    """Return whether the rows of a matrix of `shape` share so many columns that blocks of `lanes` rows are fast."""
-    if shape[1] > 1 << BLOCK_BITS or not indices.flags.c_contiguous:
+def fits_blocks(rows: tuple[Any, ...], n_columns: int, value_bytes: int, lanes: int) -> bool:
+    """Return whether `rows`, (indptr, indices, ...), share so many columns that blocks of `lanes` rows are fast."""
+    indptr, indices = rows[:2]
+    if n_columns > 1 << BLOCK_BITS or not indices.flags.c_contiguous:
         return False
-    (n_windows, size), n_entries, n_blocks = FILL_WINDOWS, 0, 0
+    (n_windows, size), n_rows, n_entries, n_blocks = FILL_WINDOWS, indptr.size - 1, 0, 0
     code, pointer, null = runtime_api.INDEX_CODES[indptr.dtype.name], runtime_api.pointer, runtime_api.ffi.NULL
-    for begin in range(0, shape[0], max(1, -(-shape[0] // (n_windows * size))) * size):
-        rows = indptr[begin : begin + size + 1]
-        head = code, rows.size - 1, shape[1], pointer(rows), pointer(indices)
+    for begin in range(0, n_rows, max(1, -(-n_rows // (n_windows * size))) * size):
+        window = indptr[begin : begin + size + 1]
+        head = code, window.size - 1, n_columns, pointer(window), pointer(indices)
         n_blocks += max(0, runtime_api.lib.asp_count_blocks(*head, lanes, 1, null, 1))
-        n_entries += int(rows[-1] - rows[0])
+        n_entries += int(window[-1] - window[0])
     fill = lanes * n_blocks / max(1, n_entries)
     is_cached = fill * int(indptr[-1]) * value_bytes <= CACHED_BYTES
     return 0.0 < fill <= (MAX_FILL.get(lanes, 0.0) if is_cached else STREAMED_FILL)
