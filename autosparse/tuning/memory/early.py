@@ -57,12 +57,8 @@ NOTED_AFTER: Final = number("early race", "noted after")
 """The same multiple from which on it is noted at once: many processes never reach their exit."""
 HIGH_SLICE: Final = 32
 """Rows of a slice with dictionary-encoded values (`shipped_specs.HIGH_SLICE`)."""
-SHORT_S: Final = 1e-4
-"""Seconds of a product below which a loser races again, MAX_RACES times, unless it took AS_THREADS times as long.
-
-Helper threads join one of the kernels by chance: the default kernel takes 24 us on two threads, the candidate 25 us on
-one and 17 us on two (muelu_maxwell_M1).
-"""
+SHORT_S: Final = number("early race", "short product s")
+"""Seconds of a product below which a loser races again, MAX_RACES times, unless it took AS_THREADS times as long."""
 AS_THREADS: Final = 2.0
 MAX_RACES: Final = 3
 MAX_OTHERS: Final = 8

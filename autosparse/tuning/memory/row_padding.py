@@ -23,13 +23,10 @@ SAMPLED_ROWS: Final = 1 << 14
 """Maximum number of rows from which padding is estimated, in whole windows."""
 IN_BLOCKS: Final = 0  # value of sigma that stands for blocks of rows as high as a vector
 BLOCK_BITS: Final = 16  # of the columns of these blocks
-MAX_FILL: Final = {4: 1.65, 8: 2.3, 16: 2.9}
-"""Maximum ratio of stored cells to entries at which blocks are a candidate, by their rows.
-
-Below it they took less time than slices on 21 of 23 matrices (Zen 4, 64- and 32-byte registers, both real dtypes).
-"""
-STREAMED_FILL: Final = 1.25
-"""The same for blocks of more than CACHED_BYTES: reading more bytes than slices have takes longer."""
+MAX_FILL: Final = {rows: number("early race", f"maximum fill of {rows} rows") for rows in (4, 8, 16)}
+"""Maximum ratio of stored cells to entries at which blocks are a candidate, by their rows."""
+STREAMED_FILL: Final = number("early race", "maximum fill beyond caches")
+"""The same for blocks of more than CACHED_BYTES."""
 CACHED_BYTES: Final = 8 << 20
 FILL_WINDOWS: Final = (6, 96)  # maximum number of windows from which the fill is estimated, and their rows: 0.1 ms
 
