@@ -92,7 +92,8 @@ class Blocks:
     is_encoded: Final = False  # as of `Slices`
 
     def __init__(self, rows: int, tile: int, bits: int = WIDE_BITS) -> None:
-        self.rows, self.tile = rows, tile
+        self.rows = rows
+        self.tile = tile  # 0: the product is one with a vector
         self.bits = bits  # of the columns
 
     def __repr__(self) -> str:
@@ -109,10 +110,10 @@ SHARED: Final = (Blocks(3, 32), Blocks(3, 8, 16))
 
 
 def names_of(spec: KernelSpec) -> Iterator[str]:
-    """Yield the name of a shipped kernel's spec, if it is one of slices with diagonals or of blocks with a tile."""
+    """Yield the name of a shipped kernel's spec, if it is one of slices with diagonals or of blocks."""
     fmt, tile = spec.schedule.format, spec.schedule.dense_split("j")
     levels, types = ",".join(map(str, fmt.levels)), (spec.dtype, spec.index_dtype, spec.isa)
     if levels == LEVELS[True]:
         yield Slices(fmt.split("i"), fmt.sigma, is_encoded=bool(fmt.values)).name(*types, gathers=spec.gathers)
-    elif levels == BLOCK_LEVELS and tile:
+    elif levels == BLOCK_LEVELS:
         yield Blocks(fmt.split("i"), tile, fmt.index_bits).name(*types, gathers=spec.gathers)

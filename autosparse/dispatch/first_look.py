@@ -190,24 +190,32 @@ def _is_racing(state: DispatchState, operand: AnyOperand, trial: object, took_s:
     elif state.early is not None and state.early.is_racing:
         state.early.look(state, operand, trial, took_s)
     elif state.early is not None:
-        state.early.check(state)
+        state.early.check(state, operand)
     return state.early is not None and state.early.is_racing
 
 
 def _shape(state: DispatchState, operand: AnyOperand) -> tuple[int, int] | None:
     """Return rows of a slice and sigma of a shipped kernel that suits the operand's rows, before the race is loaded.
 
-    For several columns, these are the rows of a block, if rows have the same columns.
+    For several columns, these are the rows of a block, if rows have the same columns. Few different values are stored
+    in slices even where blocks suit the rows.
     """
     if state.n_dense_cols > 1:
         return _shared(state, operand)
-    from autosparse.tuning.memory.row_padding import slices
+    from autosparse.tuning.memory import row_padding
 
     isa = ISAS[state.options.isa or runtime_api.best_isa()]
     if not isinstance(operand, Operand) or not isa.is_shipped:
         return None
-    arrays = _rows_of_transpose(state, operand) if state.transposed else (operand.indptr,)
-    return None if arrays is None else slices(arrays[0], isa.vector_bytes // state.dtype.itemsize)
+    arrays = _rows_of_transpose(state, operand) if state.transposed else (operand.indptr, operand.indices)
+    if arrays is None:
+        return None
+    value_bytes, n_columns = state.dtype.itemsize, operand.n_major if state.transposed else operand.n_minor
+    lanes = isa.vector_bytes // value_bytes
+    is_open = state.dtype.kind == "f" and operand.nnz < EARLY_ENTRIES[1]
+    fits_blocks = is_open and row_padding.fits_blocks(arrays, n_columns, value_bytes, lanes)
+    shape = None if fits_blocks and not _is_encoded(state, operand) else row_padding.slices(arrays[0], lanes)
+    return (lanes, row_padding.IN_BLOCKS) if fits_blocks and (shape is None or shape[1] > 1) else shape
 
 
 def _rows_of_transpose(state: DispatchState, operand: AnyOperand) -> tuple[Any, ...] | None:

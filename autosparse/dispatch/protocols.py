@@ -151,7 +151,7 @@ class FirstRace(Protocol):
     default_s: float  # seconds of one product by the default kernel
     ratio: float  # default kernel's time over that of the kernel that serves
     is_won: bool
-    check_ns: float  # product time (ns) of the state from which on the winner races once more, or is noted
+    check_ns: float  # product time (ns) of the state from which on a kernel races once more, or is noted
     has_candidate: bool  # whether a shipped kernel suits the matrix
 
     @property
@@ -161,8 +161,8 @@ class FirstRace(Protocol):
     def look(self, state: Any, operand: Any, served_by: object, took_s: float) -> None:
         """Take a product as a sample, and choose the next product's kernel."""
 
-    def check(self, state: Any) -> None:
-        """Let the winner race once more, if that is due."""
+    def check(self, state: Any, operand: Any) -> None:
+        """Let the winner, or a loser, race once more, if that is due."""
 
     def finish(self, state: Any) -> None:
         """Note the winner at the end of the process, if it has saved the cost of its race."""

@@ -22,6 +22,8 @@ from autosparse.tuning.trials.served import ServedTrial
 
 FINAL_SHARE: Final = number("confirmation", "share of the final race")
 """Fraction of the budget of a search the user asked for that the final race may take."""
+HOPEFUL: Final = number("confirmation", "hopeful")
+"""Maximum ratio to the default kernel's time at which a candidate that has won no race enters the final race."""
 MAX_CLOSE: Final = 2
 """Maximum number of single-format candidates close to the incumbent that enter the final race."""
 RUNS_A_ROUND: Final = 4
@@ -71,10 +73,16 @@ def confirm(context: TuningContext, search: Search, *, limit_s: float, clock: Ca
     """Race the search's best candidates against the default kernel once more; the winner becomes its incumbent.
 
     Operands and results lie in memory as in users' programs. The best single formats near the incumbent run too, as
-    time allows. A composite must beat them by more than a tie; otherwise the best of them serves.
+    time allows. A composite must beat them by more than a tie; otherwise the best of them serves. If no candidate won,
+    the fastest one runs if it was clearly faster: the end of the budget, or noise, has decided its race in the search.
     """
     incumbent, default_s = search.incumbent, search.default_s
-    if incumbent.choice.is_default or incumbent.choice not in search.measured_s or default_s is None:
+    if default_s is None:
+        return
+    if incumbent.choice.is_default:
+        hopeful = (one for one in search.faster(HOPEFUL * default_s) if one.pack_price_s() <= limit_s)
+        search.incumbent = incumbent = next(hopeful, incumbent)
+    if incumbent.choice.is_default or incumbent.choice not in search.measured_s:
         return
     start_s = clock()
     incumbents = _entrants(search, limit_s)

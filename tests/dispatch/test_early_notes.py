@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sps
 from autosparse._native import runtime_api
-from autosparse._native.kernels.slice_names import Slices
+from autosparse._native.kernels.slice_names import Blocks, Slices
 from autosparse.cache.accounts.rows import NOTHING_FASTER
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,6 +24,7 @@ from autosparse.isa import ISAS
 from autosparse.notices import forget_warnings
 from autosparse.tuning.live import LiveTuner
 from autosparse.tuning.memory import early, early_notes, slice_trial
+from autosparse.tuning.memory.row_padding import BLOCK_BITS
 from autosparse.tuning.memory.slice_trial import SliceTrial
 from autosparse.tuning.trials.kernel_trial import KernelTrial
 from tests.dispatch.test_first_look import account_of, remembered
@@ -68,29 +69,36 @@ def run(A: Any, m: Any, n: int = 60, *, races: bool = True) -> DispatchState:
     return found
 
 
-def noted(monkeypatch: pytest.MonkeyPatch) -> Any:
+def noted(monkeypatch: pytest.MonkeyPatch, *, in_blocks: bool = False) -> Any:
     """Return a matrix whose account notes the winner of a race, as an earlier process leaves it; no race is due now."""
     m = matrix()
+    if in_blocks:
+        m = sps.csr_array(sps.kron(sps.eye_array(N // 8), np.arange(1.0, 65.0).reshape(8, 8)))
     run(asp.csr(m, copy=True), m)
     monkeypatch.setattr(early, "CHECK_AFTER", 1e9)
     return m
 
 
-@given(st.sampled_from([4, 8, 16, 32]), st.sampled_from([1, 512, 8192]), st.booleans())
+@given(st.sampled_from([4, 8, 16, 32]), st.sampled_from([0, 1, 512, 8192]), st.booleans())
 def test_a_note_states_the_slices(rows: int, sigma: int, is_encoded: bool) -> None:
-    flags = early_notes.flags_of(Slices(rows, sigma, is_encoded=is_encoded))
-    assert repr(early_notes.slices_of(flags)) == repr(Slices(rows, sigma, is_encoded=is_encoded))
+    winner = Slices(rows, sigma, is_encoded=is_encoded) if sigma else Blocks(rows, 0, BLOCK_BITS)
+    flags = early_notes.flags_of(winner)
+    assert repr(early_notes.slices_of(flags)) == repr(winner)
     assert not flags & NOTHING_FASTER
 
 
-def test_the_winner_serves_in_the_next_process_at_once(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    m = noted(monkeypatch)
+@pytest.mark.parametrize("in_blocks", [False, True])
+def test_the_winner_serves_in_the_next_process_at_once(
+    own_cache: Path, monkeypatch: pytest.MonkeyPatch, *, in_blocks: bool
+) -> None:
+    m = noted(monkeypatch, in_blocks=in_blocks)
     A = asp.csr(m, copy=True)
     note = account_of(own_cache, A).plan
     assert note.is_early
     assert not note.is_asked
     found = run(A, m, n=2, races=False)
     assert isinstance(found.serving, SliceTrial)
+    assert isinstance(found.serving.slices, Blocks if in_blocks else Slices)
     assert found.early is not None
     assert found.early.is_won
     assert not found.account.is_finished  # type: ignore[union-attr]  # a search comes later

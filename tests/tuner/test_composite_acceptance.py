@@ -23,7 +23,7 @@ DEFAULT_S = 0.01
 
 def searched(
     in_search: dict[Any, float], *, room: int = 2, found: tuple[Schedule, ...] = (SINGLE, COMPOSITE),
-    always: tuple[Any, ...] = (),
+    always: tuple[Any, ...] = (), budget_s: float = 1e6,
 ) -> tuple[Any, Any, FakeClock]:  # fmt: skip
     """Return (search, plan, clock) after a search with the given times relative to the default kernel; others: 2."""
     clock = FakeClock()
@@ -38,7 +38,7 @@ def searched(
     factory.change = change
     search = make_search(factory, make_problem(), effort=Effort.MEASURE)
     search.always = (*found, *always)
-    return search, tune(search, runner=factory.run_of, budget_s=1e6, clock=clock), clock
+    return search, tune(search, runner=factory.run_of, budget_s=budget_s, clock=clock), clock
 
 
 def confirmed(context: Any, search: Any, *, limit_s: float, clock: FakeClock) -> Any:
@@ -178,3 +178,19 @@ def test_entrants_of_a_round_meet_the_same_memory():
     rounds = search.style.rule.max_rounds
     tune(search, runner=spy, budget_s=1e6, clock=clock)
     assert turns[: 2 * rounds] == [turn for turn in range(rounds) for _ in range(2)]
+
+
+@pytest.mark.parametrize(("true", "limit_s", "chosen"), [(0.5, 10.0, SINGLE), (1.1, 10.0, None), (0.5, 0.0, None)])
+def test_a_candidate_whose_race_the_budget_ended_enters_the_last_race(true, limit_s, chosen):
+    """End the search at every tenth of a product, and check every plan of a search that measured the candidate."""
+    n_undecided = 0
+    for tenths in range(10, 400):
+        search, _, clock = searched({SINGLE: 0.5}, found=(SINGLE,), budget_s=tenths * DEFAULT_S / 10)
+        if search.incumbent is not search.default or not search.measured_s:
+            continue
+        n_undecided += 1
+        times = {SINGLE: true}
+        plan = confirmed(served_by(clock, times, times), search, limit_s=limit_s, clock=clock)
+        assert plan.schedule == chosen, tenths
+        assert all(one.packed == (one is search.incumbent) for one in search.trials)
+    assert n_undecided

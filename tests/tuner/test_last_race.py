@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 
+import numpy as np
 import pytest
 from autosparse.tuner.search.race import LAST_ROUNDS, MIN_ROUNDS, LastRace, last_race
 
@@ -46,6 +47,19 @@ def test_an_incumbent_that_loses_many_rounds_does_not_stay_for_its_median(slow_r
     (race,) = last_race([(spending(clock, 0.01), incumbent)], clock=clock, limit_s=10)
     assert race.ratio == pytest.approx(0.9, rel=0.02)
     assert race.won == pytest.approx(1.0 - slow_rounds / most)
+    assert race.is_won is is_won
+
+
+@pytest.mark.parametrize(("n_disturbed", "is_won"), [(3, True), (4, False)])
+def test_a_disturbance_decides_one_sample_not_a_round(n_disturbed: int, *, is_won: bool) -> None:
+    """Disturb `n_disturbed` rounds of one way, and as many other rounds of the other way, by 50 products each."""
+    clock, most = FakeClock(), LAST_ROUNDS[1]
+    disturbed = range(n_disturbed), range(n_disturbed, 2 * n_disturbed)
+    rounds = [[5.0 if at in slow else 0.05 for at in range(most)] for slow in disturbed]
+    ways = [(spending(clock, 0.1), spending(clock, *np.repeat(each, 2).tolist())) for each in rounds]
+    (race,) = last_race(ways, clock=clock, limit_s=1000)
+    assert race.ratios == pytest.approx((0.5, 0.5), rel=0.02)
+    assert race.won == pytest.approx(1.0 - n_disturbed / most)
     assert race.is_won is is_won
 
 

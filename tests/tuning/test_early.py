@@ -116,7 +116,7 @@ def test_a_race_that_noise_decides_runs_once_more(
     if is_checked:
         products(found, race, trial, n=1000, default_s=4e-5, mine_s=2e-5)
         found.count(int(race.check_ns), is_tuned=True)
-        race.check(found)
+        race.check(found, None)
     n_rounds, n_before = 0, 0
     while race.is_racing:
         at = len(race._pairs)
@@ -133,11 +133,11 @@ def test_a_winner_races_once_more(later: float, monkeypatch: pytest.MonkeyPatch)
     race, trial = begun(found, monkeypatch)
     products(found, race, trial, n=1000, default_s=4e-5, mine_s=2e-5)
     assert race.is_won
-    race.check(found)
+    race.check(found, None)
     assert not race.is_racing, "it is not due"
     found.count(int(race.check_ns), is_tuned=True)
     monkeypatch.setattr(early, "SliceTrial", Candidate)
-    race.check(found)
+    race.check(found, None)
     assert race.is_racing
     assert products(found, race, trial, n=1000, default_s=4e-5, mine_s=later * 4e-5) <= 25
     assert race.is_won is (later < 1.0)
@@ -148,6 +148,7 @@ def test_a_winner_races_once_more(later: float, monkeypatch: pytest.MonkeyPatch)
 
 def test_a_candidate_that_is_still_warming_up_stays_in_the_race() -> None:
     falling = [(693.0, 1229.0), (591.0, 1025.0)]
+    assert early.verdict([(43.0, 26.0), (38.0, 26.0), (20.0, 26.0)]) is None, "the default kernel's helper has woken"
     assert early.verdict(falling) is None
     assert early.verdict([*falling, (600.0, 1025.0)]) is False
 

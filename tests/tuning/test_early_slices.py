@@ -14,8 +14,8 @@ from autosparse._native.ir.spec import KernelSpec
 from autosparse._native.kernels import slice_kernel
 from autosparse._native.kernels.kernel import reads_of_b
 from autosparse._native.kernels.shipped import shipped_kernel
-from autosparse._native.kernels.shipped_specs import shared
-from autosparse._native.kernels.slice_names import SHARED, Slices
+from autosparse._native.kernels.shipped_specs import chosen, shared
+from autosparse._native.kernels.slice_names import SHARED, Blocks, Slices
 from autosparse._native.storage.packing import pack
 
 import autosparse as asp
@@ -26,6 +26,7 @@ from autosparse.dispatch.state import DispatchState
 from autosparse.isa import ISAS
 from autosparse.scalar import GENERATED, SCALARS
 from autosparse.tuning.memory import agreement, early, slice_trial
+from autosparse.tuning.memory.row_padding import BLOCK_BITS
 from tests.tuning.forcing import state_of, verdict_after
 from tests.tuning.test_early import race_at_once
 
@@ -85,18 +86,26 @@ def test_the_name_of_a_kernel_on_blocks_is_that_of_its_spec(isa: str, dtype: str
         assert address == (kernel.address if kernel is not None else 0), one
         n_found += address != 0
     assert n_found
+    if SCALARS[dtype].kind == "real":
+        one, found = Blocks(lanes, 0, BLOCK_BITS), state_of(asp.csr(np.eye(3, dtype=dtype)))
+        spec = KernelSpec(
+            "matmul", slice_trial.schedule_of(one, found), dtype, index_dtype, isa, gathers=runtime_api.gathers()
+        )
+        kernel = shipped_kernel(spec, None)
+        assert kernel is not None
+        assert slice_kernel.address_of(one, dtype, index_dtype, isa) == kernel.address
 
 
 @pytest.mark.parametrize("dtype", GENERATED)
 @pytest.mark.parametrize("index_dtype", ["int32", "int64"])
-@pytest.mark.parametrize("blocks", SHARED, ids=str)
+@pytest.mark.parametrize("blocks", [*SHARED, Blocks(8, 0, BLOCK_BITS)], ids=str)
 def test_blocks_hold_what_a_packed_operand_of_their_format_holds(blocks, dtype, index_dtype):
     rng = np.random.default_rng(4)
     m = sps.random_array((1000, 700), density=0.01, format="csr", random_state=rng, dtype=dtype)
     m.indptr, m.indices = m.indptr.astype(index_dtype), m.indices.astype(index_dtype)
     light = slice_kernel.laid_out(m.shape, m.indptr, m.indices, blocks)
     assert light.fill(m.indptr, m.indices, m.data)
-    (fmt,) = {one.format for one in shared(1, 1024) if one.dense_split("j") == blocks.tile}
+    (fmt,) = {one.format for one in (*shared(1, 1024), next(chosen(8))) if one.dense_split("j") == blocks.tile}
     packed = pack(Pattern(*m.shape, m.indptr, m.indices), m.data, fmt, transposed=False)
     for mine, theirs in ((light.pos, packed.pos), (light.crd, packed.crd), ({"": light.values}, {"": packed.values})):
         assert mine.keys() == theirs.keys()
@@ -174,8 +183,9 @@ def turned_state(A: Any, monkeypatch: pytest.MonkeyPatch) -> DispatchState:
     return found
 
 
-@pytest.mark.parametrize("sigma", [1, 512])
+@pytest.mark.parametrize("sigma", [1, 512, 0])
 def test_slices_of_a_transpose_hold_what_a_packed_transpose_holds(sigma: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Check slices, and blocks (0)."""
     rng, isa = np.random.default_rng(4), slice_kernel.isa_of(Target.host().isa)
     lanes = isa.vector_bytes // 8
     m = sps.random_array((9000, 700), density=0.01, format="csr", random_state=rng)
@@ -184,7 +194,8 @@ def test_slices_of_a_transpose_hold_what_a_packed_transpose_holds(sigma: int, mo
         found = found_with(turned_state(A, monkeypatch), extra_memory=20.0)
     operand = A._cell
     arrays = found.turning.arrays(operand)
-    trial = slice_trial.SliceTrial(Slices(lanes * (1 + (sigma > 1)), sigma), found, operand, turned=arrays)
+    layout = Slices(lanes * (1 + (sigma > 1)), sigma) if sigma else Blocks(lanes, 0, BLOCK_BITS)
+    trial = slice_trial.SliceTrial(layout, found, operand, turned=arrays)
     address = slice_kernel.address_of(trial.slices, "float64", str(operand.indptr.dtype), isa.name)
     trial.pack(operand, slice_kernel.SliceKernel.shipped(trial.slices, address))
     assert trial.failed is None

@@ -8,6 +8,7 @@ default kernel stays.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -116,7 +117,7 @@ LAST_WORST: Final = 1.0
 """Maximum ratio to the default kernel in every variant of result allocation; above it the incumbent is rejected."""
 LAST_MEAN: Final = number("race", "last mean")  # maximum geometric mean of the ratios
 LAST_MAJORITY: Final = 2 / 3
-"""Minimum share of rounds in which the mean is faster; medians of few rounds scatter on a busy machine."""
+"""Minimum share of faster samples; medians of few rounds scatter on a busy machine."""
 LAST_TIE: Final = number("race", "last tie")
 """Maximum mean ratio of a composite to the best single format for a win; above it the race is a tie."""
 
@@ -127,7 +128,7 @@ class LastRace:
 
     ratios: tuple[float, ...] = ()
     ratio: float = 1.0  # geometric mean of the ratios; below 1, the incumbent is faster than the default kernel
-    won: float = 0.0  # share of the rounds in which the incumbent was faster in the geometric mean of all ways
+    won: float = 0.0  # share of the samples, of all ways and rounds, in which the incumbent was faster
     is_won: bool = False  # the incumbent beat the default kernel, so that it is kept
 
     def beats(self, other: LastRace) -> bool:
@@ -160,9 +161,10 @@ def last_race(
             break
     races: list[LastRace] = []
     for each in zip(*ratios, strict=True):  # the ratios of one incumbent, by way and round
-        medians, rounds = tuple(map(median, each)), list(map(math.prod, zip(*each, strict=True)))
+        # A disturbance decides one sample, not a round of all ways: on a busy machine few rounds are undisturbed.
+        medians, samples = tuple(map(median, each)), list(itertools.chain(*each))
         mean = math.exp(math.fsum(map(math.log, medians)) / len(medians))
-        won = sum(one < 1 for one in rounds) / len(rounds)
+        won = sum(one < 1 for one in samples) / len(samples)
         is_won = max(medians) <= LAST_WORST and won >= LAST_MAJORITY and mean <= LAST_MEAN
         races.append(LastRace(medians, mean, won, is_won))
     return races

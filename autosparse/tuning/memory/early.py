@@ -22,10 +22,10 @@ from autosparse.dispatch import number
 from autosparse.errors import TUNING_FAILURES
 from autosparse.isa import ISAS, Isa
 from autosparse.log import event
-from autosparse.operands.csr import Operand
+from autosparse.operands.csr import Operand, expected_look_s
 from autosparse.scalar import GENERATED
 from autosparse.tuning.memory import slice_trial
-from autosparse.tuning.memory.row_padding import slices
+from autosparse.tuning.memory.row_padding import BLOCK_BITS, IN_BLOCKS
 from autosparse.tuning.memory.slice_trial import SliceTrial
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 MARGIN: Final = number("early race", "margin")
 """Minimum gain by which the candidate wins, as a fraction of the default kernel's time."""
 HOPELESS: Final = number("early race", "hopeless")
-"""Ratio of the shortest times above which the candidate loses after LOST_ROUNDS."""
+"""Ratio of times above which the candidate loses, in all rounds so far, after LOST_ROUNDS."""
 SETTLED: Final = number("early race", "settled")
 """Fraction of its time in the round before below which a candidate is still warming up, and does not lose yet."""
 LOST_ROUNDS: Final = 2
@@ -57,6 +57,10 @@ NOTED_AFTER: Final = number("early race", "noted after")
 """The same multiple from which on it is noted at once: many processes never reach their exit."""
 HIGH_SLICE: Final = 32
 """Rows of a slice with dictionary-encoded values (`shipped_specs.HIGH_SLICE`)."""
+SHORT_S: Final = number("early race", "short product s")
+"""Seconds of a product below which a loser races again, MAX_RACES times, unless it took AS_THREADS times as long."""
+AS_THREADS: Final = 2.0
+MAX_RACES: Final = 3
 MAX_OTHERS: Final = 8
 """Number of successive products without a sample, as of another kernel, after which the race ends."""
 
@@ -66,7 +70,7 @@ def verdict(pairs: Sequence[tuple[float, float]]) -> bool | None:
     if len(pairs) < LOST_ROUNDS:
         return None
     is_settled = pairs[-1][1] >= SETTLED * pairs[-2][1]
-    if is_settled and min(mine for _, mine in pairs) > HOPELESS * min(default for default, _ in pairs):
+    if is_settled and all(mine > HOPELESS * default for default, mine in pairs):
         return False
     n_won = sum(mine < default for default, mine in pairs)
     if len(pairs) >= WON_ROUNDS and is_ahead(pairs) and 4 * n_won >= 3 * len(pairs):
@@ -88,7 +92,7 @@ def candidate(shape: tuple[int, int], values: Any, isa: str) -> Slices:
     return Slices(HIGH_SLICE, is_encoded=True) if has_few_kinds(values) else Slices(*shape)
 
 
-def _blocks(state: DispatchState, operand: Operand) -> list[Blocks]:
+def _shared(state: DispatchState, operand: Operand) -> list[Blocks]:
     """Return blocks of three rows, the widest tile first of those of which a product fills more than half."""
     return [one for one in SHARED if one.tile < 2 * state.n_dense_cols and operand.n_minor <= 1 << one.bits]
 
@@ -108,9 +112,10 @@ class EarlyRace:
         self.has_candidate = False
         self.trial: Any = None  # the candidate while it races; Any: a SliceTrial, or the KernelTrial of a winner
         self.is_won = False
-        self.check_ns = inf  # product time (ns) of the state from which on the winner races once more, or is noted
+        self.check_ns = inf  # product time (ns) of the state from which on a kernel races once more, or is noted
+        self._n_left = MAX_RACES  # races of the candidate until one is won
         self._winner: Any = None  # Any: as `trial`; the candidate that won
-        self._to_note: Slices | None = None  # slices of a winner that is still to be noted
+        self._to_note: Slices | Blocks | None = None  # slices of a winner that is still to be noted
         self._operand: Callable[[], AnyOperand | None] = lambda: None  # a weak reference
         self._clock = clock
         self._pairs: list[tuple[float, float]] = []
@@ -147,7 +152,7 @@ class EarlyRace:
         turned = state.turning.arrays(operand) if state.transposed and state.turning is not None else None
         if state.transposed and turned is None:
             return None
-        offered = self._slices(state, operand, isa, turned) if state.n_dense_cols == 1 else _blocks(state, operand)
+        offered = self._slices(operand, isa) if state.n_dense_cols == 1 else _shared(state, operand)
         for one in offered:
             address = slice_kernel.address_of(one, dtype, operand.indptr.dtype.name, isa.name)
             if not address:
@@ -161,10 +166,10 @@ class EarlyRace:
             return trial if trial.ready else None
         return None
 
-    def _slices(self, state: DispatchState, operand: Operand, isa: Isa, turned: Any) -> list[Slices]:
-        indptr = operand.indptr if turned is None else turned[0]
-        shape = self._shape or slices(indptr, isa.vector_bytes // state.dtype.itemsize)
-        found = [] if shape is None else [candidate(shape, operand.data[: operand.nnz], isa.name)]
+    def _slices(self, operand: Operand, isa: Isa) -> list[Slices | Blocks]:
+        if self._shape is not None and self._shape[1] == IN_BLOCKS:
+            return [Blocks(self._shape[0], 0, BLOCK_BITS)]
+        found = [] if self._shape is None else [candidate(self._shape, operand.data[: operand.nnz], isa.name)]
         return [one for one in found if one.is_encoded or not self._only_encoded]
 
     def look(self, state: DispatchState, operand: AnyOperand, served_by: object, took_s: float) -> None:
@@ -222,7 +227,7 @@ class EarlyRace:
             event("plan", "early", kernel=_named(trial), ratio=self.ratio)
         else:
             state.serving = state.recalled = None
-            self.check_ns = inf
+            self.check_ns = self._repeat_ns(state) if is_first else inf
             trial.drop()
         account = state.account
         if is_first or account is None or state.n_dense_cols > 1 or state.transposed:  # a note states slices of rows
@@ -234,6 +239,19 @@ class EarlyRace:
         elif account.plan is not None:
             self._note(state, operand, trial.slices)
 
+    def _repeat_ns(self, state: DispatchState) -> float:
+        """Return the product time (ns) from which on the loser races once more; inf: it does not.
+
+        The share `overhead` of all products, or of all solves, has then paid for the next race, too.
+        """
+        default_s, mine_s = map(min, zip(*self._pairs, strict=True)) if self._pairs else (inf, inf)
+        self._n_left -= 1
+        is_clear = default_s > SHORT_S or mine_s > AS_THREADS * default_s
+        if is_clear or not self._n_left or state.options.overhead <= 0:
+            return inf
+        paid_ns = 2e9 * self.spent_s / state.options.overhead - (state.solver_ns or 0)
+        return max(paid_ns, 2.0 * state.product_ns)
+
     def _serve(self, state: DispatchState, operand: AnyOperand, trial: Any) -> None:
         reference = self._operand = weakref.ref(operand)
         state.serving = state.recalled = self._winner = trial
@@ -244,7 +262,7 @@ class EarlyRace:
 
         trial.expand = expand
 
-    def _note(self, state: DispatchState, operand: AnyOperand, winner: Slices) -> None:
+    def _note(self, state: DispatchState, operand: AnyOperand, winner: Slices | Blocks) -> None:
         """Write the winner into the account of the problem, or remove it after a lost race."""
         start_s = self._clock()
         with forking.loading():
@@ -264,12 +282,16 @@ class EarlyRace:
         self._serve(state, operand, trial)
         event("plan", "remembered", slices=trial.slices, ratio=self.ratio)
 
-    def check(self, state: DispatchState) -> None:
-        """Let the winner race once more, or note it, if products are due for that and it has not been replaced."""
+    def check(self, state: DispatchState, operand: AnyOperand) -> None:
+        """Let the candidate race once more, or note it, if products are due for that and it has not been replaced."""
         if state.product_ns < self.check_ns:
             return
-        self.check_ns = inf
-        if self._to_note is not None:
+        self.check_ns, start_s = inf, self._clock()
+        if not self.is_won:
+            self._pairs, self._round, self._is_warm, self._is_repeated = [], {}, False, False
+            if expected_look_s(operand) == 0.0:
+                self.begin(state, operand, start_s)
+        elif self._to_note is not None:
             self._note_winner(state)
         elif self._winner is not None and self._winner.ready and state.serving is state.recalled is self._winner:
             self.trial, self._pairs, self._round = state.recalled, [], {}
@@ -303,7 +325,7 @@ class EarlyRace:
     def retire(self, state: DispatchState) -> None:
         """End the race or the service of its winner, so that a search has the memory of its packed copy."""
         trial: Any = state.recalled if self.trial is None and self.is_won else self.trial  # Any: it can drop its copy
-        self.trial, self.is_won, state.recalled = None, False, None
+        self.trial, self.is_won, state.recalled, self.check_ns = None, False, None, inf
         if trial is not None:
             state.serving = None if state.serving is trial else state.serving
             trial.drop()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from autosparse._native import runtime_api
 from autosparse._native.kernels import slice_kernel
 from autosparse._native.kernels.slice_kernel import SliceKernel
-from autosparse._native.kernels.slice_names import MAX_EXTENT, Slices
+from autosparse._native.kernels.slice_names import MAX_EXTENT, Blocks, Slices
 from autosparse._native.storage.dictionary import has_few_kinds
 from autosparse._version import __version__
 from autosparse.cache.accounts.rows import EARLY, PlanNote, plan_row
@@ -22,6 +22,7 @@ from autosparse.core.target import Target
 from autosparse.errors import TUNING_FAILURES, RecordError
 from autosparse.log import event
 from autosparse.operands.csr import Operand, expected_look_s
+from autosparse.tuning.memory.row_padding import BLOCK_BITS, IN_BLOCKS
 from autosparse.tuning.memory.slice_trial import SliceTrial
 
 if TYPE_CHECKING:
@@ -37,18 +38,19 @@ ENCODED: Final = 1 << 40
 """Flag of a note whose winner reads dictionary-encoded values."""
 
 
-def flags_of(slices: Slices) -> int:
+def flags_of(slices: Slices | Blocks) -> int:
     """Return the flags of a note that state the slices of a winner."""
-    return EARLY | slices.rows << ROWS_AT | slices.sigma << SIGMA_AT | (ENCODED if slices.is_encoded else 0)
+    sigma = slices.sigma if isinstance(slices, Slices) else IN_BLOCKS
+    return EARLY | slices.rows << ROWS_AT | sigma << SIGMA_AT | (ENCODED if slices.is_encoded else 0)
 
 
-def slices_of(flags: int) -> Slices:
+def slices_of(flags: int) -> Slices | Blocks:
     """Invert `flags_of`."""
     rows, sigma = flags >> ROWS_AT & 0xFF, flags >> SIGMA_AT & 0xFFFFFF
-    return Slices(rows, sigma, is_encoded=bool(flags & ENCODED))
+    return Blocks(rows, 0, BLOCK_BITS) if sigma == IN_BLOCKS else Slices(rows, sigma, is_encoded=bool(flags & ENCODED))
 
 
-def write(state: DispatchState, operand: AnyOperand, slices: Slices, times_s: tuple[float, float]) -> None:
+def write(state: DispatchState, operand: AnyOperand, slices: Slices | Blocks, times_s: tuple[float, float]) -> None:
     """Note a winner whose account names no plan; `times_s`: seconds of the default kernel, and of the winner."""
     from autosparse.cache.accounts import ledger
 

@@ -1,4 +1,4 @@
-"""Padding of rows in slices, by which the early race chooses its candidate; it loads nothing that only tuning needs."""
+"""Padding of rows in slices and blocks, by which the early race chooses; it loads nothing that only tuning needs."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from autosparse._native import runtime_api
 from autosparse.dispatch import number
 
 MAX_PADDING: Final = number("early race", "maximum padding")
@@ -20,6 +21,14 @@ WIDE_WINDOW: Final = 8192
 """The same for rows of very different lengths, as in graphs with a power law."""
 SAMPLED_ROWS: Final = 1 << 14
 """Maximum number of rows from which padding is estimated, in whole windows."""
+IN_BLOCKS: Final = 0  # value of sigma that stands for blocks of rows as high as a vector
+BLOCK_BITS: Final = 16  # of the columns of these blocks
+MAX_FILL: Final = {rows: number("early race", f"maximum fill of {rows} rows") for rows in (4, 8, 16)}
+"""Maximum ratio of stored cells to entries at which blocks are a candidate, by their rows."""
+STREAMED_FILL: Final = number("early race", "maximum fill beyond caches")
+"""The same for blocks of more than CACHED_BYTES."""
+CACHED_BYTES: Final = 8 << 20
+FILL_WINDOWS: Final = (6, 96)  # maximum number of windows from which the fill is estimated, and their rows: 0.1 ms
 
 
 def padding(indptr: Any, rows: int, window: int = 1) -> float:
@@ -46,6 +55,23 @@ def _padding(windows: Any, rows: int) -> float:
         return 1.0
     n_entries = int(windows.sum())
     return float(windows.reshape(-1, rows).max(axis=1).sum()) * rows / n_entries if n_entries else np.inf
+
+
+def fits_blocks(rows: tuple[Any, ...], n_columns: int, value_bytes: int, lanes: int) -> bool:
+    """Return whether `rows`, (indptr, indices, ...), share so many columns that blocks of `lanes` rows are fast."""
+    indptr, indices = rows[:2]
+    if n_columns > 1 << BLOCK_BITS or not indices.flags.c_contiguous:
+        return False
+    (n_windows, size), n_rows, n_entries, n_blocks = FILL_WINDOWS, indptr.size - 1, 0, 0
+    code, pointer, null = runtime_api.INDEX_CODES[indptr.dtype.name], runtime_api.pointer, runtime_api.ffi.NULL
+    for begin in range(0, n_rows, max(1, -(-n_rows // (n_windows * size))) * size):
+        window = indptr[begin : begin + size + 1]
+        head = code, window.size - 1, n_columns, pointer(window), pointer(indices)
+        n_blocks += max(0, runtime_api.lib.asp_count_blocks(*head, lanes, 1, null, 1))
+        n_entries += int(window[-1] - window[0])
+    fill = lanes * n_blocks / max(1, n_entries)
+    is_cached = fill * int(indptr[-1]) * value_bytes <= CACHED_BYTES
+    return 0.0 < fill <= (MAX_FILL.get(lanes, 0.0) if is_cached else STREAMED_FILL)
 
 
 def slices(indptr: Any, lanes: int) -> tuple[int, int] | None:

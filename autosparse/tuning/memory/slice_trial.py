@@ -58,7 +58,7 @@ class SliceTrial:
         operand.refresh()
         self.is_transposed, self._turned = turned is not None, turned
         self.slices, options = slices, state.options
-        self._n_compared = _n_compared(slices.tile) if isinstance(slices, Blocks) else 1
+        self._n_compared = _n_compared(slices.tile) if isinstance(slices, Blocks) and slices.tile else 1
         self.structure_version, self.values_version = operand.structure_version, operand.values_version
         self.failed: str | None = None
         self.packed_copy: PackedCopy | None = None
@@ -228,11 +228,13 @@ def expanded(light: SliceTrial, state: DispatchState, operand: Operand, gain_s: 
 
 def schedule_of(slices: Slices | Blocks, state: DispatchState) -> SuperSchedule:
     """Return the schedule of the shipped kernel for `slices`."""
-    from autosparse._native.kernels.shipped_specs import HIGH_SLICES, SLICE_PREFETCH, SLICE_UNROLL, shared
+    from autosparse._native.kernels.shipped_specs import HIGH_SLICES, SLICE_PREFETCH, SLICE_UNROLL, chosen, shared
     from autosparse.core.formats import Format
     from autosparse.core.schedule import SuperSchedule
     from autosparse.ops import names
 
+    if isinstance(slices, Blocks) and not slices.tile:
+        return next(chosen(slices.rows))
     if isinstance(slices, Blocks):
         offered = shared(lanes_of(state), slice_kernel.isa_of(state.options.isa).n_registers)
         return next(one for one in offered if one.dense_split("j") == slices.tile)
