@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 import scipy.sparse as sps
@@ -10,7 +12,7 @@ import autosparse as asp
 from autosparse.contraction.expressions import request
 from autosparse.contraction.routes import by_pairs, existing, joins
 from autosparse.explain import explain_einsum
-from autosparse.light import pairs
+from autosparse.light import expressions, pairs
 from tests.einsum.test_structures import as_dense
 from tests.light.test_light import run
 
@@ -127,3 +129,31 @@ def test_it_is_explained():
     text, given, _ = operands("pi,sij,pj->p", np.float64)
     assert "products and sums" in str(explain_einsum(text, *given))
     assert "products and sums" in asp.einsum_path(text, *given)
+
+
+@pytest.mark.parametrize("key", list(expressions._PLANS), ids=" ".join)
+def test_the_common_plans_are_those_of_the_planner(key):
+    """Three sparse operands have equal extents and numbers of entries there."""
+    text, kinds = key
+    inputs, output = text.split("->")
+    for extents in itertools.product((1, 2, 7, 5000), repeat=3):
+        sizes, is_equal = dict(zip("abc", extents, strict=True)), kinds == "sss"
+        if is_equal and len({*extents}) > 1:
+            continue
+        shapes = tuple(tuple(sizes[one] for one in letters) for letters in inputs.split(","))
+        for bits in itertools.product((1, 10, 20), repeat=kinds.count("s")):
+            given = iter(bits[:1] * 3 if is_equal else bits)
+            n_bits = tuple(next(given) if kind == "s" else -1 for kind in kinds)
+            assert pairs.plan(tuple(inputs.split(",")), output, shapes, n_bits) == expressions._PLANS[key]
+
+
+def test_common_expressions_do_not_load_the_planner():
+    code = """
+A, x = asp.csr(np.eye(4)), np.ones(4)
+for text in ("i,ij,j->", "ij,jk->ik", "ji,ki->kj", "ij,ij->i", "xj,ix->ij", "ij,jk,ki->", "ii->", "ji->ij"):
+    given = [A if len(name) == 2 else x for name in text.split("->")[0].split(",")]
+    found, wanted = asp.einsum(text, *given), np.einsum(text, *(np.eye(4) if one is A else one for one in given))
+    np.testing.assert_array_equal(found.toarray() if sps.issparse(found) else found, wanted)
+print("autosparse.light.pairs" in sys.modules, light.is_complete)
+"""
+    assert run(code) == "False False"

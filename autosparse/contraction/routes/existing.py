@@ -19,6 +19,7 @@ from autosparse.contraction.kinds import OperandKind, arrays_of, entries
 from autosparse.contraction.routes import elementwise as by_entry
 from autosparse.contraction.subscripts import Subscripts
 from autosparse.core.dtypes import Real
+from autosparse.light.expressions import renamed
 
 BY_ROWS: Final[dict[type, type]] = {
     csr_array: csr_array,
@@ -269,10 +270,3 @@ def _is_broadcast(kinds: Sequence[OperandKind], subscripts: Subscripts) -> bool:
         tuple(subscripts.extents[index] for index in letters) != kind.shape
         for kind, letters in zip(kinds, subscripts.inputs, strict=True)
     )
-
-
-def renamed(inputs: Sequence[str], output: str) -> str:
-    """Return subscripts text with letters renamed in order of appearance."""
-    names: dict[str, str] = {}
-    text = ",".join(inputs) + "->" + output
-    return "".join(one if one in ",->" else names.setdefault(one, chr(ord("a") + len(names))) for one in text)
