@@ -138,11 +138,12 @@ def _product(A: Any, B: Any, is_left_turned: bool, is_right_turned: bool, is_inn
     return (A.T if is_left_turned else A) @ (B.T if is_right_turned else B)
 
 
-def _sampled(*given: Any) -> Any:
-    from autosparse.light.pairs import sampled  # its planner is loaded
+def _planned(name: str, *given: Any) -> Any:
+    """Return the result of a function of `pairs` whose step is in no common plan."""
+    from autosparse.light import pairs
 
     start_ns = perf_counter_ns()
-    made = sampled(*given)
+    made = getattr(pairs, name)(*given)
     light.count(start_ns, share=1)
     return made
 
@@ -170,6 +171,7 @@ COMMON: Final[Mapping[str, Callable[..., Any]]] = {
     "array": lambda X, text, summed: np.add.reduce(X, axis=summed) if summed else np.einsum(text, X),
     "arrays": arrays,
     "contract": contract,
+    "dense": lambda v: v.toarray(),
     "turn": np.transpose,
     "diagonal": lambda A: A.diagonal(),
 }
@@ -195,7 +197,8 @@ _STEPS: Final[Mapping[str, Callable[..., Any]]] = {
     "multiply": lambda A, B, is_turned: A.multiply(B.T if is_turned else B),
     "entries": lambda A, X, is_turned: A.multiply(X.T if is_turned else X).tocsr(),
     "scale": lambda A, x, of_rows: A.multiply(x[:, None] if of_rows else x).tocsr(),
-    "sampled": _sampled,
+    "sampled": functools.partial(_planned, "sampled"),
+    "outer": functools.partial(_planned, "outer"),
     "rows": _by_rows,
 }
 """Functions of the steps of plans, for light matrices."""
@@ -207,12 +210,59 @@ def _by_products(arguments: tuple[Any, ...]) -> Any:
     if type(text) is not str or not text.isascii() or not light.may_be_light():
         return None
     operands = [wrapped_if_scipys(one) for one in given]
-    n_bits = tuple(map(_n_bits, operands))
     inputs, arrow, output = (part.replace(" ", "") for part in text.partition("->"))
+    if arrow and not {"+", "-"}.isdisjoint(inputs):
+        return _of_terms(inputs, output, operands)
+    n_bits = tuple(map(_n_bits, operands))
     if not arrow or None in n_bits or len(names := tuple(inputs.split(","))) != len(operands):
         return None
     plan = _plan(names, output, tuple(one.shape for one in operands), n_bits)
     return None if plan is None else _computed(plan, operands)
+
+
+def _of_terms(inputs: str, output: str, operands: list[Any]) -> Any:
+    """Return the sum of terms of one dtype that are all matrices or all arrays; None where they are not."""
+    terms = inputs.replace("-", "+-").removeprefix("+").split("+")
+    names = [term.removeprefix("-").split(",") for term in terms]
+    letters, n_bits = [one for term in names for one in term], set(map(_n_bits, operands))
+    shapes = [one.shape for one in operands] if None not in n_bits else []
+    if len(letters) != len(shapes) or len(terms) < 2 or not (min(map(len, terms)) and fits(letters, shapes)):
+        return None
+    dtype, total, at = operands[0].dtype, None, 0
+    if dtype.char not in light.KERNEL_TYPES or any(one.dtype != dtype for one in operands):
+        return None
+    for term, own in zip(terms, names, strict=True):
+        given = operands[at : (at := at + len(own))]
+        made = given[0] if own == [output] else _by_products((f"{','.join(own)}->{output}", *given))
+        if sps.issparse(made) and made is not given[0]:
+            made.sort_indices()  # of a product
+        total = None if made is None else _added(total, made, is_negative=term.startswith("-"))
+        if total is None:
+            return None
+    return csr_array(total[::-1], shape=made.shape) if type(total) is tuple else total
+
+
+def _added(total: Any, made: Any, *, is_negative: bool) -> Any:
+    """Return the sum of a total (None: nothing yet) and a term, where both are arrays or matrices; else None.
+
+    The sum of matrices is (indptr, indices, data), with an entry where one of them has an entry.
+    """
+    if not (sps.issparse(made) or type(total) is tuple):
+        with np.errstate(all="ignore"):
+            return (-made if is_negative else made) if total is None else total - made if is_negative else total + made
+    start_ns, runtime = perf_counter_ns(), light.runtime()
+    rows = light.rows_of(_by_rows(made)) if sps.issparse(made) else None
+    found = None if rows is None else rows.sound()
+    if found is None or runtime is None or not (total is None or type(total) is tuple):
+        return None
+    part = (*found[0], found[1])
+    if total is None:
+        return (*found[0], -found[1]) if is_negative else part
+    if any(one.dtype != other.dtype for one, other in zip(total, part, strict=True)):
+        return None
+    total = runtime.sum_of("-" if is_negative else "+", (total, part), runtime.empty, 0)
+    light.count(start_ns, share=light.SPARSE_SHARE)
+    return total
 
 
 @functools.lru_cache(maxsize=1024)
@@ -291,7 +341,7 @@ def _is_finite(found: Any) -> bool:
 
 
 def _n_bits(operand: Any) -> int | None:
-    """Return the number of bits of the number of entries of a light matrix whose indices are within bounds.
+    """Return the number of bits of the number of entries of a light matrix or a vector whose indices are in bounds.
 
     Return -1 for an array, and None for other operands, and types of values that these steps do not compute.
     """
@@ -300,5 +350,11 @@ def _n_bits(operand: Any) -> int | None:
         is_plain = rows.arrays[2].dtype.char in light.PLAIN_TYPES
         is_light = is_plain and operand._twin._twin is type(operand) and rows.sound()
         return rows.arrays[1].size.bit_length() if is_light else None
-    is_array = type(operand) is np.ndarray and operand.dtype.char in light.PLAIN_TYPES and operand.dtype.isnative
-    return -1 if is_array else None
+    kind = type(operand)
+    if kind not in (np.ndarray, sps.coo_array) or operand.dtype.char not in light.PLAIN_TYPES:
+        return None
+    if kind is np.ndarray:
+        return -1 if operand.dtype.isnative else None
+    at = operand.coords[0]
+    is_vector = operand.ndim == 1 and at.size == operand.data.size and operand.dtype.isnative
+    return at.size.bit_length() if is_vector and not np.count_nonzero((at < 0) | (at >= operand.shape[0])) else None

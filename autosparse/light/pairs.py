@@ -13,10 +13,14 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import numpy as np
+import scipy.sparse as sps
 
+from autosparse.light import INT32, INT32_MAX, INT64
 from autosparse.light.expressions import EXACT, FINITE_RESULT, FOR_FINITE, Plan, Step, fits
 
 MAX_OPERANDS: Final = 8
+MAX_PLACES: Final = 1 << 27
+"""Maximum extent of a sparse vector: arrays of that length are made."""
 MAX_SAMPLED: Final = 1 << 17
 """Maximum number of multiplications of dot products of rows of two arrays at the entries of a matrix."""
 MAX_TRIED: Final = 200
@@ -87,6 +91,20 @@ class _Planner:
             if letters != kept:
                 self.reduce()
                 return
+
+    def takes_vectors(self, is_sparse: bool) -> bool:
+        """Append the steps for sparse vectors: they become arrays, or their outer product is the sparse result."""
+        vectors = [one for one in self.left if one.is_sparse and len(one.letters) == 1]
+        if any(self.extents[one.letters] > MAX_PLACES for one in vectors):
+            return False
+        if not is_sparse:
+            for one in vectors:
+                self.values = FINITE_RESULT  # zeros of the array are multiplied, too
+                self.add("dense", (one,), one.letters, sparse=False, size=self.places(one.letters))
+        elif len(vectors) == len(self.left) == len(self.output) == 2:
+            rows, cols = sorted(vectors, key=lambda one: self.output.index(one.letters))
+            self.add("outer", (rows, cols), self.output, sparse=True, size=rows.size * cols.size)
+        return not (is_sparse and vectors) or len(self.left) == 1
 
     def pairs(self) -> list[tuple[float, Callable[[], None]]]:
         """Return the cost of each step that is possible for two values, and the function that appends it."""
@@ -186,11 +204,11 @@ def plan(
 ) -> Plan | None:
     """Return the plan for these operands, or None if steps of two operands do not lead to the result of einsum.
 
-    `n_bits`: number of bits of the number of entries of each sparse operand, which is a matrix; -1 for arrays.
+    `n_bits`: number of bits of the number of entries of each sparse matrix or vector; -1 for arrays.
     """
     if not 0 < len(inputs) <= MAX_OPERANDS or len(set(output)) < len(output) or not fits(inputs, shapes):
         return None
-    if any(bits >= 0 and len(shape) != 2 for shape, bits in zip(shapes, n_bits, strict=True)):
+    if any(bits >= 0 and not 0 < len(shape) <= 2 for shape, bits in zip(shapes, n_bits, strict=True)):
         return None
     extents = dict(
         pair for letters, shape in zip(inputs, shapes, strict=True) for pair in zip(letters, shape, strict=True)
@@ -206,7 +224,8 @@ def plan(
         for at, (letters, shape, bits) in enumerate(zip(inputs, shapes, n_bits, strict=True))
     ]
     is_sparse = len(output) > 1 and reached >= set(output)
-    return _search(_Planner(values, output, extents), is_sparse, [MAX_TRIED])
+    planner = _Planner(values, output, extents)
+    return _search(planner, is_sparse, [MAX_TRIED]) if planner.takes_vectors(is_sparse) else None
 
 
 def _search(planner: _Planner, is_sparse: bool, tried: list[int]) -> Plan | None:
@@ -245,3 +264,15 @@ def sampled(A: Any, X: Any, Y: Any, is_left_turned: bool, is_right_turned: bool)
     at = np.repeat(np.arange(len(X)), np.diff(indptr))
     values = rows.data * np.einsum("ec,ec->e", X[at], Y[indices])
     return type(rows)((values, indices.copy(), indptr.copy()), shape=A.shape)
+
+
+def outer(u: Any, v: Any) -> Any:
+    """Return the products of the entries of two sparse vectors as SciPy's CSR, with sorted and distinct entries."""
+    for one in (u := sps.coo_array(u, copy=True), v := sps.coo_array(v, copy=True)):
+        one.sum_duplicates()
+    shape, index = (u.shape[0], v.shape[0]), INT32 if max(u.nnz * v.nnz, v.shape[0]) <= INT32_MAX else INT64
+    indptr = np.zeros(shape[0] + 1, index)
+    indptr[u.coords[0] + 1] = v.nnz
+    indices = np.tile(v.coords[0].astype(index), u.nnz)
+    values = np.multiply.outer(u.data, v.data).reshape(-1)
+    return sps.csr_array((values, indices, np.cumsum(indptr, dtype=index)), shape=shape)

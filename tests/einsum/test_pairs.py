@@ -157,3 +157,48 @@ for text in ("i,ij,j->", "ij,jk->ik", "ji,ki->kj", "ij,ij->i", "xj,ix->ij", "ij,
 print("autosparse.light.pairs" in sys.modules, light.is_complete)
 """
     assert run(code) == "False False"
+
+
+VECTORS = ("ij,j->i", "i,ij->j", "i,ij,j->", "i,i->", "i->", "i,i->i", "i,j->ij", "j,i->ij", "i,ij->ij", "ij,jk,k->i")
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int8, np.bool_, np.complex128])
+@pytest.mark.parametrize("text", VECTORS)
+def test_sparse_vectors(text, dtype, monkeypatch):
+    """Where every letter of the output is in one of the vectors or summed, no join is needed."""
+    rng = np.random.default_rng(0)
+    dense = [((rng.random((6,) * len(one)) < 0.5) * 2).astype(dtype) for one in text.split("->")[0].split(",")]
+    given = [sps.csr_array(one) if one.ndim == 2 else sps.coo_array(one) for one in dense]
+    if text != "i,ij->ij":
+        monkeypatch.setattr(joins, "contract", None)
+    found, wanted = asp.einsum(text, *given), np.einsum(text, *dense)
+    assert sps.issparse(found) is (wanted.ndim == 2)
+    assert found.dtype == wanted.dtype
+    np.testing.assert_array_equal(as_dense(found), wanted)
+    lines = f"""
+given = [np.array(one, {np.dtype(dtype).str!r}) for one in {[one.tolist() for one in dense]!r}]
+made = asp.einsum({text!r}, *(sps.csr_array(one) if one.ndim == 2 else sps.coo_array(one) for one in given))
+print((made.toarray() if sps.issparse(made) else made).tolist(), made.dtype.str, sep=";")
+print(type(made).__name__, light.is_complete, sep=";")
+"""
+    values, kind = (line.split(";") for line in run(lines).splitlines())
+    assert (eval(values[0]), values[1]) == (wanted.tolist(), wanted.dtype.str)
+    assert kind == [type(found).__name__, str(text == "i,ij->ij")]
+
+
+def test_entries_of_sparse_vectors_meet_stored_entries_only():
+    v = sps.coo_array((np.array([0.0, 2.0, 3.0]), (np.array([3, 1, 1]),)), shape=(5,))
+    A = sps.csr_array(np.where(np.eye(5) > 0, np.inf, 0.0))
+    np.testing.assert_array_equal(asp.einsum("ij,j->i", A, v), [0, np.inf, 0, np.nan, 0])
+    found = asp.einsum("i,j->ij", v, v)
+    assert (found.indices.tolist(), found.indptr.tolist()) == ([1, 3, 1, 3], [0, 0, 2, 2, 4, 4])
+    assert found.data.tolist() == [25.0, 0.0, 0.0, 0.0]
+    assert asp.einsum("i,i->i", v, v, format="coo").nnz == 2
+
+
+def test_results_are_arrays_where_operands_are_matrices():
+    A = sps.csr_matrix(np.eye(3))
+    for text in ("ij,jk->ik", "ij,kj->ik", "ij->ji", "ij,ij->ij"):
+        found = asp.einsum(text, *[A] * (1 + text.count(",")))
+        assert type(found) is asp.csr_array
+        np.testing.assert_array_equal(found.toarray(), np.eye(3))

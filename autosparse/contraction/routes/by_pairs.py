@@ -43,19 +43,24 @@ def _result(inputs: tuple[str, ...], output: str, dtype: np.dtype[Any], *operand
 
     Options `deterministic` exclude it, because results of a BLAS depend on its threads.
     """
-    n_bits = tuple(arrays_of(one)[1].size.bit_length() if sps.issparse(one) else -1 for one in operands)
+    n_bits = tuple(_size(one).bit_length() if sps.issparse(one) else -1 for one in operands)
     plan = pairs.plan(inputs, output, tuple(one.shape for one in operands), n_bits)
     if plan is None or get_options().deterministic:
         return None
     if plan[1] == FOR_FINITE and not all(map(existing.is_finite, operands)):
         return None
     try:
-        found = run(plan, [_ours(one) if sps.issparse(one) else one for one in operands], _STEPS)
+        found = run(plan, [_ours(one) if sps.issparse(one) and one.ndim == 2 else one for one in operands], _STEPS)
     except _TooLargeError:
         return None
     found = found if found.dtype == dtype else found.astype(dtype)
     found = found if sps.issparse(found) else np.asarray(found)
     return found if plan[1] == EXACT or existing.is_finite(found) else None
+
+
+def _size(A: Any) -> int:
+    """Return the number of stored entries of CSR, CSC, or a vector."""
+    return int(arrays_of(A)[1].size if A.ndim == 2 else A.nnz)
 
 
 def _ours(A: Any) -> Any:
@@ -73,6 +78,7 @@ def _product(A: Any, B: Any, is_left_turned: bool, is_right_turned: bool, is_inn
 _STEPS: Final[Mapping[str, Callable[..., Any]]] = {
     **COMMON,
     "sampled": pairs.sampled,
+    "outer": pairs.outer,
     "sums": lambda A, of_columns: (by_entry.column_sums if of_columns else by_entry.row_sums)(A),
     "total": by_entry.total,
     "product": _product,

@@ -25,7 +25,12 @@ def copied(A: Any) -> Any:
 def with_values(A: Any, values: AnyArray) -> Any:
     """Return a csr_array of this library with a copy of the pattern of `A` and with the array `values`."""
     indptr, indices, _ = arrays_of(A)
-    made = csr_array._of_rows(tuple(A.shape), (indptr.copy(), indices.copy(), values))
+    return of_arrays(tuple(A.shape), (indptr.copy(), indices.copy(), values))
+
+
+def of_arrays(shape: tuple[int, ...], arrays: tuple[AnyArray, AnyArray, AnyArray]) -> Any:
+    """Return a csr_array of this library over (indptr, indices, data) in canonical format."""
+    made = csr_array._of_rows(shape, arrays)
     made.has_canonical_format = True
     return made
 

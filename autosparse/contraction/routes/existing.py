@@ -96,7 +96,7 @@ def masked(A: Any, B: Any, C: Any) -> Any:
 
 def is_finite(operand: Any) -> bool:
     """Return whether no value is infinite or NaN, judged by the sum of all values, which may also overflow."""
-    values = arrays_of(operand)[2] if sps.issparse(operand) else operand
+    values = operand if not sps.issparse(operand) else arrays_of(operand)[2] if operand.ndim == 2 else operand.data
     return values.dtype.kind not in "fc" or bool(np.isfinite(np.add.reduce(values, axis=None)))
 
 
@@ -259,7 +259,7 @@ def _takes(route: Route, kinds: Sequence[OperandKind], dtype: np.dtype[Any]) -> 
 
 
 def _typed(operand: Any, dtype: np.dtype[Any]) -> Any:
-    if sps.issparse(operand) and operand.format not in ("csr", "csc"):
+    if sps.issparse(operand) and operand.ndim == 2 and operand.format not in ("csr", "csc"):
         operand = operand.tocsr()
     return operand if operand.dtype == dtype else operand.astype(dtype)
 
