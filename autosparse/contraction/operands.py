@@ -206,6 +206,9 @@ def distinct(
     """Create an operand with sorted entries, adding up those at the same coordinates."""
     if not values.size:
         return Sparse(indices, coords, values, shape, sorted_by=indices)
+    if not shape:
+        total = added_runs(values, np.zeros(1, np.intp), semiring)
+        return Sparse(indices, coords[:, :1], total, shape, sorted_by=indices)
     key = keys(coords, shape)
     if not (key[1:] >= key[:-1]).all():
         if semiring.is_ordinary and values.dtype.char in "fd" and math.prod(map(float, shape)) <= values.size:

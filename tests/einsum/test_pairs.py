@@ -165,7 +165,7 @@ VECTORS = ("ij,j->i", "i,ij->j", "i,ij,j->", "i,i->", "i->", "i,i->i", "i,j->ij"
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int8, np.bool_, np.complex128])
 @pytest.mark.parametrize("text", VECTORS)
 def test_sparse_vectors(text, dtype, monkeypatch):
-    """Where every letter of the output is in one of the vectors or summed, no join is needed."""
+    """No join is needed where the result is dense, or the outer product of two vectors."""
     rng = np.random.default_rng(0)
     dense = [((rng.random((6,) * len(one)) < 0.5) * 2).astype(dtype) for one in text.split("->")[0].split(",")]
     given = [sps.csr_array(one) if one.ndim == 2 else sps.coo_array(one) for one in dense]
