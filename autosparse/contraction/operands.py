@@ -207,7 +207,7 @@ def distinct(
     if not values.size:
         return Sparse(indices, coords, values, shape, sorted_by=indices)
     if not shape:
-        total = added_runs(values, np.zeros(1, np.intp), semiring)
+        total = added_runs(values, np.zeros(1, WideIndex), semiring)
         return Sparse(indices, coords[:, :1], total, shape, sorted_by=indices)
     key = keys(coords, shape)
     if not (key[1:] >= key[:-1]).all():

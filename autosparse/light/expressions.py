@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter_ns
@@ -120,8 +121,7 @@ def einsum(
         found = _by_products(arguments)
         if found is not None:
             return found
-    from autosparse.contraction.surface import evaluate  # it loads the library
-
+    evaluate = importlib.import_module("autosparse.contraction.surface").evaluate  # it loads the library
     return evaluate(arguments, format=format, out=out, dtype=dtype, casting=casting, semiring=semiring)
 
 
@@ -138,12 +138,15 @@ def _product(A: Any, B: Any, is_left_turned: bool, is_right_turned: bool, is_inn
     return (A.T if is_left_turned else A) @ (B.T if is_right_turned else B)
 
 
+def _planner() -> Any:
+    """Return the module `pairs`, which imports this one."""
+    return importlib.import_module("autosparse.light.pairs")
+
+
 def _planned(name: str, *given: Any) -> Any:
     """Return the result of a function of `pairs` whose step is in no common plan."""
-    from autosparse.light import pairs
-
     start_ns = perf_counter_ns()
-    made = getattr(pairs, name)(*given)
+    made = getattr(_planner(), name)(*given)
     light.count(start_ns, share=1)
     return made
 
@@ -279,9 +282,8 @@ def _plan(
                 steps, values = _PLANS[key]
                 places = *order, *range(len(order), len(order) + len(steps))
                 return tuple((name, how, tuple(places[n] for n in at)) for name, how, at in steps), values
-    from autosparse.light import pairs
-
-    return pairs.plan(names, output, shapes, n_bits)
+    made: Plan | None = _planner().plan(names, output, shapes, n_bits)
+    return made
 
 
 def fits(names: Sequence[str], shapes: Sequence[tuple[int, ...]]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -111,9 +112,8 @@ class SumRequest:
             made = account.timed(self.merged)
             if made is not None:
                 return made
-        from autosparse.contraction.expressions.unions import union  # not needed for merging
-
-        return union(self)
+        unions = importlib.import_module("autosparse.contraction.expressions.unions")  # not needed for merging
+        return unions.union(self)
 
     def merged(self, computed: Mapping[int, Any] = MappingProxyType({})) -> Any:
         """Return the sum as CSR by merging the rows of two terms at a time; None where the C runtime cannot.
