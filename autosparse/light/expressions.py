@@ -228,7 +228,9 @@ def _of_terms(inputs: str, output: str, operands: list[Any]) -> Any:
     terms = inputs.replace("-", "+-").removeprefix("+").split("+")
     names = [term.removeprefix("-").split(",") for term in terms]
     letters, n_bits = [one for term in names for one in term], set(map(_n_bits, operands))
-    shapes = [one.shape for one in operands] if None not in n_bits else []
+    is_plain = None not in n_bits and all(sps.issparse(one) <= (one.ndim == 2) for one in operands)
+    is_plain = is_plain and (not output or output.isalpha()) and len(set(output)) == len(output)
+    shapes = [one.shape for one in operands] if is_plain else []
     if len(letters) != len(shapes) or len(terms) < 2 or not (min(map(len, terms)) and fits(letters, shapes)):
         return None
     dtype, total, at = operands[0].dtype, None, 0
