@@ -9,6 +9,7 @@ import pytest
 import scipy.sparse as sps
 
 import autosparse as asp
+from autosparse import light
 from autosparse.contraction.expressions import request
 from autosparse.contraction.routes import by_pairs, existing, joins
 from autosparse.explain import explain_einsum
@@ -194,6 +195,20 @@ def test_entries_of_sparse_vectors_meet_stored_entries_only():
     assert (found.indices.tolist(), found.indptr.tolist()) == ([1, 3, 1, 3], [0, 0, 2, 2, 4, 4])
     assert found.data.tolist() == [25.0, 0.0, 0.0, 0.0]
     assert asp.einsum("i,i->i", v, v, format="coo").nnz == 2
+
+
+@pytest.mark.parametrize("text", ["i,ij,j->", "ij,jk,k->i", "ij,jk,kp->ip"])
+def test_an_infinity_does_not_multiply_sums(text):
+    """A stored infinity times a dense zero is NaN, though the sum over that zero's index is not zero."""
+    infinity, A, x = np.array([np.inf]), np.array([[1.0, 1.0]]), np.array([0.0, 3.0])
+    dense = [infinity if text == "i,ij,j->" else infinity[:, None], A, x[:, None] if "p" in text else x]
+    given = [sps.csr_array(one) if one.shape in ((1, 1), (1, 2)) else one for one in dense]
+    with np.errstate(invalid="ignore"):
+        wanted = np.einsum(text, *dense)
+    assert np.isnan(wanted).all()
+    np.testing.assert_array_equal(asp.einsum(text, *given), wanted)
+    light.complete()
+    np.testing.assert_array_equal(asp.einsum(text, *given), wanted)
 
 
 def test_results_are_arrays_where_operands_are_matrices():
