@@ -62,7 +62,7 @@ def _as_booleans(result: Result) -> Result:
 
 def execute(prepared: list[Operand], subscripts: Subscripts, *, is_dense: bool) -> Result:
     """Contract prepared operands, by joins in the first calls if these are short, else by a compiled kernel."""
-    if paid.is_sure() or get_options().deterministic or len(prepared) < 2:
+    if paid.is_sure() or get_options().deterministic:
         return generated(prepared, subscripts, is_dense=is_dense)
     account = paid.account_of(key_of(prepared, subscripts, is_dense_output=is_dense))
     if account.prefers_kernel:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import string
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -205,11 +206,23 @@ def distinct(
     """Create an operand with sorted entries, adding up those at the same coordinates."""
     if not values.size:
         return Sparse(indices, coords, values, shape, sorted_by=indices)
+    if not shape:
+        total = added_runs(values, np.zeros(1, WideIndex), semiring)
+        return Sparse(indices, coords[:, :1], total, shape, sorted_by=indices)
     key = keys(coords, shape)
-    order = np.argsort(key, kind="stable")
-    key = key[order]
+    if not (key[1:] >= key[:-1]).all():
+        if semiring.is_ordinary and values.dtype.char in "fd" and math.prod(map(float, shape)) <= values.size:
+            return _counted(indices, key, values, shape)
+        order = np.argsort(key, kind="stable")
+        key, coords, values = key[order], coords[:, order], values[order]
     starts = np.flatnonzero(np.concatenate(([True], key[1:] != key[:-1])))
-    coords, values = coords[:, order], values[order]
     if starts.size < values.size:
         coords, values = coords[:, starts], added_runs(values, starts, semiring)
     return Sparse(indices, np.ascontiguousarray(coords), values, shape, sorted_by=indices)
+
+
+def _counted(indices: str, key: AnyArray, values: AnyArray, shape: tuple[int, ...]) -> Sparse:
+    """Return the sums of real values at each row-major number, without sorting."""
+    at = np.flatnonzero(np.bincount(key))
+    sums = np.bincount(key, values)[at].astype(values.dtype, copy=False)
+    return Sparse(indices, np.stack(np.unravel_index(at, shape)), sums, shape, sorted_by=indices)

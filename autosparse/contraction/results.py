@@ -12,8 +12,9 @@ import scipy.sparse as sps
 from autosparse.arrays import construct
 from autosparse.arrays.family import csr_array
 from autosparse.contraction.expressions.semirings import PLUS_TIMES, SEMIRINGS, Semiring
-from autosparse.contraction.kinds import AnyArray, is_sparse
+from autosparse.contraction.kinds import AnyArray, arrays_of, is_sparse
 from autosparse.contraction.kinds import entries as entries_of
+from autosparse.contraction.routes.elementwise import of_arrays
 from autosparse.core.dtypes import WideIndex
 from autosparse.errors import EinsumError
 
@@ -29,18 +30,11 @@ def _csr(entries: Any) -> Any:
         return construct.csr(_coo(entries).tocsr(), copy=False)
     if entries.rows is not None:
         indptr, indices = entries.rows
-        return _of_rows(indptr, indices, entries)
+        return of_arrays(entries.shape, (indptr, indices, entries.values))
     check_room(entries.shape[0])
     major, minor = entries.coords
     indptr = np.concatenate(([0], np.cumsum(np.bincount(major, minlength=entries.shape[0])))).astype(minor.dtype)
-    return _of_rows(indptr, minor, entries)
-
-
-def _of_rows(indptr: AnyArray, indices: AnyArray, entries: Sparse) -> Any:
-    n_rows, n_cols = entries.shape
-    made = csr_array._of_rows((n_rows, n_cols), (indptr, indices, entries.values))
-    made.has_canonical_format = True
-    return made
+    return of_arrays(entries.shape, (indptr, minor, entries.values))
 
 
 def _csc(entries: Sparse) -> Any:
@@ -155,7 +149,8 @@ def _of_sparse(obj: Any, wanted: str) -> Any:
     if wanted == "dense":
         return obj.toarray() if sps.issparse(obj) else obj.todense()
     if wanted == getattr(obj, "format", "tensor"):
-        return obj
+        is_matrix = isinstance(obj, sps.spmatrix)  # a product by a csr_matrix
+        return csr_array._of_rows(tuple(obj.shape), arrays_of(obj)) if is_matrix else obj
     from autosparse.contraction.operands import Sparse
 
     return FORMATS[wanted][0](Sparse("", *entries_of(obj), obj.shape))

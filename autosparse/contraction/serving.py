@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from autosparse.config import get_options
 from autosparse.contraction.routes import paid
 from autosparse.contraction.routes.existing import Direct, is_finite
@@ -23,8 +21,6 @@ def serve(direct: Direct, operands: Sequence[Any], subscripts: Subscripts, *, is
     else:
         result = _paid(direct, arguments, operands, subscripts, is_dense=is_dense)
     if result is None:
-        return None
-    if route.fills_zeros and result.dtype.kind in "fc" and np.isnan(result).any():
         return None
     if route.finite_result and not is_finite(result):
         return None

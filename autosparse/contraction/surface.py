@@ -43,7 +43,7 @@ def evaluate(
     format = format if out is None else "dense"
     with np.errstate(all="ignore"):  # np.einsum does not report overflow and invalid values either
         if is_sum(text):
-            from autosparse.contraction.expressions.unions import einsum_of_sum  # most einsums are one product
+            from autosparse.contraction.expressions.sums import einsum_of_sum  # most einsums are one product
 
             result = einsum_of_sum(text, operands, format, semiring)
         else:

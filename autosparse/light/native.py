@@ -24,8 +24,8 @@ _INDEX_CODES: Final = {np.dtype(name): code for name, code in scalar.INDEX_CODES
 _PRODUCT_CODES: Final = {np.dtype(name): code for name, code in scalar.PRODUCT_CODES.items()}
 _MAX_COLUMNS: Final = 1 << 22
 """Maximum number of columns of a product of two sparse matrices: each has an accumulator."""
-_SUMS: Final = {"_plus_": 0, "_minus_": 1, "_elmul_": 2}
-"""Codes of `asp_merge_rows` by the names of SciPy's loops."""
+_SUMS: Final = {"_plus_": 0, "_minus_": 1, "_elmul_": 2, "+": 3, "-": 4}
+"""Codes of `asp_merge_rows` by the names of SciPy's loops; by signs for results with the entries that are 0."""
 MAX_SUM_BYTES: Final = 16 << 20
 """Maximum size of the work space of a sum, which holds the entries of both matrices.
 
@@ -219,8 +219,8 @@ def sparse_product(A: Any, rows: Rows, B: Any) -> Any:
 def sum_of(name: str, pair: Any, empty: Any, threads: int) -> tuple[Any, ...] | None:
     """Return new (indptr, indices, data) of the sum, difference or elementwise product of a sound pair of such arrays.
 
-    `name` is that of SciPy's loop; `empty` allocates; 0 threads mean all. Return None where SciPy should compute the
-    result: in other operations and dtypes, of large matrices, and where indices are not in canonical format.
+    `name`: a key of `_SUMS`; `empty` allocates; 0 threads mean all. Return None where SciPy should compute the result:
+    in other operations and dtypes, of large matrices, and where indices are not in canonical format.
     """
     (left, right), operation = pair, _SUMS.get(name)
     dtype, index = left[2].dtype, left[1].dtype
@@ -229,7 +229,8 @@ def sum_of(name: str, pair: Any, empty: Any, threads: int) -> tuple[Any, ...] | 
     if _lib is None or code is None or index_code is None or operation is None or (is_complex and name == "_elmul_"):
         return None
     are_plain = all(array.flags.num & _CONTIGUOUS_ALIGNED == _CONTIGUOUS_ALIGNED for one in pair for array in one)
-    if not are_plain or n_both * (dtype.itemsize + index.itemsize) > MAX_SUM_BYTES:
+    n_bytes = n_both * (dtype.itemsize + index.itemsize)
+    if not are_plain or (n_bytes > MAX_SUM_BYTES and name.startswith("_")):
         return None
     indptr, loose, at = np.empty_like(left[0]), (empty((n_both,), index), empty((n_both,), dtype)), _ffi.from_buffer
     addresses = [[int(_ffi.cast("uintptr_t", at(array))) for array in one] for one in pair]

@@ -1,7 +1,7 @@
 """Plans that compute an einsum by products, elementwise products and sums of one or two operands at a time.
 
 A plan depends on the subscripts, the extents, and the rough numbers of entries. Its steps are names of functions, which
-light matrices (`light.expressions`) and complete ones (`contraction.routes.pairs`) have in tables of their own.
+light matrices (`light.expressions`) and complete ones (`contraction.routes.by_pairs`) have in tables of their own.
 """
 
 from __future__ import annotations
@@ -9,19 +9,18 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import numpy as np
+import scipy.sparse as sps
 
-EXACT: Final = 0
-"""The computation is einsum's for infinities and NaNs, too."""
-FINITE_RESULT: Final = 1
-"""The computation also multiplies by entries that are not stored, or sums: it is einsum's where the result is finite.
-"""
-FOR_FINITE: Final = 2
-"""The computation is einsum's for finite operands: it drops sums that are zero, or multiplies such entries before."""
+from autosparse.light import INT32, INT32_MAX, INT64
+from autosparse.light.expressions import EXACT, FINITE_RESULT, FOR_FINITE, Plan, Step, fits
+
 MAX_OPERANDS: Final = 8
+MAX_PLACES: Final = 1 << 27
+"""Maximum extent of a sparse vector: arrays of that length are made."""
 MAX_SAMPLED: Final = 1 << 17
 """Maximum number of multiplications of dot products of rows of two arrays at the entries of a matrix."""
 MAX_TRIED: Final = 200
@@ -34,30 +33,6 @@ MERGE_COST: Final = 4.0
 """The same of an entry of an operand of an elementwise product."""
 TURNED_COST: Final = 1.5
 """The same of a multiplication by the transpose of a matrix."""
-
-
-# Plain classes: making a NamedTuple takes 0.15 ms of the first call.
-Step = tuple[str, tuple[Any, ...], tuple[int, ...]]
-"""Function of one or two values, by name and with options, and the positions of these values."""
-
-
-class Plan:
-    """Steps, each of which appends its result to the values, and the values for which the last one is einsum's."""
-
-    __slots__ = ("steps", "values")
-
-    def __init__(self, steps: tuple[Step, ...], values: int) -> None:
-        self.steps, self.values = steps, values
-
-    def run(self, operands: Sequence[Any], functions: Mapping[str, Callable[..., Any]]) -> Any:
-        """Return the result of the last step."""
-        made = list(operands)
-        for name, options, at in self.steps:
-            given = [made[n] for n in at]
-            for n in at:
-                made[n] = None
-            made.append(functions[name](*given, *options))
-        return made[-1]
 
 
 class _Value:
@@ -116,6 +91,20 @@ class _Planner:
             if letters != kept:
                 self.reduce()
                 return
+
+    def takes_vectors(self, is_sparse: bool) -> bool:
+        """Append the steps for sparse vectors: they become arrays, or their outer product is the sparse result."""
+        vectors = [one for one in self.left if one.is_sparse and len(one.letters) == 1]
+        if any(self.extents[one.letters] > MAX_PLACES for one in vectors):
+            return False
+        if not is_sparse:
+            for one in vectors:
+                self.values = FINITE_RESULT  # zeros of the array are multiplied, too
+                self.add("dense", (one,), one.letters, sparse=False, size=self.places(one.letters))
+        elif len(vectors) == len(self.left) == len(self.output) == 2:
+            rows, cols = sorted(vectors, key=lambda one: self.output.index(one.letters))
+            self.add("outer", (rows, cols), self.output, sparse=True, size=rows.size * cols.size)
+        return not (is_sparse and vectors) or len(self.left) == 1
 
     def pairs(self) -> list[tuple[float, Callable[[], None]]]:
         """Return the cost of each step that is possible for two values, and the function that appends it."""
@@ -215,16 +204,15 @@ def plan(
 ) -> Plan | None:
     """Return the plan for these operands, or None if steps of two operands do not lead to the result of einsum.
 
-    `n_bits`: number of bits of the number of entries of each sparse operand, which is a matrix; -1 for arrays.
+    `n_bits`: number of bits of the number of entries of each sparse matrix or vector; -1 for arrays.
     """
-    extents: dict[str, int] = {}
-    if not 0 < len(inputs) <= MAX_OPERANDS or len(set(output)) < len(output):
+    if not 0 < len(inputs) <= MAX_OPERANDS or len(set(output)) < len(output) or not fits(inputs, shapes):
         return None
-    for letters, shape, bits in zip(inputs, shapes, n_bits, strict=True):
-        if len(letters) != len(shape) or (bits >= 0 and len(shape) != 2):
-            return None
-        if any(not n or extents.setdefault(name, n) != n for name, n in zip(letters, shape, strict=True)):
-            return None
+    if any(bits >= 0 and not 0 < len(shape) <= 2 for shape, bits in zip(shapes, n_bits, strict=True)):
+        return None
+    extents = dict(
+        pair for letters, shape in zip(inputs, shapes, strict=True) for pair in zip(letters, shape, strict=True)
+    )
     is_known = all(letters.isalpha() for letters in inputs if letters) and extents.keys() >= set(output)
     reached = {index for letters, bits in zip(inputs, n_bits, strict=True) if bits >= 0 for index in letters}
     if not is_known or not reached:
@@ -236,7 +224,8 @@ def plan(
         for at, (letters, shape, bits) in enumerate(zip(inputs, shapes, n_bits, strict=True))
     ]
     is_sparse = len(output) > 1 and reached >= set(output)
-    return _search(_Planner(values, output, extents), is_sparse, [MAX_TRIED])
+    planner = _Planner(values, output, extents)
+    return _search(planner, is_sparse, [MAX_TRIED]) if planner.takes_vectors(is_sparse) else None
 
 
 def _search(planner: _Planner, is_sparse: bool, tried: list[int]) -> Plan | None:
@@ -265,26 +254,7 @@ def _finished(planner: _Planner, is_sparse: bool) -> Plan | None:
     elif last.letters != planner.output:
         order = tuple(map(last.letters.index, planner.output))
         planner.add("turn", (last,), planner.output, options=(order,), sparse=False, size=0.0)
-    return Plan(tuple(planner.steps), planner.values)
-
-
-def contract(A: Any, X: Any, is_turned: bool, axis: int) -> Any:
-    """Return the product of A, or of its transpose, with an array whose `axis` is summed over."""
-    M = A.T if is_turned else A
-    if X.ndim == 1:
-        return M @ X
-    columns = np.moveaxis(X, axis, 0) if axis else X
-    if X.ndim == 2:
-        return M @ columns
-    return (M @ columns.reshape(len(columns), -1)).reshape(-1, *columns.shape[1:])
-
-
-def arrays(X: Any, Y: Any, text: str, by_blas: bool) -> Any:
-    """Return an einsum of two arrays. By NumPy's loop, if the arrays are small or vectors.
-
-    A BLAS's threads would occupy the cores of later products for 50 ms.
-    """
-    return np.einsum(text, X, Y, optimize=["einsum_path", (0, 1)] if by_blas else False)
+    return tuple(planner.steps), planner.values
 
 
 def sampled(A: Any, X: Any, Y: Any, is_left_turned: bool, is_right_turned: bool) -> Any:
@@ -296,12 +266,13 @@ def sampled(A: Any, X: Any, Y: Any, is_left_turned: bool, is_right_turned: bool)
     return type(rows)((values, indices.copy(), indptr.copy()), shape=A.shape)
 
 
-COMMON: Final[Mapping[str, Callable[..., Any]]] = {
-    "array": lambda X, text, summed: np.add.reduce(X, axis=summed) if summed else np.einsum(text, X),
-    "arrays": arrays,
-    "contract": contract,
-    "sampled": sampled,
-    "turn": np.transpose,
-    "diagonal": lambda A: A.diagonal(),
-}
-"""Functions of steps that are the same for light and complete matrices."""
+def outer(u: Any, v: Any) -> Any:
+    """Return the products of the entries of two sparse vectors as SciPy's CSR, with sorted and distinct entries."""
+    for one in (u := sps.coo_array(u, copy=True), v := sps.coo_array(v, copy=True)):
+        one.sum_duplicates()
+    shape, index = (u.shape[0], v.shape[0]), INT32 if max(u.nnz * v.nnz, v.shape[0]) <= INT32_MAX else INT64
+    indptr = np.zeros(shape[0] + 1, index)
+    indptr[u.coords[0] + 1] = v.nnz
+    indices = np.tile(v.coords[0].astype(index), u.nnz)
+    values = np.multiply.outer(u.data, v.data).reshape(-1)
+    return sps.csr_array((values, indices, np.cumsum(indptr, dtype=index)), shape=shape)

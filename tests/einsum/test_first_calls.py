@@ -78,6 +78,22 @@ def test_a_first_call_compiles_nothing(text, monkeypatch):
     np.testing.assert_allclose(as_dense(asp.einsum(text, *given)), wanted)
 
 
+@pytest.mark.parametrize("text", ["ijk->i", "ijk->k", "ijk->ik", "ijk->", "ijk,ijk->", "ijk,ijk->k"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int8, np.complex128])
+def test_sums_of_tensors_compile_and_match_nothing(text, dtype, monkeypatch):
+    """Entries of one pattern are multiplied in place; few sums are counted, in the order of the entries."""
+    monkeypatch.setattr(remembered, "compiled", lambda *given: pytest.fail("compiled"))
+    monkeypatch.setattr(joins, "Join", None)
+    rng = np.random.default_rng(0)
+    dense = ((rng.random((4, 5, 6)) < 0.6) * rng.integers(-2, 3, (4, 5, 6))).astype(dtype)
+    order = rng.permutation(np.count_nonzero(dense))
+    coords = np.stack(np.nonzero(dense))[:, order]
+    T = asp.tensor(coords, dense[tuple(coords)], dense.shape)
+    found, wanted = asp.einsum(text, *[T] * (1 + text.count(","))), np.einsum(text, *[dense] * (1 + text.count(",")))
+    assert found.dtype == wanted.dtype
+    np.testing.assert_allclose(as_dense(found), wanted, rtol=1e-5)
+
+
 def test_joins_serve_first_calls_of_other_expressions(monkeypatch):
     monkeypatch.setattr(remembered, "compiled", lambda *given: pytest.fail("compiled"))
     A, x = matrix(1), np.ones(30)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 import scipy.sparse as sps
 
 import autosparse as asp
+from autosparse import light
 from autosparse.contraction.expressions import request
 from autosparse.contraction.routes import by_pairs, existing, joins
 from autosparse.explain import explain_einsum
-from autosparse.light import pairs
+from autosparse.light import expressions, pairs
 from tests.einsum.test_structures import as_dense
 from tests.light.test_light import run
 
@@ -127,3 +130,90 @@ def test_it_is_explained():
     text, given, _ = operands("pi,sij,pj->p", np.float64)
     assert "products and sums" in str(explain_einsum(text, *given))
     assert "products and sums" in asp.einsum_path(text, *given)
+
+
+@pytest.mark.parametrize("key", list(expressions._PLANS), ids=" ".join)
+def test_the_common_plans_are_those_of_the_planner(key):
+    """Three sparse operands have equal extents and numbers of entries there."""
+    text, kinds = key
+    inputs, output = text.split("->")
+    for extents in itertools.product((1, 2, 7, 5000), repeat=3):
+        sizes, is_equal = dict(zip("abc", extents, strict=True)), kinds == "sss"
+        if is_equal and len({*extents}) > 1:
+            continue
+        shapes = tuple(tuple(sizes[one] for one in letters) for letters in inputs.split(","))
+        for bits in itertools.product((1, 10, 20), repeat=kinds.count("s")):
+            given = iter(bits[:1] * 3 if is_equal else bits)
+            n_bits = tuple(next(given) if kind == "s" else -1 for kind in kinds)
+            assert pairs.plan(tuple(inputs.split(",")), output, shapes, n_bits) == expressions._PLANS[key]
+
+
+def test_common_expressions_do_not_load_the_planner():
+    code = """
+A, x = asp.csr(np.eye(4)), np.ones(4)
+for text in ("i,ij,j->", "ij,jk->ik", "ji,ki->kj", "ij,ij->i", "xj,ix->ij", "ij,jk,ki->", "ii->", "ji->ij"):
+    given = [A if len(name) == 2 else x for name in text.split("->")[0].split(",")]
+    found, wanted = asp.einsum(text, *given), np.einsum(text, *(np.eye(4) if one is A else one for one in given))
+    np.testing.assert_array_equal(found.toarray() if sps.issparse(found) else found, wanted)
+print("autosparse.light.pairs" in sys.modules, light.is_complete)
+"""
+    assert run(code) == "False False"
+
+
+VECTORS = ("ij,j->i", "i,ij->j", "i,ij,j->", "i,i->", "i->", "i,i->i", "i,j->ij", "j,i->ij", "i,ij->ij", "ij,jk,k->i")
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int8, np.bool_, np.complex128])
+@pytest.mark.parametrize("text", VECTORS)
+def test_sparse_vectors(text, dtype, monkeypatch):
+    """No join is needed where the result is dense, or the outer product of two vectors."""
+    rng = np.random.default_rng(0)
+    dense = [((rng.random((6,) * len(one)) < 0.5) * 2).astype(dtype) for one in text.split("->")[0].split(",")]
+    given = [sps.csr_array(one) if one.ndim == 2 else sps.coo_array(one) for one in dense]
+    if text != "i,ij->ij":
+        monkeypatch.setattr(joins, "contract", None)
+    found, wanted = asp.einsum(text, *given), np.einsum(text, *dense)
+    assert sps.issparse(found) is (wanted.ndim == 2)
+    assert found.dtype == wanted.dtype
+    np.testing.assert_array_equal(as_dense(found), wanted)
+    lines = f"""
+given = [np.array(one, {np.dtype(dtype).str!r}) for one in {[one.tolist() for one in dense]!r}]
+made = asp.einsum({text!r}, *(sps.csr_array(one) if one.ndim == 2 else sps.coo_array(one) for one in given))
+print((made.toarray() if sps.issparse(made) else made).tolist(), made.dtype.str, sep=";")
+print(type(made).__name__, light.is_complete, sep=";")
+"""
+    values, kind = (line.split(";") for line in run(lines).splitlines())
+    assert (eval(values[0]), values[1]) == (wanted.tolist(), wanted.dtype.str)
+    assert kind == [type(found).__name__, str(text == "i,ij->ij")]
+
+
+def test_entries_of_sparse_vectors_meet_stored_entries_only():
+    v = sps.coo_array((np.array([0.0, 2.0, 3.0]), (np.array([3, 1, 1]),)), shape=(5,))
+    A = sps.csr_array(np.where(np.eye(5) > 0, np.inf, 0.0))
+    np.testing.assert_array_equal(asp.einsum("ij,j->i", A, v), [0, np.inf, 0, np.nan, 0])
+    found = asp.einsum("i,j->ij", v, v)
+    assert (found.indices.tolist(), found.indptr.tolist()) == ([1, 3, 1, 3], [0, 0, 2, 2, 4, 4])
+    assert found.data.tolist() == [25.0, 0.0, 0.0, 0.0]
+    assert asp.einsum("i,i->i", v, v, format="coo").nnz == 2
+
+
+@pytest.mark.parametrize("text", ["i,ij,j->", "ij,jk,k->i", "ij,jk,kp->ip"])
+def test_an_infinity_does_not_multiply_sums(text):
+    """A stored infinity times a dense zero is NaN, though the sum over that zero's index is not zero."""
+    infinity, A, x = np.array([np.inf]), np.array([[1.0, 1.0]]), np.array([0.0, 3.0])
+    dense = [infinity if text == "i,ij,j->" else infinity[:, None], A, x[:, None] if "p" in text else x]
+    given = [sps.csr_array(one) if one.shape in ((1, 1), (1, 2)) else one for one in dense]
+    with np.errstate(invalid="ignore"):
+        wanted = np.einsum(text, *dense)
+    assert np.isnan(wanted).all()
+    np.testing.assert_array_equal(asp.einsum(text, *given), wanted)
+    light.complete()
+    np.testing.assert_array_equal(asp.einsum(text, *given), wanted)
+
+
+def test_results_are_arrays_where_operands_are_matrices():
+    A = sps.csr_matrix(np.eye(3))
+    for text in ("ij,jk->ik", "ij,kj->ik", "ij->ji", "ij,ij->ij"):
+        found = asp.einsum(text, *[A] * (1 + text.count(",")))
+        assert type(found) is asp.csr_array
+        np.testing.assert_array_equal(found.toarray(), np.eye(3))

@@ -12,9 +12,11 @@ import scipy.sparse as sps
 from hypothesis import given, settings
 
 import autosparse as asp
+from autosparse.contraction.expressions import unions
 from autosparse.contraction.expressions.terms import parse
 from autosparse.errors import AutosparseError, EinsumError
 from autosparse.explain import explain_einsum
+from tests.light.test_light import run
 
 EXTENTS = {"i": 4, "j": 5, "k": 3}
 TEXTS = (
@@ -106,6 +108,35 @@ def test_the_pattern_is_the_union_whatever_cancels(request: pytest.FixtureReques
     assert type(result) is asp.csr_array
 
 
+@pytest.mark.parametrize(
+    "text", ["ij + ij -> ij", "-ij - ij + ij -> ij", "ij - ji -> ij", "ij,jk - ik,k -> ik", "i - ij,j -> i"]
+)
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64"])
+def test_first_calls_merge_rows_instead_of_sorting(text: str, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Light matrices and complete ones have the same result, with an entry wherever a term has one."""
+    monkeypatch.setattr(unions, "union", None)
+    rng, extents = np.random.default_rng(0), {"i": 6, "j": 6, "k": 6}
+    names = [letters for term in parse(text).terms for letters in term.inputs]
+    dense = [((rng.random([*map(extents.get, one)]) < 0.4) * 2).astype(dtype) for one in names]
+    given = [sps.csr_array(one) if one.ndim == 2 else one for one in dense]
+    wanted = asp.einsum(text, *given)
+    lines = f"""
+given = [np.array(one, {dtype!r}) for one in {[one.tolist() for one in dense]!r}]
+made = asp.einsum({text!r}, *(sps.csr_array(one) if one.ndim == 2 else one for one in given))
+is_sparse = sps.issparse(made)
+arrays = [made.indptr.tolist(), made.indices.tolist()] if is_sparse else []
+print([type(made).__name__, made.dtype.name, light.is_complete, *arrays])
+print((made.data if is_sparse else made).tolist())
+"""
+    facts, values = map(eval, run(lines).splitlines())
+    assert facts[:3] == [type(wanted).__name__, dtype, False]
+    assert facts[3:] == ([wanted.indptr.tolist(), wanted.indices.tolist()] if sps.issparse(wanted) else [])
+    np.testing.assert_allclose(values, wanted.data if sps.issparse(wanted) else wanted)
+    if sps.issparse(wanted) and "ji" not in text and "," not in text:
+        union = sps.csr_array(sum(abs(one) for one in given))
+        assert (wanted.indices.tolist(), wanted.indptr.tolist()) == (union.indices.tolist(), union.indptr.tolist())
+
+
 def test_duplicates_and_unsorted_entries() -> None:
     A = sps.csr_array(([1.0, 2.0, 3.0, 4.0], [2, 0, 2, 1], [0, 3, 4]), shape=(2, 3))
     np.testing.assert_array_equal(as_array(asp.einsum("ij - ij -> ij", A, A)), np.zeros((2, 3)))
@@ -149,6 +180,19 @@ FAULTS = {
 def test_faults_raise_and_name_the_position(text: str) -> None:
     with pytest.raises(EinsumError, match=FAULTS[text]):
         asp.einsum(text, sps.csr_array(np.ones((2, 3))), sps.csr_array(np.ones((2, 3))))
+
+
+def test_light_sums_leave_faults_to_the_library() -> None:
+    lines = f"""
+from autosparse.light.expressions import _by_products
+A, v = asp.csr(np.eye(3)), sps.coo_array(np.ones(3))
+wrong = {tuple(text for text in FAULTS if "jk" not in text)!r}
+wrong += "ii + ii -> ii", "i. + i. -> i.", "..+..->..", "- -> ij"
+found = [_by_products((text, A, A)) for text in wrong] + [_by_products(("i + i -> i", v, v))]
+print([one for one in found if one is not None], light.is_complete)
+print([type(asp.einsum("ij - ij,ij ->", A, A, A)).__name__, light.is_complete])
+"""
+    assert run(lines).splitlines() == ["[] False", "['float64', False]"]
 
 
 def test_booleans_have_sums_but_no_differences() -> None:

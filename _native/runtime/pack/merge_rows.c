@@ -1,8 +1,8 @@
 /* A + B, A - B and A * B (by elements) of two matrices with compressed rows in canonical format.
  *
- * Entries that are 0 are left out, as by SciPy's loops, so the place of a row is known only after all rows before it
- * were merged. Therefore threads first merge each row into work space that holds all entries of both rows, and then
- * copy the rows, divided as a product with the result divides them (select_rows.c says why).
+ * Entries that are 0 are left out, as by SciPy's loops, or kept, as by einsum. The place of a row is therefore known
+ * only after all rows before it were merged. Threads first merge each row into work space that holds all entries of both
+ * rows, and then copy the rows, divided as a product with the result divides them (select_rows.c says why).
  */
 #include "kernels.h"
 
@@ -11,7 +11,7 @@
 #include "merge_rows_api.h"
 #include "pool_api.h"
 
-enum { PLUS = 0, MINUS = 1, TIMES = 2 };
+enum { PLUS = 0, MINUS = 1, TIMES = 2, PLUS_ALL = 3, MINUS_ALL = 4 };
 enum { RANGE_NS = 4000 }; /* minimum duration of a range, as in matmul.c */
 /* Estimated time per row and per entry of both operands for merging, and per entry of the result for copying, ns. */
 #define ROW_NS 4.0
@@ -42,18 +42,19 @@ static int64_t row_of_both(const merging *job, int64_t weight)
     return low;
 }
 
-/* Merge rows of nl and nr entries into (to, values) and return the number of entries that are not 0. Without branches
+/* Merge rows of nl and nr entries into (to, values) and return the number of entries that are kept. Without branches
  * that depend on the indices: half of those would be mispredicted. */
 #define DEFINE_MERGE(code, T, INDEX)                                                                                 \
     ASP_INLINE T combine_##code##_##INDEX(T a, T b, int operation)                                                   \
     {                                                                                                                \
-        return operation == PLUS ? a + b : operation == MINUS ? a - b : a * b;                                       \
+        return operation == TIMES ? a * b : operation == MINUS || operation == MINUS_ALL ? a - b : a + b;            \
     }                                                                                                                \
     ASP_INLINE int64_t merge_##code##_##INDEX(const INDEX *l, const T *lv, int64_t nl, const INDEX *r, const T *rv,  \
                                               int64_t nr, INDEX *to, T *values, int operation, int *is_bad)          \
     {                                                                                                                \
         int64_t i = 0, j = 0, n = 0;                                                                                 \
         INDEX last = -1;                                                                                             \
+        const int keep = operation >= PLUS_ALL;                                                                      \
         int bad = 0;                                                                                                 \
         while (i < nl && j < nr) {                                                                                   \
             const INDEX at = l[i] < r[j] ? l[i] : r[j];                                                              \
@@ -61,17 +62,17 @@ static int64_t row_of_both(const merging *job, int64_t weight)
             const T a = lv[i], b = rv[j];                                                                            \
             const T value = combine_##code##_##INDEX(in_left ? a : 0, in_right ? b : 0, operation);                  \
             to[n] = at, values[n] = value;                                                                           \
-            n += value != 0, bad |= at <= last, last = at, i += in_left, j += in_right;                              \
+            n += keep || value != 0, bad |= at <= last, last = at, i += in_left, j += in_right;                      \
         }                                                                                                            \
         for (; i < nl; i++) {                                                                                        \
             const T value = combine_##code##_##INDEX(lv[i], 0, operation);                                           \
             to[n] = l[i], values[n] = value;                                                                         \
-            n += value != 0, bad |= l[i] <= last, last = l[i];                                                       \
+            n += keep || value != 0, bad |= l[i] <= last, last = l[i];                                               \
         }                                                                                                            \
         for (; j < nr; j++) {                                                                                        \
             const T value = combine_##code##_##INDEX(0, rv[j], operation);                                           \
             to[n] = r[j], values[n] = value;                                                                         \
-            n += value != 0, bad |= r[j] <= last, last = r[j];                                                       \
+            n += keep || value != 0, bad |= r[j] <= last, last = r[j];                                               \
         }                                                                                                            \
         *is_bad |= bad;                                                                                              \
         return n;                                                                                                    \
@@ -96,6 +97,8 @@ static int64_t row_of_both(const merging *job, int64_t weight)
     {                                                                                                                \
         if (job->operation == PLUS) return merge_rows_##code##_##INDEX(job, first, end, PLUS);                       \
         if (job->operation == MINUS) return merge_rows_##code##_##INDEX(job, first, end, MINUS);                     \
+        if (job->operation == PLUS_ALL) return merge_rows_##code##_##INDEX(job, first, end, PLUS_ALL);               \
+        if (job->operation == MINUS_ALL) return merge_rows_##code##_##INDEX(job, first, end, MINUS_ALL);             \
         return merge_rows_##code##_##INDEX(job, first, end, TIMES);                                                  \
     }
 #define DEFINE_NARROW(code, T) DEFINE_MERGE(code, T, int32_t)
@@ -146,7 +149,8 @@ static void share(asp_task task, piece *all, double serial_ns, int n_threads)
 
 /* Merge the rows of two matrices, each given by the addresses of indptr, indices and data, into work space for the
  * entries of both, write the row starts of the result to to_indptr, and return its number of entries; -1 where the
- * indices of a row do not rise. `operation`: 0 for A + B, 1 for A - B, 2 for A * B of real values. */
+ * indices of a row do not rise. `operation`: 0 for A + B, 1 for A - B, 2 for A * B of real values; 3 and 4 for A + B and
+ * A - B with the entries that are 0. */
 int64_t asp_merge_rows(int dtype, int itype, int operation, int64_t n_rows, const uintptr_t *left, const uintptr_t *right,
                        void *to_indptr, void *loose_indices, void *loose_data, int n_threads)
 {

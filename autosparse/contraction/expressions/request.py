@@ -39,10 +39,12 @@ def signature_of(text: str, format: str | None, kinds: tuple[OperandKind, ...], 
     sparse = [letters for kind, letters in zip(kinds, subscripts.inputs, strict=True) if kind.is_sparse]
     if not sparse:
         return EinsumSignature(subscripts, format or "dense", dtype, not how.is_ordinary, None)
-    wanted = format or default_format(subscripts.output, set("".join(sparse)), dtype)
+    usual = default_format(subscripts.output, set("".join(sparse)), dtype)
+    wanted = format or usual
     check_format(wanted, len(subscripts.output), dtype)
     existing = direct(kinds, subscripts, dtype) if how.is_ordinary else None
-    if existing is None and how.is_ordinary:
+    has_vector = any(kind.is_sparse and len(kind.shape) == 1 for kind in kinds)  # its pairs have the usual format
+    if existing is None and how.is_ordinary and (wanted == usual or not has_vector):
         from autosparse.contraction.routes import by_pairs  # most einsums have a row
 
         existing = by_pairs.direct(kinds, subscripts, dtype)

@@ -1,19 +1,33 @@
-"""Request of a sum of einsum terms: checked terms and operands, and the sum as a dense array."""
+"""Request of a sum of einsum terms: checked terms and operands, and the sum as an array or by merging rows."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import importlib
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
+from autosparse import light
+from autosparse._native import memory
+from autosparse.config import get_options
 from autosparse.contraction import results
 from autosparse.contraction.expressions.request import EinsumRequest
 from autosparse.contraction.expressions.semirings import named
 from autosparse.contraction.expressions.terms import Term, parse
-from autosparse.contraction.kinds import AnyArray, as_array, cast, is_sparse
+from autosparse.contraction.kinds import AnyArray, OperandKind, arrays_of, as_array, cast, is_sparse, is_tensor
+from autosparse.contraction.routes import paid
+from autosparse.contraction.routes.elementwise import by_rows, of_arrays
 from autosparse.contraction.subscripts import Subscripts, read
 from autosparse.errors import EinsumError, InputTypeError
+
+
+def einsum_of_sum(text: str, operands: Sequence[Any], format: str | None, semiring: str) -> Any:
+    """Return the sum of the terms of `text`, in `format` or the default one."""
+    request = SumRequest(text, operands, format, semiring)
+    result = request.sparse() if request.is_sparse else request.dense()
+    return results.converted(result, request.format, request.semiring)
 
 
 class SumRequest:
@@ -90,3 +104,42 @@ class SumRequest:
             combine = np.subtract if term.sign == "-" else how.add
             combine(total, value.astype(self.dtype, copy=False), out=total)
         return total
+
+    def sparse(self) -> Any:
+        """Return the sum with an entry wherever a term has one, in the first calls by merging rows where possible."""
+        account = paid.account_of((str(self.expression), *map(OperandKind.of, self.operands)))
+        if not (account.is_paid or paid.is_sure() or get_options().deterministic):
+            made = account.timed(self.merged)
+            if made is not None:
+                return made
+        unions = importlib.import_module("autosparse.contraction.expressions.unions")  # not needed for merging
+        return unions.union(self)
+
+    def merged(self, computed: Mapping[int, Any] = MappingProxyType({})) -> Any:
+        """Return the sum as CSR by merging the rows of two terms at a time; None where the C runtime cannot.
+
+        `computed`: matrices of terms by their numbers.
+        """
+        runtime, terms = light.runtime(), self.terms
+        is_plain = self.semiring.is_ordinary and self.dtype.char in light.KERNEL_TYPES and len(terms) > 1
+        if runtime is None or not is_plain or len(self.expression.output) != 2 or any(map(is_tensor, self.operands)):
+            return None
+        parts = [
+            arrays_of(by_rows(computed[n] if n in computed else self._matrix(*each))) for n, each in enumerate(terms)
+        ]
+        index = np.result_type(*(array.dtype for part in parts for array in part[:2]))
+        if sum(part[1].size for part in parts) > np.iinfo(index).max:
+            return None
+        first, *others = ((*(array.astype(index, copy=False) for array in part[:2]), part[2]) for part in parts)
+        total = (*first[:2], -first[2]) if terms[0][0].sign == "-" else first
+        for (term, _), part in zip(terms[1:], others, strict=True):
+            total = runtime.sum_of(term.sign, (total, part), memory.empty_output, get_options().threads or 0)
+            if total is None:
+                return None
+        return of_arrays(self.subscripts.shape, total)
+
+    def _matrix(self, term: Term, operands: Sequence[Any]) -> Any:
+        """Return a term as a sparse matrix."""
+        if term.inputs == (self.expression.output,):
+            return operands[0]
+        return self.request(term, operands, "csr").result()

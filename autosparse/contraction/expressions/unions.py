@@ -22,7 +22,7 @@ from autosparse.contraction.expressions.terms import Term
 from autosparse.contraction.kinds import AnyArray, entries
 from autosparse.contraction.lower.plan import EinsumPlan
 from autosparse.contraction.operands import Operand, Sparse, distinct, prepare
-from autosparse.contraction.results import converted, default_format
+from autosparse.contraction.results import default_format
 from autosparse.contraction.routes import paid
 from autosparse.contraction.routes.patterns import key_of
 from autosparse.contraction.subscripts import Subscripts
@@ -86,14 +86,7 @@ class Factors:
         )  # fmt: skip
 
 
-def einsum_of_sum(text: str, operands: Sequence[Any], format: str | None, semiring: str) -> Any:
-    """Return the sum of the terms of `text`, in `format` or the default one."""
-    request = SumRequest(text, operands, format, semiring)
-    result = union(request) if request.is_sparse else request.dense()
-    return converted(result, request.format, request.semiring)
-
-
-def union(request: SumRequest) -> Sparse:
+def union(request: SumRequest) -> Any:
     """Return the sum of a request whose terms are sparse, with an entry wherever a term has one."""
     factors, computed = _factors(request)
     if not factors.has_kernel:
@@ -135,8 +128,11 @@ def _format(request: SumRequest) -> str:
     return default_format(output, set(output), request.dtype) if len(output) > 1 else "tensor"
 
 
-def _joined(request: SumRequest, computed: dict[int, Any]) -> Sparse:
-    """Return the sum by sorting the entries of all terms together."""
+def _joined(request: SumRequest, computed: dict[int, Any]) -> Any:
+    """Return the sum by merging rows, else by sorting the entries of all terms together."""
+    merged = request.merged(computed)
+    if merged is not None:
+        return merged
     found: list[tuple[AnyArray, AnyArray]] = []
     for n, (term, given) in enumerate(request.terms):
         result = computed.get(n)
@@ -159,7 +155,7 @@ def _compiled(factors: Factors) -> Any:
     return compiled(factors.plan(), named_operands, factors.subscripts.extents)
 
 
-def _by_kernel(request: SumRequest, factors: Factors, computed: dict[int, Any]) -> Sparse:
+def _by_kernel(request: SumRequest, factors: Factors, computed: dict[int, Any]) -> Any:
     """Return the sum of the terms by one compiled kernel, or by sorting entries if the kernel cannot be compiled."""
     from autosparse.contraction.lower.kernel import execute
 

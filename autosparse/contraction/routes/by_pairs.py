@@ -15,6 +15,7 @@ from autosparse.contraction.routes import elementwise as by_entry
 from autosparse.contraction.routes import existing
 from autosparse.contraction.subscripts import Subscripts
 from autosparse.light import pairs
+from autosparse.light.expressions import COMMON, EXACT, FOR_FINITE, run
 
 NOMINAL_BITS: Final = 10
 """Number of bits of the number of entries with which it is decided whether a plan exists."""
@@ -32,8 +33,8 @@ def direct(kinds: Sequence[OperandKind], subscripts: Subscripts, dtype: np.dtype
     n_bits = tuple(NOMINAL_BITS if kind.is_sparse else -1 for kind in kinds)
     if pairs.plan(subscripts.inputs, subscripts.output, tuple(kind.shape for kind in kinds), n_bits) is None:
         return None
-    run = functools.partial(_result, subscripts.inputs, subscripts.output, dtype)
-    route = existing.Route(run, "products and sums of one or two operands at a time", begins=True)
+    compute = functools.partial(_result, subscripts.inputs, subscripts.output, dtype)
+    route = existing.Route(compute, "products and sums of one or two operands at a time", begins=True)
     return existing.Direct(route, tuple(range(len(kinds))), dtype)
 
 
@@ -42,19 +43,24 @@ def _result(inputs: tuple[str, ...], output: str, dtype: np.dtype[Any], *operand
 
     Options `deterministic` exclude it, because results of a BLAS depend on its threads.
     """
-    n_bits = tuple(arrays_of(one)[1].size.bit_length() if sps.issparse(one) else -1 for one in operands)
+    n_bits = tuple(_size(one).bit_length() if sps.issparse(one) else -1 for one in operands)
     plan = pairs.plan(inputs, output, tuple(one.shape for one in operands), n_bits)
     if plan is None or get_options().deterministic:
         return None
-    if plan.values == pairs.FOR_FINITE and not all(map(existing.is_finite, operands)):
+    if plan[1] == FOR_FINITE and not all(map(existing.is_finite, operands)):
         return None
     try:
-        found = plan.run([_ours(one) if sps.issparse(one) else one for one in operands], _STEPS)
+        found = run(plan, [_ours(one) if sps.issparse(one) and one.ndim == 2 else one for one in operands], _STEPS)
     except _TooLargeError:
         return None
     found = found if found.dtype == dtype else found.astype(dtype)
     found = found if sps.issparse(found) else np.asarray(found)
-    return found if plan.values == pairs.EXACT or existing.is_finite(found) else None
+    return found if plan[1] == EXACT or existing.is_finite(found) else None
+
+
+def _size(A: Any) -> int:
+    """Return the number of stored entries of CSR, CSC, or a vector."""
+    return int(arrays_of(A)[1].size if A.ndim == 2 else A.nnz)
 
 
 def _ours(A: Any) -> Any:
@@ -70,7 +76,9 @@ def _product(A: Any, B: Any, is_left_turned: bool, is_right_turned: bool, is_inn
 
 
 _STEPS: Final[Mapping[str, Callable[..., Any]]] = {
-    **pairs.COMMON,
+    **COMMON,
+    "sampled": pairs.sampled,
+    "outer": pairs.outer,
     "sums": lambda A, of_columns: (by_entry.column_sums if of_columns else by_entry.row_sums)(A),
     "total": by_entry.total,
     "product": _product,

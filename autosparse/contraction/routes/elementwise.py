@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,13 @@ def copied(A: Any) -> Any:
 def with_values(A: Any, values: AnyArray) -> Any:
     """Return a csr_array of this library with a copy of the pattern of `A` and with the array `values`."""
     indptr, indices, _ = arrays_of(A)
-    made = csr_array._of_rows(tuple(A.shape), (indptr.copy(), indices.copy(), values))
+    return of_arrays(tuple(A.shape), (indptr.copy(), indices.copy(), values))
+
+
+def of_arrays(shape: tuple[int, ...], arrays: Sequence[AnyArray]) -> Any:
+    """Return a csr_array of this library over (indptr, indices, data) in canonical format."""
+    (n_rows, n_cols), (indptr, indices, data) = shape, arrays
+    made = csr_array._of_rows((n_rows, n_cols), (indptr, indices, data))
     made.has_canonical_format = True
     return made
 

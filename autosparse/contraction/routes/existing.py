@@ -19,6 +19,7 @@ from autosparse.contraction.kinds import OperandKind, arrays_of, entries
 from autosparse.contraction.routes import elementwise as by_entry
 from autosparse.contraction.subscripts import Subscripts
 from autosparse.core.dtypes import Real
+from autosparse.light.expressions import renamed
 
 BY_ROWS: Final[dict[type, type]] = {
     csr_array: csr_array,
@@ -95,7 +96,7 @@ def masked(A: Any, B: Any, C: Any) -> Any:
 
 def is_finite(operand: Any) -> bool:
     """Return whether no value is infinite or NaN, judged by the sum of all values, which may also overflow."""
-    values = arrays_of(operand)[2] if sps.issparse(operand) else operand
+    values = operand if not sps.issparse(operand) else arrays_of(operand)[2] if operand.ndim == 2 else operand.data
     return values.dtype.kind not in "fc" or bool(np.isfinite(np.add.reduce(values, axis=None)))
 
 
@@ -111,15 +112,14 @@ class Route(NamedTuple):
     """Existing operation that computes an expression instead of a generated kernel.
 
     Some operations disagree with einsum on infinite and NaN values. A sparse product drops sums that are zero, a dense
-    intermediate holds zeros without an entry, and SciPy's elementwise product multiplies by entries that are not
-    stored. `for_finite`, `fills_zeros` and `finite_result` mark such routes (see `joins` for the rule). Routes with
-    `finite_result` check the result, which is shorter than the operands.
+    intermediate holds zeros without an entry and sums that are multiplied later, and SciPy's elementwise product
+    multiplies by entries that are not stored. `for_finite` and `finite_result` mark such routes (see `joins` for the
+    rule). Routes with `finite_result` check the result, which is shorter than the operands.
     """
 
     run: Callable[..., Any]  # called with the operands in the order of the table row
     says: str
     begins: bool = False  # a kernel that is compiled later may be faster
-    fills_zeros: bool = False  # multiplies a dense intermediate: a result with NaN is recomputed otherwise
     finite_result: bool = False  # multiplies by entries not stored: a result that is not finite is recomputed otherwise
     for_finite: bool = False  # drops zero sums or multiplies by entries not stored: operands must be finite
     pairs: tuple[int, int] | None = None  # positions of the sparse operands whose whole product is computed
@@ -167,15 +167,15 @@ ROUTES: Final[dict[tuple[str, str], Route]] = {
     ("ab,bc,cd->ad", "sss"): Route(
         chain, "two of the library's products, A @ B @ C in the cheaper order", for_finite=True
     ),
-    ("ab,bc,cd->ad", "ssd"): Route(lambda A, B, X: product(A, product(B, X)), CHAIN, fills_zeros=True),
-    ("ab,bc,c->a", "ssd"): Route(lambda A, B, x: product(A, product(B, x)), CHAIN, fills_zeros=True),
+    ("ab,bc,cd->ad", "ssd"): Route(lambda A, B, X: product(A, product(B, X)), CHAIN, finite_result=True),
+    ("ab,bc,c->a", "ssd"): Route(lambda A, B, x: product(A, product(B, x)), CHAIN, finite_result=True),
     ("ab,ac,cb->ab", "sdd"): SAMPLED,
     ("ab,ac,bc->ab", "sdd"): SAMPLED._replace(run=lambda A, X, Y: sampled(A, X, Y.T)),
     ("abc,bd,cd->ad", "sdd"): FACTORS,
     ("abcd,be,ce,de->ae", "sddd"): FACTORS,
     ("abc,acd->abd", "sd"): Route(batched, "The library's product of a block diagonal matrix with X"),
     ("ab,a,b->", "sdd"): Route(  # by NumPy's own loop: see `light.expressions`
-        lambda A, x, y: np.einsum("i,i->", x, product(A, y)), "The library's product, x @ (A @ y)", fills_zeros=True
+        lambda A, x, y: np.einsum("i,i->", x, product(A, y)), "The library's product, x @ (A @ y)", finite_result=True
     ),
     ("ab,ab->ab", "ss"): Route(by_entry.product, "elementwise product by SciPy, A.multiply(B)", **DOTTED),
     ("ab,ab,ab->ab", "sss"): Route(
@@ -258,7 +258,7 @@ def _takes(route: Route, kinds: Sequence[OperandKind], dtype: np.dtype[Any]) -> 
 
 
 def _typed(operand: Any, dtype: np.dtype[Any]) -> Any:
-    if sps.issparse(operand) and operand.format not in ("csr", "csc"):
+    if sps.issparse(operand) and operand.ndim == 2 and operand.format not in ("csr", "csc"):
         operand = operand.tocsr()
     return operand if operand.dtype == dtype else operand.astype(dtype)
 
@@ -269,10 +269,3 @@ def _is_broadcast(kinds: Sequence[OperandKind], subscripts: Subscripts) -> bool:
         tuple(subscripts.extents[index] for index in letters) != kind.shape
         for kind, letters in zip(kinds, subscripts.inputs, strict=True)
     )
-
-
-def renamed(inputs: Sequence[str], output: str) -> str:
-    """Return subscripts text with letters renamed in order of appearance."""
-    names: dict[str, str] = {}
-    text = ",".join(inputs) + "->" + output
-    return "".join(one if one in ",->" else names.setdefault(one, chr(ord("a") + len(names))) for one in text)

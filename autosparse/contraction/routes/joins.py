@@ -45,6 +45,10 @@ def contract(operands: Sequence[Operand], subscripts: Subscripts, *, most_pairs:
         if isinstance(other, Dense) and set(other.indices) <= set(result.indices):
             result = scaled(result, other, semiring)
             continue
+        if isinstance(other, Sparse) and _are_alike(result, other):
+            values = semiring.multiply(result.values, other.values)
+            result = Sparse(result.indices, result.coords, values, result.shape, sorted_by=result.sorted_by)
+            continue
         found = Join(result, as_sparse(other), needed, semiring)
         most_pairs -= found.n_pairs
         if most_pairs < 0:
@@ -68,6 +72,14 @@ def as_sparse(operand: Operand) -> Sparse:
     array = operand.array
     coords = np.indices(array.shape, dtype=WideIndex).reshape(array.ndim, array.size)
     return Sparse(operand.indices, coords, array.reshape(-1), array.shape, sorted_by=operand.indices)
+
+
+def _are_alike(one: Sparse, other: Sparse) -> bool:
+    """Return whether the distinct entries of two operands are at the same places in the same order."""
+    if one.indices != other.indices or one.nnz != other.nnz:
+        return False
+    is_one = one.tensor is other.tensor is not None
+    return is_one or np.array_equal(one.coords, other.coords)
 
 
 def scaled(entries: Sparse, factor: Dense, semiring: Semiring) -> Sparse:

@@ -19,8 +19,8 @@ import torch
 from autosparse.arrays.sparse_tensor import tensor
 from autosparse.contraction.execution import compute
 from autosparse.contraction.expressions.request import EinsumRequest
+from autosparse.contraction.expressions.sums import einsum_of_sum
 from autosparse.contraction.expressions.terms import is_sum
-from autosparse.contraction.expressions.unions import einsum_of_sum
 from autosparse.contraction.kinds import AnyArray, as_array, check_coordinates, is_of_dask, sound
 from autosparse.contraction.lower.ordered_entries import keys
 from autosparse.contraction.operands import Sparse, distinct
