@@ -75,12 +75,13 @@ static size_t rounded(size_t bytes)
 }
 
 #ifdef __linux__
-/* Return the size of a mapping: whole pages, and whole huge pages where at least half of the last one is used. */
-static size_t mapped_bytes(size_t capacity)
+/* Return the size of a mapping for `capacity` bytes, of which the first `bytes` are used at once. A last huge page is whole
+ * only where that adds at most an eighth to these: the system fills all of it at the first write. */
+static size_t mapped_bytes(size_t bytes, size_t capacity)
 {
-    const size_t bytes = capacity + HEADER, page = (size_t)sysconf(_SC_PAGESIZE);
-    const size_t unit = bytes % HUGE_PAGE >= HUGE_PAGE / 2 ? HUGE_PAGE : page;
-    return (bytes + unit - 1) / unit * unit;
+    const size_t used = bytes + HEADER, page = (size_t)sysconf(_SC_PAGESIZE);
+    const size_t unit = (HUGE_PAGE - used % HUGE_PAGE) % HUGE_PAGE <= used / 8 ? HUGE_PAGE : page;
+    return (capacity + HEADER + unit - 1) / unit * unit;
 }
 #endif
 
@@ -109,7 +110,7 @@ static void *fresh(const block_pool *pool, size_t bytes)
     if (pool == &results && capacity >= KEEP_FROM_BYTES) asp_raise_heap_thresholds(capacity);
 #ifdef __linux__
     if (capacity >= HUGE_FROM_BYTES) {
-        const size_t whole = mapped_bytes(capacity);
+        const size_t whole = mapped_bytes(bytes, capacity);
         if ((base = map(whole))) mapped = whole;
     } else if (capacity >= SHARED_FROM_BYTES) {
         hold();
@@ -269,7 +270,7 @@ static header *enlarged(header *block, size_t used, size_t capacity)
 {
 #ifdef __linux__
     if (block->mapped && capacity < SIZE_MAX - 2 * HUGE_PAGE) {
-        const size_t bytes = mapped_bytes(capacity);
+        const size_t bytes = mapped_bytes(capacity, capacity);
         char *base = mremap(block->base, block->mapped, bytes, 0);
         if (base == MAP_FAILED) {
             char *place = map(bytes);
@@ -383,6 +384,15 @@ void asp_output_counters(int64_t *found)
     hold();
     found[0] = results.kept_bytes, found[1] = results.n_kept, found[2] = results.n_reused;
     release();
+}
+
+int64_t asp_output_mapped(int64_t bytes)
+{
+#ifdef __linux__
+    return (int64_t)mapped_bytes((size_t)bytes, rounded((size_t)bytes));
+#else
+    return bytes;
+#endif
 }
 #endif
 
