@@ -10,13 +10,13 @@ from scipy.sparse import _sparsetools as loops
 from autosparse import light
 from autosparse.light import adoption
 from autosparse.light.adoption import attributes
-from autosparse.light.matrices import FIELDS, Light, completed
+from autosparse.light.matrices import FIELDS, completed
 
 
 def copy(A: Any) -> Any:
     """Return another matrix over the arrays of A."""
     copied: Any = object.__new__(type(A))
-    Light.__setstate__(copied, A.__getstate__())
+    setstate(copied, A.__getstate__())
     return copied
 
 
@@ -24,10 +24,23 @@ def deepcopy(A: Any, memo: dict[int, Any]) -> Any:
     """Return another matrix over copies of the arrays of A."""
     memo[id(A)] = copied = object.__new__(type(A))
     state = {**attributes(A), **dict(zip(FIELDS, A._light.arrays, strict=True))}
-    Light.__setstate__(copied, copying.deepcopy(state, memo))
+    setstate(copied, copying.deepcopy(state, memo))
     if (rows := light.rows_of(copied)) is not None:
         rows.copied_bytes = sum(array.nbytes for array in rows.arrays)
     return copied
+
+
+def setstate(A: Any, state: Any) -> None:
+    """Set A to a state that `__getstate__` returned."""
+    is_plain = light.may_be_light() and type(state) is dict and state.keys() >= {"_shape", *FIELDS}
+    found = (state["_shape"], *map(state.get, FIELDS)) if is_plain else light.NOTHING
+    rows = adoption.adopt(A, found, copy=False)
+    if rows is None:
+        completed(A, "__setstate__")(state)
+        return
+    rows.is_exported = True  # the arrays may lie in buffers of the program
+    for name in state.keys() - set(FIELDS):
+        setattr(A, name, state[name])
 
 
 def resize(A: Any, *shape: Any) -> None:

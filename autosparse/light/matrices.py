@@ -277,8 +277,9 @@ class Light(ConvertedBack, Slots):
         kept = [(rows, rows.checked)] if checked is not None and not is_own else []
         if kept and (theirs := light.rows_of(other)) is not None:
             kept.append((theirs, theirs.checked))
-        is_due = has_kernel and light.is_runtime_due(n_terms, other.shape, transposed=self._transposed)
-        runtime = light.runtime() if is_due or (is_sparse and light.is_sparse_due(n_terms)) else None
+        gains = has_kernel and light.gains(n_terms, other.shape, transposed=self._transposed)
+        is_due = light._products_ns >= light.RUNTIME_NS or n_terms > light.MAX_TERMS if gains else is_sparse
+        runtime = light.runtime() if is_due and (gains or light.is_sparse_due(n_terms)) else None
         spent_ns, start_ns, made = light._spent_ns, perf_counter_ns(), None
         if runtime is not None and is_sparse:
             made = runtime.sparse_product(self, rows, other)
@@ -294,7 +295,7 @@ class Light(ConvertedBack, Slots):
         share = light.SPARSE_SHARE if is_native and is_sparse else 1 if has_kernel > is_native else light.LOOP_SHARE
         if is_sparse:
             light._spent_ns = spent_ns  # without conversions inside
-        light.count(start_ns, kept, made, share=share, is_product=has_kernel, dense=rows if is_own else None)
+        light.count(start_ns, kept, made, share=share, is_product=gains, dense=rows if is_own else None)
         return made
 
     def _rmatmul_dispatch(self, other: Any, *args: Any) -> Any:
@@ -327,15 +328,7 @@ class Light(ConvertedBack, Slots):
         return {**attributes(self), **{name: getattr(self, name) for name in FIELDS}}
 
     def __setstate__(self, state: Any) -> None:
-        is_plain = light.may_be_light() and type(state) is dict and state.keys() >= {"_shape", *FIELDS}
-        found = (state["_shape"], *map(state.get, FIELDS)) if is_plain else light.NOTHING
-        rows = adopt(self, found, copy=False)
-        if rows is None:
-            completed(self, "__setstate__")(state)
-            return
-        rows.is_exported = True  # the arrays may lie in buffers of the program
-        for name in state.keys() - set(FIELDS):
-            setattr(self, name, state[name])
+        importlib.import_module("autosparse.light.copies").setstate(self, state)
 
     base, explain, owns_arrays = map(_complete_only, ("base", "explain", "owns_arrays"))
     to_scipy, tune, _repr_html_ = map(_complete_only, ("to_scipy", "tune", "_repr_html_"))
