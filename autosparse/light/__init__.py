@@ -28,10 +28,8 @@ from numpy.typing import NDArray
 from autosparse import configured, forking
 
 LOADING_NS: Final = 8_000_000
-"""Time in ns of products, conversions and slices after which the library is loaded, which takes as long.
-
-A smaller value slows down programs that end soon afterwards, a larger one delays what longer programs save.
-"""
+"""Time in ns of products, conversions and slices after which the library is loaded, which takes as long. A smaller
+value slows down programs that end soon afterwards, a larger one delays what longer programs save."""
 RUNTIME_NS: Final = 3_000_000
 """Time in ns of products accepted by `gains` after which the C runtime is loaded, in 2.7 ms; it saves a third to a half
 of them. For products of two sparse matrices it is loaded after as much counts towards `LOADING_NS`."""
@@ -115,12 +113,6 @@ def may_be_light() -> bool:
     if _is_set is None:
         _is_set = configured.by_environment()
     return _spent_ns < LOADING_NS and not _is_set and _modules.keys().isdisjoint(_LOADS)
-
-
-def postpone() -> None:
-    """Load the library only after methods have taken `LOADING_NS` again: it failed."""
-    global _spent_ns
-    _spent_ns = 0
 
 
 def count(
@@ -248,8 +240,15 @@ class Rows:
     def is_held(self) -> bool:
         """Return whether other code may hold row starts or indices, and write to them at any time."""
         arrays, n_own = self.arrays, _UNHELD + (self.checked is not None)
-        is_own = arrays[0].base is None is arrays[1].base and not any(map(weakref.getweakrefcount, arrays[:2]))
-        return not is_own or max(sys.getrefcount(arrays[0]), sys.getrefcount(arrays[1])) > n_own
+        return max(sys.getrefcount(arrays[0]), sys.getrefcount(arrays[1])) > n_own or not all(map(_is_own, arrays[:2]))
+
+
+def _is_own(array: Any) -> bool:
+    """Return whether no weak reference leads to the memory of an array, and no other array but one it is a part of."""
+    if array.base is None or weakref.getweakrefcount(array):
+        return not weakref.getweakrefcount(array)
+    is_whole = type(array.base) is np.ndarray and array.base.base is None and not weakref.getweakrefcount(array.base)
+    return is_whole and sys.getrefcount(array.base) <= _UNHELD  # SciPy's sums are the first parts of new arrays
 
 
 def is_sound(indptr: Any, indices: Any, data: Any, n_major: int, n_minor: int) -> bool:

@@ -108,7 +108,7 @@ def _is_loaded() -> bool:
     try:
         _complete()
     except (ImportError, MemoryError, RecursionError):  # loading needs more frames than a product of SciPy's
-        light.postpone()
+        light._spent_ns = 0  # only after methods have taken `LOADING_NS` again
         return False
     return True
 
