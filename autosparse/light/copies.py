@@ -1,8 +1,9 @@
-"""Methods of light matrices that most programs do not call: copies by the module `copy`, `resize`, `argmax`."""
+"""Methods of light matrices that most programs do not call: copies, states, `resize`, `argmax`, and texts of errors."""
 
 from __future__ import annotations
 
 import copy as copying
+from collections.abc import Callable
 from typing import Any
 
 from scipy.sparse import _sparsetools as loops
@@ -13,6 +14,20 @@ from autosparse.light.adoption import attributes
 from autosparse.light.matrices import FIELDS, completed
 
 
+def _of_light(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return a decorator of functions for light matrices; for others they call the complete method `name`."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(A: Any, *args: Any) -> Any:
+            is_light = A._light is not None and light.may_be_light()
+            return function(A, *args) if is_light else completed(A, name)(*args)
+
+        return call
+
+    return decorate
+
+
+@_of_light("__copy__")
 def copy(A: Any) -> Any:
     """Return another matrix over the arrays of A."""
     copied: Any = object.__new__(type(A))
@@ -20,6 +35,7 @@ def copy(A: Any) -> Any:
     return copied
 
 
+@_of_light("__deepcopy__")
 def deepcopy(A: Any, memo: dict[int, Any]) -> Any:
     """Return another matrix over copies of the arrays of A."""
     memo[id(A)] = copied = object.__new__(type(A))
@@ -43,11 +59,36 @@ def setstate(A: Any, state: Any) -> None:
         setattr(A, name, state[name])
 
 
+def attributes_of(A: Any) -> Any:
+    """Return the attributes that SciPy stores, the arrays included, of A, which becomes complete."""
+    completed(A, "__getstate__")
+    from autosparse.arrays.plain import LiveAttributes
+
+    return LiveAttributes(A)
+
+
+def set_attributes(A: Any, state: Any) -> None:
+    """Set the attributes that SciPy stores, the arrays included, of A, which becomes complete."""
+    completed(A, "__getstate__")
+    A.__setstate__(state)
+
+
+def explained(A: Any, B: Any, error: ValueError) -> ValueError:
+    """Return SciPy's error with both shapes and a hint, if the shapes of A and B are the reason; else the error."""
+    shapes = A.shape, getattr(B, "shape", ())
+    if type(error) is not ValueError or shapes[0] == shapes[1] or "inconsistent shape" not in str(error):
+        return error
+    from autosparse.errors import ShapeError
+
+    return ShapeError.unfit(str(error), wanted="operands of one shape", left=shapes[0], right=shapes[1])
+
+
 def resize(A: Any, *shape: Any) -> None:
     """Resize A, which becomes complete."""
     completed(A, "resize")(*shape)
 
 
+@_of_light("_argminmax")
 def argminmax(A: Any, *args: Any) -> Any:
     """Return places of extreme entries as SciPy's `_argminmax` does, which fetches the arrays for each row."""
     rows, is_by_rows = A._light, type(args[0]) is int and args[0] in ((0, -2) if A._transposed else (1, -1))

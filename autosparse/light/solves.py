@@ -174,7 +174,7 @@ def _has_short_series(A: Any) -> bool:
     if rows is None or A._twin._twin is not type(A) or (found := rows.sound()) is None:
         return False
     norm = float(np.abs(found[1]).sum()) / max(1, rows.n_major)
-    return found[1].size * (1 + SERIES_TERMS * norm) <= MAX_SERIES
+    return bool(found[1].size * (1 + SERIES_TERMS * norm) <= MAX_SERIES)
 
 
 def _is_repeatable(A: Any) -> bool:

@@ -51,7 +51,8 @@ def _trustworthy(
         X, Y = (dense(problem, at, n, n_columns) for at, n in enumerate(problem.matrix.shape))
         S = result(problem, operand.nnz, 1)
     else:
-        X, Y, S = *lent.kept[:2], lent.kept[-1].reshape(-1, 1)
+        X, Y = lent.kept[0], lent.kept[1]
+        S = lent.kept[-1].reshape(-1, 1)
     sums = np.abs(operand.data[: operand.nnz]).astype(Real) * (n_columns * MAX_ENTRY**2)
     return whole(_call(operand, X, Y, S), S, bounds=lambda: (sums, n_columns + 1))
 
