@@ -183,7 +183,7 @@ def test_freed_results_return_their_pages_while_a_neighbour_is_alive():
         assert [array[[0, -1]].tolist() for array in kept] == [[mark, mark] for mark in (5, 21, 37, 53)]
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="results have mappings of their own on Linux")
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 @given(st.integers(2 << 20, 1 << 27))
 def test_the_last_huge_page_of_a_result_adds_at_most_an_eighth(n_bytes: int) -> None:
     """The first write to a huge page that lies wholly in the mapping fills all of it."""

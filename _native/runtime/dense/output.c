@@ -74,17 +74,6 @@ static size_t rounded(size_t bytes)
     return (bytes + HEADER + step - 1) / step * step - HEADER;
 }
 
-#ifdef __linux__
-/* Return the size of a mapping for `capacity` bytes, of which the first `bytes` are used at once. A last huge page is whole
- * only where that adds at most an eighth to these: the system fills all of it at the first write. */
-static size_t mapped_bytes(size_t bytes, size_t capacity)
-{
-    const size_t used = bytes + HEADER, page = (size_t)sysconf(_SC_PAGESIZE);
-    const size_t unit = (HUGE_PAGE - used % HUGE_PAGE) % HUGE_PAGE <= used / 8 ? HUGE_PAGE : page;
-    return (capacity + HEADER + unit - 1) / unit * unit;
-}
-#endif
-
 static void shrink(block_pool *pool, int64_t bytes, int limits);
 
 /* Return memory for a header and *capacity bytes, or for a header and `bytes` bytes after all kept blocks were freed, whose
@@ -110,7 +99,7 @@ static void *fresh(const block_pool *pool, size_t bytes)
     if (pool == &results && capacity >= KEEP_FROM_BYTES) asp_raise_heap_thresholds(capacity);
 #ifdef __linux__
     if (capacity >= HUGE_FROM_BYTES) {
-        const size_t whole = mapped_bytes(bytes, capacity);
+        const size_t whole = mapped_bytes(bytes + HEADER, capacity + HEADER);
         if ((base = map(whole))) mapped = whole;
     } else if (capacity >= SHARED_FROM_BYTES) {
         hold();
@@ -270,7 +259,7 @@ static header *enlarged(header *block, size_t used, size_t capacity)
 {
 #ifdef __linux__
     if (block->mapped && capacity < SIZE_MAX - 2 * HUGE_PAGE) {
-        const size_t bytes = mapped_bytes(capacity, capacity);
+        const size_t bytes = mapped_bytes(capacity + HEADER, capacity + HEADER);
         char *base = mremap(block->base, block->mapped, bytes, 0);
         if (base == MAP_FAILED) {
             char *place = map(bytes);
@@ -389,7 +378,7 @@ void asp_output_counters(int64_t *found)
 int64_t asp_output_mapped(int64_t bytes)
 {
 #ifdef __linux__
-    return (int64_t)mapped_bytes((size_t)bytes, rounded((size_t)bytes));
+    return (int64_t)mapped_bytes((size_t)bytes + HEADER, rounded((size_t)bytes) + HEADER);
 #else
     return bytes;
 #endif
