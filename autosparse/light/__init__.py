@@ -32,7 +32,7 @@ LOADING_NS: Final = 8_000_000
 value slows down programs that end soon afterwards, a larger one delays what longer programs save."""
 RUNTIME_NS: Final = 3_000_000
 """Time in ns of products accepted by `gains` after which the C runtime is loaded, in 2.7 ms; it saves a third to a half
-of them. For products of two sparse matrices it is loaded after as much counts towards `LOADING_NS`."""
+of them. For products of two sparse matrices it is loaded after half as much counts towards `LOADING_NS`."""
 LOOP_SHARE: Final = 2
 """Divisor of the time of SciPy's loops before it counts towards `LOADING_NS`: the library's loops take half as long.
 It also divides the time of selections, and of the runtime's products with dense operands, because the library tunes
@@ -190,7 +190,7 @@ def gains(n_terms: int, shape: tuple[int, ...], *, transposed: bool) -> bool:
 
 def is_sparse_due(n_terms: int) -> bool:
     """Return whether the C runtime should compute a product of two sparse matrices with so many multiplications."""
-    return n_terms <= MAX_LOOP_TERMS and (n_terms > MAX_TERMS or _spent_ns >= RUNTIME_NS)
+    return n_terms <= MAX_LOOP_TERMS and (n_terms > MAX_TERMS or _spent_ns >= RUNTIME_NS // 2)
 
 
 def rows_of(made: Any) -> Rows | None:
