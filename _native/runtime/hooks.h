@@ -49,6 +49,8 @@ void asp_pool_counters(int64_t *found);
 /* Store three numbers about the pages of freed results (output.c) in `found`: bytes and blocks cached now, and blocks
  * reused since the start. */
 void asp_output_counters(int64_t *found);
+/* Return the size in bytes of the mapping that a result of at least 2 MiB receives (output.c). */
+int64_t asp_output_mapped(int64_t bytes);
 /* Return the bytes that the last product of two sparse matrices allocated for rows before their place in the result was
  * known. */
 int64_t asp_spgemm_private_bytes(void);

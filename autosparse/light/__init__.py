@@ -28,13 +28,11 @@ from numpy.typing import NDArray
 from autosparse import configured, forking
 
 LOADING_NS: Final = 8_000_000
-"""Time in ns of products, conversions and slices after which the library is loaded, which takes as long.
-
-A smaller value slows down programs that end soon afterwards, a larger one delays what longer programs save.
-"""
-RUNTIME_NS: Final = 1_500_000
-"""Time in ns of products with dense operands by SciPy's loops after which the C runtime is loaded, which takes as long;
-for products of two sparse matrices it is loaded after as much counts towards `LOADING_NS`."""
+"""Time in ns of products, conversions and slices after which the library is loaded, which takes as long. A smaller
+value slows down programs that end soon afterwards, a larger one delays what longer programs save."""
+RUNTIME_NS: Final = 3_000_000
+"""Time in ns of products accepted by `gains` after which the C runtime is loaded, in 2.7 ms; it saves a third to a half
+of them. For products of two sparse matrices it is loaded after half as much counts towards `LOADING_NS`."""
 LOOP_SHARE: Final = 2
 """Divisor of the time of SciPy's loops before it counts towards `LOADING_NS`: the library's loops take half as long.
 It also divides the time of selections, and of the runtime's products with dense operands, because the library tunes
@@ -49,8 +47,8 @@ LONG_SUM: Final = 1 << 18
 LOOKUP_NS: Final = 500_000
 """Time in ns of products of one matrix with dense operands after which a remembered plan loads the library."""
 MIN_TERMS: Final = 1 << 16
-"""Minimum cost, in multiplications, of a product for which a kernel called through cffi (5 us) is faster than SciPy's
-loop; half of it suffices for several columns of M @ X. Reading an entry costs as much as four multiplications."""
+"""Minimum cost, in multiplications, of a product for which a kernel called through cffi is faster than SciPy's loop:
+with 35,000 entries, M @ x takes 26 to 36 us instead of 20 to 26. Half of it suffices for several columns of M @ X."""
 MAX_TERMS: Final = 1 << 20
 """Maximum number of multiplications of a product of two sparse matrices that SciPy computes: 10 ms."""
 MAX_LOOP_TERMS: Final = 1 << 23
@@ -117,18 +115,12 @@ def may_be_light() -> bool:
     return _spent_ns < LOADING_NS and not _is_set and _modules.keys().isdisjoint(_LOADS)
 
 
-def postpone() -> None:
-    """Load the library only after methods have taken `LOADING_NS` again: it failed."""
-    global _spent_ns
-    _spent_ns = 0
-
-
 def count(
     start_ns: int, kept: Any = (), made: Any = None, *, share: int, is_product: bool = False, dense: Rows | None = None
 ) -> None:
     """Add what the library would save of the time since `start_ns`, after a method: one part of `share`.
 
-    `kept`: rows and their `checked` before the method. `is_product`: a kernel of the C runtime could have computed it;
+    `kept`: rows and their `checked` before the method. `is_product`: a kernel of the C runtime gains by computing it;
     `dense`: the rows of a product with a dense operand.
     """
     global _spent_ns, _products_ns
@@ -188,17 +180,17 @@ def summer(A: Any) -> Any:
     return _sums
 
 
-def is_runtime_due(n_terms: int, shape: tuple[int, ...], *, transposed: bool) -> bool:
-    """Return whether a kernel of the C runtime should compute M @ X, or Mᵀ @ X, for a dense X of this shape."""
-    if n_terms > MAX_TERMS or _products_ns < RUNTIME_NS:
-        return n_terms > MAX_TERMS
+def gains(n_terms: int, shape: tuple[int, ...], *, transposed: bool) -> bool:
+    """Return whether a kernel of the C runtime computes M @ X, or Mᵀ @ X, for a dense X of this shape faster."""
     n_vecs = shape[-1] if len(shape) > 1 else 1
-    return (n_terms + 4 * n_terms // max(1, n_vecs)) * (1 if transposed or n_vecs == 1 else 2) >= MIN_TERMS
+    reading = 4 * n_terms // max(1, n_vecs)  # an entry costs as much as four multiplications
+    cost = n_terms if n_vecs == 1 else (n_terms + reading) * (1 if transposed else 2)
+    return cost >= MIN_TERMS or n_terms > MAX_TERMS
 
 
 def is_sparse_due(n_terms: int) -> bool:
     """Return whether the C runtime should compute a product of two sparse matrices with so many multiplications."""
-    return n_terms <= MAX_LOOP_TERMS and (n_terms > MAX_TERMS or _spent_ns >= RUNTIME_NS)
+    return n_terms <= MAX_LOOP_TERMS and (n_terms > MAX_TERMS or _spent_ns >= RUNTIME_NS // 2)
 
 
 def rows_of(made: Any) -> Rows | None:
@@ -248,8 +240,15 @@ class Rows:
     def is_held(self) -> bool:
         """Return whether other code may hold row starts or indices, and write to them at any time."""
         arrays, n_own = self.arrays, _UNHELD + (self.checked is not None)
-        is_own = arrays[0].base is None is arrays[1].base and not any(map(weakref.getweakrefcount, arrays[:2]))
-        return not is_own or max(sys.getrefcount(arrays[0]), sys.getrefcount(arrays[1])) > n_own
+        return max(sys.getrefcount(arrays[0]), sys.getrefcount(arrays[1])) > n_own or not all(map(_is_own, arrays[:2]))
+
+
+def _is_own(array: Any) -> bool:
+    """Return whether no weak reference leads to the memory of an array, and no other array but one it is a part of."""
+    if array.base is None or weakref.getweakrefcount(array):
+        return not weakref.getweakrefcount(array)
+    is_whole = type(array.base) is np.ndarray and array.base.base is None and not weakref.getweakrefcount(array.base)
+    return is_whole and sys.getrefcount(array.base) <= _UNHELD  # SciPy's sums are the first parts of new arrays
 
 
 def is_sound(indptr: Any, indices: Any, data: Any, n_major: int, n_minor: int) -> bool:

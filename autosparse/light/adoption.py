@@ -264,10 +264,8 @@ def adopt(made: Any, found: light.Arrays, *, copy: bool | None) -> Rows | None:
 
 
 PAGES_FROM_BYTES: Final = 1 << 20
-"""Minimum size in bytes of copied arrays for which the extension module is loaded (0.2 ms), which has huge pages.
-
-Faults of small pages take 0.3 ms for each MiB.
-"""
+"""Minimum size in bytes of copied arrays for which the extension module is loaded (0.2 ms), which has huge pages:
+faults of small pages take 0.3 ms for each MiB."""
 
 
 @functools.cache
@@ -366,9 +364,10 @@ def product_by_loop(made: Any, rows: Rows, B: Any) -> Any:
     is_other = B.shape[0] != made._shape[1] or made._twin._twin is not type(made)  # a subclass may have its own method
     n_terms, is_scattered = n if is_vector else n * B.shape[1], made._transposed and is_vector and n <= MAX_SCATTERED
     has_kernel = dtype.char in light.KERNEL_TYPES and not is_scattered
-    is_looked_up = rows.products_ns < light.LOOKUP_NS or rows.looked_up == light.n_threads
-    is_due = has_kernel and light.is_runtime_due(n_terms, B.shape, transposed=made._transposed)
-    if is_other or is_due or not is_looked_up or n_terms > light.MAX_LOOP_TERMS or not light.may_be_light():
+    gains = has_kernel and 8 * n_terms >= light.MIN_TERMS and light.gains(n_terms, B.shape, transposed=made._transposed)
+    is_due = gains and light._products_ns >= light.RUNTIME_NS
+    is_due = is_due or (rows.products_ns >= light.LOOKUP_NS and rows.looked_up != light.n_threads)
+    if is_other or is_due or n_terms > light.MAX_TERMS or not light.may_be_light():
         return None
     if B.dtype is not dtype and (B := in_common_type(data, B)[1]).dtype != dtype:
         return None
@@ -383,8 +382,8 @@ def product_by_loop(made: Any, rows: Rows, B: Any) -> Any:
         C = dense_product(made, (indptr, indices, data), B)
     took_ns = perf_counter_ns() - start_ns  # counted as `light.count` does, whose call takes 0.2 us
     light._spent_ns += took_ns if has_kernel else took_ns // light.LOOP_SHARE
-    light._products_ns, rows.products_ns = light._products_ns + took_ns * has_kernel, rows.products_ns + took_ns
-    rows.n_products += 1
+    light._products_ns += took_ns * gains
+    rows.products_ns, rows.n_products = rows.products_ns + took_ns, rows.n_products + 1
     return C
 
 

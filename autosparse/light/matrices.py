@@ -59,6 +59,30 @@ class ConvertedBack:
     _lil_container = _container("lil")
 
 
+def _rare(name: str) -> Any:
+    """Return a method that calls the function `name` of the module `copies`, which most programs do not need."""
+
+    def method(self: Any, *args: Any) -> Any:
+        return getattr(importlib.import_module("autosparse.light.copies"), name)(self, *args)
+
+    return method
+
+
+def _elementwise(name: str, loop: str) -> Any:
+    """Return the method `name`: SciPy's `loop`, if any, where classes and shapes are equal, else SciPy's method."""
+
+    def method(self: Any, other: Any, *args: Any) -> Any:
+        if type(other) is type(self) and self._shape == other._shape and loop:
+            return self._binopt(other, loop)
+        try:
+            return getattr(self._plain_class, name)(self, other, *args)
+        except ValueError as error:
+            raise _rare("explained")(self, other, error) from None
+
+    method.__doc__ = getattr(sps.csr_array, name).__doc__
+    return method
+
+
 class Slots:
     """Common base of `Light` and `AutoSparseMatrix`, which gives their objects one layout."""
 
@@ -66,6 +90,9 @@ class Slots:
 
     _cell: Any  # operand of a complete matrix
     _light: Rows | None  # None once the matrix is complete
+    __add__, __sub__ = _elementwise("__add__", "_plus_"), _elementwise("__sub__", "_minus_")
+    multiply = _elementwise("multiply", "_elmul_")
+    __lt__, __gt__, __le__, __ge__ = (_elementwise(name, "") for name in ("__lt__", "__gt__", "__le__", "__ge__"))
 
 
 def _array(field: int) -> Any:  # Any: a property, which mypy would refuse in the place of SciPy's
@@ -108,7 +135,7 @@ def _is_loaded() -> bool:
     try:
         _complete()
     except (ImportError, MemoryError, RecursionError):  # loading needs more frames than a product of SciPy's
-        light.postpone()
+        light._spent_ns = 0  # only after methods have taken `LOADING_NS` again
         return False
     return True
 
@@ -122,17 +149,6 @@ def _of_family(made: Any, name: str) -> Any:
 def completed(made: Any, name: str) -> Any:
     """Return the complete attribute `name`, past overrides in subclasses, which may have called it by `super`."""
     return _of_family(made, name).__get__(made, type(made))
-
-
-def _by_copies(name: str) -> Any:
-    """Return a method that calls the function `name` of the module `copies`, which most programs do not need."""
-
-    def method(self: Any, *args: Any) -> Any:
-        if self._light is None or not light.may_be_light():
-            return completed(self, name)(*args)
-        return getattr(importlib.import_module("autosparse.light.copies"), name.strip("_"))(self, *args)
-
-    return method
 
 
 def _complete_only(name: str) -> Any:
@@ -277,8 +293,9 @@ class Light(ConvertedBack, Slots):
         kept = [(rows, rows.checked)] if checked is not None and not is_own else []
         if kept and (theirs := light.rows_of(other)) is not None:
             kept.append((theirs, theirs.checked))
-        is_due = has_kernel and light.is_runtime_due(n_terms, other.shape, transposed=self._transposed)
-        runtime = light.runtime() if is_due or (is_sparse and light.is_sparse_due(n_terms)) else None
+        gains = has_kernel and light.gains(n_terms, other.shape, transposed=self._transposed)
+        is_due = light._products_ns >= light.RUNTIME_NS or n_terms > light.MAX_TERMS if gains else is_sparse
+        runtime = light.runtime() if is_due and (gains or light.is_sparse_due(n_terms)) else None
         spent_ns, start_ns, made = light._spent_ns, perf_counter_ns(), None
         if runtime is not None and is_sparse:
             made = runtime.sparse_product(self, rows, other)
@@ -294,7 +311,7 @@ class Light(ConvertedBack, Slots):
         share = light.SPARSE_SHARE if is_native and is_sparse else 1 if has_kernel > is_native else light.LOOP_SHARE
         if is_sparse:
             light._spent_ns = spent_ns  # without conversions inside
-        light.count(start_ns, kept, made, share=share, is_product=has_kernel, dense=rows if is_own else None)
+        light.count(start_ns, kept, made, share=share, is_product=gains, dense=rows if is_own else None)
         return made
 
     def _rmatmul_dispatch(self, other: Any, *args: Any) -> Any:
@@ -318,7 +335,8 @@ class Light(ConvertedBack, Slots):
     _binopt, _with_data, _selected = map(_sound, ("_binopt", "_with_data", "__getitem__"))
     __radd__, __rsub__ = _reflected("__radd__", operator.add), _reflected("__rsub__", operator.sub)
     __rmul__, __rmatmul__ = _reflected("__rmul__", operator.mul), _reflected("__rmatmul__", operator.matmul)
-    __copy__, __deepcopy__, resize, _argminmax = map(_by_copies, ("__copy__", "__deepcopy__", "resize", "_argminmax"))
+    __copy__, __deepcopy__, resize, _argminmax = map(_rare, ("copy", "deepcopy", "resize", "argminmax"))
+    __setstate__ = _rare("setstate")
 
     def __getstate__(self) -> Any:
         """Return the state that SciPy pickles."""
@@ -326,58 +344,35 @@ class Light(ConvertedBack, Slots):
             return completed(self, "__getstate__")()
         return {**attributes(self), **{name: getattr(self, name) for name in FIELDS}}
 
-    def __setstate__(self, state: Any) -> None:
-        is_plain = light.may_be_light() and type(state) is dict and state.keys() >= {"_shape", *FIELDS}
-        found = (state["_shape"], *map(state.get, FIELDS)) if is_plain else light.NOTHING
-        rows = adopt(self, found, copy=False)
-        if rows is None:
-            completed(self, "__setstate__")(state)
-            return
-        rows.is_exported = True  # the arrays may lie in buffers of the program
-        for name in state.keys() - set(FIELDS):
-            setattr(self, name, state[name])
-
     base, explain, owns_arrays = map(_complete_only, ("base", "explain", "owns_arrays"))
     to_scipy, tune, _repr_html_ = map(_complete_only, ("to_scipy", "tune", "_repr_html_"))
 
 
-def _attributes_of(made: Any) -> Any:
-    _complete()
-    return importlib.import_module("autosparse.arrays.plain").LiveAttributes(made)
-
-
-def _set_attributes(made: Any, state: Any) -> None:
-    _complete()
-    made.__setstate__(state)
-
-
 # Each final class repeats it in its own body; otherwise Python would add a `__dict__` that shows no arrays.
-SCIPY_DICT: Final = property(_attributes_of, _set_attributes, doc="SciPy's attributes, arrays included.")
+SCIPY_DICT: Final = property(
+    _rare("attributes_of"), _rare("set_attributes"), doc="SciPy's attributes, arrays included."
+)
 
 
 class csr_array(Light, sps.csr_array):  # type: ignore[misc]  # noqa: D101, N801
-    __doc__ = sps.csr_array.__doc__
     __dict__ = SCIPY_DICT
     _plain_class = sps.csr_array
     _transposed = False
 
 
 class csc_array(Light, sps.csc_array):  # type: ignore[misc]  # noqa: D101, N801
-    __doc__ = sps.csc_array.__doc__
     __dict__ = SCIPY_DICT
     _plain_class = sps.csc_array
     _transposed = True
 
 
 class csr_matrix(Light, sps.csr_matrix):  # type: ignore[misc]  # noqa: D101, N801
-    __doc__ = sps.csr_matrix.__doc__
     __dict__ = SCIPY_DICT
     _plain_class = sps.csr_matrix
     _transposed = False
 
 
 class csc_matrix(Light, sps.csc_matrix):  # type: ignore[misc]  # noqa: D101, N801
-    __doc__ = sps.csc_matrix.__doc__
     __dict__ = SCIPY_DICT
     _plain_class = sps.csc_matrix
     _transposed = True
@@ -397,4 +392,5 @@ FAMILY: Final[frozenset[Any]] = frozenset({csr_array, csc_array, csr_matrix, csc
 for _class in (coo_array, coo_matrix, *FAMILY):
     publish(_class)
 for _class in FAMILY:
+    _class.__doc__ = _class._plain_class.__doc__
     setattr(_class, (_name := "tocsc" if _class._transposed else "tocsr"), getattr(_class._plain_class, _name))

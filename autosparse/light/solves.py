@@ -24,6 +24,11 @@ MAX_ENTRIES: Final = 1 << 14
 
 Loading autosparse's solver takes as long as 100 iterations. A larger value delays what long first solves save.
 """
+MAX_SERIES: Final = 1 << 23
+"""Maximum number of multiplications that SciPy's expm_multiply is expected to take for a larger matrix: 8 ms. Loading
+autosparse's takes half of that, and its series a third."""
+SERIES_TERMS: Final = 3
+"""Expected products of the series by the mean of the columns' sums of absolute values."""
 OWN_NS: Final = 2_000_000
 """Total time in ns of solves by SciPy's functions after which autosparse's solvers are loaded (3 ms)."""
 MAX_ROWS: Final = 1 << 12
@@ -130,7 +135,9 @@ def _suits(name: str, args: tuple[Any, ...], how: dict[str, Any]) -> bool:
     if _by_scipy_ns >= OWN_NS and name in _OWN:
         return False
     A: Any = args[0] if args else None
-    if not (light.may_be_light() and how.keys() <= _KEYWORDS and _is_small(A) and A.dtype.char in "fdFD"):
+    if not (light.may_be_light() and how.keys() <= _KEYWORDS):
+        return False
+    if not (_is_small(A) or (name == "expm_multiply" and _has_short_series(A))) or A.dtype.char not in "fdFD":
         return False
     is_square = A.shape[0] == A.shape[1]
     if not is_square and name not in _FITS and name != "svds":
@@ -159,6 +166,15 @@ def _is_small(A: Any) -> bool:
         return getattr(A, "dtype", None) is not None and max(A.shape) <= MAX_ROWS
     is_scipys = sps.issparse(A) and type(A).__module__.startswith("scipy.") and A.ndim == 2
     return bool(is_scipys and A.nnz <= MAX_ENTRIES and light.is_sound_matrix(A))
+
+
+def _has_short_series(A: Any) -> bool:
+    """Return whether A is a light matrix whose exponential is expected to take at most `MAX_SERIES` multiplications."""
+    rows = light.rows_of(A)
+    if rows is None or A._twin._twin is not type(A) or (found := rows.sound()) is None:
+        return False
+    norm = float(np.abs(found[1]).sum()) / max(1, rows.n_major)
+    return bool(found[1].size * (1 + SERIES_TERMS * norm) <= MAX_SERIES)
 
 
 def _is_repeatable(A: Any) -> bool:

@@ -85,7 +85,7 @@ def merged(A: Any, B: Any, name: str) -> Any:
         return None
     if pair[0][1].size < FROM_ENTRIES:
         return own_part(A, A._shape, by_loop(name, rows.n_minor, *pair))
-    start_ns, is_due = perf_counter_ns(), pair[0][1].size >= light.LONG_SUM or light._spent_ns >= light.RUNTIME_NS
+    start_ns, is_due = perf_counter_ns(), pair[0][1].size >= light.LONG_SUM or light._spent_ns >= light.RUNTIME_NS // 2
     runtime = light.runtime() if is_due or light._native is not None else None
     arrays = of_one_pattern(name, *pair, np.empty if runtime is None else runtime.empty)
     if arrays is None and runtime is not None:

@@ -22,6 +22,8 @@ another machine."""
 _PRODUCT_CODES: Final = {np.dtype(name).str: code for name, code in PRODUCT_CODES.items()}
 BUILTIN: Final = {char: np.dtype(char) for char in NATIVE}
 """NumPy's own dtype objects: unpickled arrays have equal ones, but products compare dtypes by identity."""
+PART_BYTES: Final = 1 << 20
+"""Maximum size in bytes of the part of a default product that a comparison holds at a time, unless a row is larger."""
 _CONTIGUOUS_ALIGNED: Final = 0x101  # NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED
 
 
@@ -54,6 +56,12 @@ class NativeRows:
         """Return rows of the same structure and dtype with other values, which the caller keeps alive."""
         other = NativeRows(self.n_major, self.n_minor, self.dtype, (self.dtype_code, self.index_code))
         other.indptr, other.indices, other.data = self.indptr, self.indices, (runtime_api.pointer(values),)
+        return other
+
+    def part(self, indptr: AnyArray) -> NativeRows:
+        """Return the consecutive rows whose starts are `indptr`, which the caller keeps alive."""
+        other = NativeRows(indptr.size - 1, self.n_minor, self.dtype, (self.dtype_code, self.index_code))
+        other.indptr, other.indices, other.data = (runtime_api.pointer(indptr),), self.indices, self.data
         return other
 
 

@@ -209,6 +209,26 @@ except ValueError as error:
     assert run(lines) == "StructureError"
 
 
+@pytest.mark.parametrize("holder", ["", "part = C.indices[:2]", "whole = C._light.arrays[1].base"])
+def test_a_sum_that_is_a_part_of_its_memory_is_checked_once_unless_other_code_holds_it(holder):
+    """SciPy's sums are the first parts of arrays with room for the entries of both matrices."""
+    lines = f"""
+C, counts = A + asp.csr(m).astype(np.float32), [0]
+assert C._light.arrays[1].base is not None
+C.indices, C.indptr
+{holder}
+found = light.is_sound
+def counted(*given):
+    counts[0] += 1
+    return found(*given)
+light.adoption.light.is_sound = counted
+for _ in range(5):
+    C @ x
+print(json.dumps([counts[0] > 1]))
+"""
+    assert printed(lines) == [bool(holder)]
+
+
 def test_sums_with_unsound_operands_are_checked() -> None:
     lines = """
 unsound = asp.csr(m)

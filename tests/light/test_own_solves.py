@@ -12,7 +12,7 @@ from tests.light.test_solves import SETTING
 from tests.scipy_versions import needs_recent
 
 pytestmark = pytest.mark.skipif(not runtime_api.available, reason="needs the C runtime")
-OWN: Final = f"{SETTING}solves.MAX_ENTRIES = solves.MAX_ROWS = -1\n"
+OWN: Final = f"{SETTING}solves.MAX_ENTRIES = solves.MAX_ROWS = solves.MAX_SERIES = -1\n"
 SQUARE: Final = ("bicgstab", "cg", "cgs", "gmres", "minres", "qmr")
 CALLS: Final = {
     **{name: f"both('{name}', S, b, rtol=1e-9)" for name in SQUARE},

@@ -61,6 +61,16 @@ def test_preconditioners_operators_and_installed_names_need_no_library(call):
     assert printed(f"{SETTING}print(json.dumps([{call}, light.is_complete]))") == [True, False]
 
 
+@pytest.mark.parametrize(("factor", "has_own"), [(1, False), (1e6, True)])
+def test_a_short_series_of_a_larger_matrix_is_computed_by_scipy(factor, has_own):
+    lines = f"""
+solves.MAX_ENTRIES = 0
+asp.linalg.expm_multiply(asp.csr(S * ({factor} / 50)), b)
+print(json.dumps([has_own()]))
+"""
+    assert printed(SETTING + lines) == [has_own]
+
+
 @pytest.mark.parametrize("limits", ["PATIENCE_NS = -1", "LOOK_NS, solves.PATIENCE_NS = -1, 1"])
 def test_a_long_gmres_is_solved_by_the_own_function(limits):
     lines = f"""

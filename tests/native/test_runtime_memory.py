@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autosparse import config, csr
-from tests.native.hooks import kept_pages
+from tests.native.hooks import hook, kept_pages
 from tests.native.runtime_cases import needs_runtime
 
 pytestmark = needs_runtime
@@ -181,6 +181,18 @@ def test_freed_results_return_their_pages_while_a_neighbour_is_alive():
         arrays.clear()
         assert full - resident_bytes() > 48 << 20
         assert [array[[0, -1]].tolist() for array in kept] == [[mark, mark] for mark in (5, 21, 37, 53)]
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+@given(st.integers(2 << 20, 1 << 27))
+def test_the_last_huge_page_of_a_result_adds_at_most_an_eighth(n_bytes: int) -> None:
+    """The first write to a huge page that lies wholly in the mapping fills all of it."""
+    huge, page, header = 2 << 20, os.sysconf("SC_PAGE_SIZE"), 64
+    used, mapped = n_bytes + header, hook("asp_output_mapped")(n_bytes)
+    end = -(-used // huge) * huge
+    assert mapped >= used
+    if end <= mapped:
+        assert end - used <= used / 8 + page
 
 
 def resident_bytes():

@@ -20,6 +20,7 @@ from autosparse.core.plan import Plan
 from autosparse.core.solver import choice_of
 from autosparse.dispatch.state import state_for
 from autosparse.notices import FallbackWarning
+from autosparse.operands.native_rows import PART_BYTES
 from autosparse.tuning import planner
 from autosparse.tuning.setup import context_of
 from autosparse.tuning.trials import comparison, specs
@@ -69,7 +70,8 @@ def test_bounds_take_no_copy_of_the_values(code: str) -> None:
     context = context_for(A._cell, 1)
     tracemalloc.start()
     try:
-        found, n_found = adapter_of("matmul").trustworthy(context.problem, A._cell, 1, 1).bounds()
+        (part,) = adapter_of("matmul").trustworthy(context.problem, A._cell, 1, 1, None).parts
+        found, n_found = part.bounds()
         peak_bytes = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -79,11 +81,52 @@ def test_bounds_take_no_copy_of_the_values(code: str) -> None:
     np.testing.assert_array_equal(n_found, np.diff(m.indptr))
 
 
+@pytest.mark.parametrize(("is_timed", "n_vectors"), [(False, 2), (True, 0)])
+def test_a_comparison_holds_the_default_result_in_parts(is_timed: bool, n_vectors: int) -> None:
+    """Operands and result of a timed call take the place of new ones; the default result takes no vector."""
+    n = 1 << 19
+    A = asp.csr(sps.eye_array(n, format="csr"))
+    context = context_for(A._cell, 1)
+    if is_timed:
+        context._make_calls(A._cell)
+    tracemalloc.start()
+    try:
+        call = (context.problem, A._cell, lambda call: call.by_default(1, 0) == 0, None, 1)
+        assert comparison.difference(*call, lent=context.lent()) is None
+        peak_bytes = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak_bytes < n_vectors * 8 * n + 2 * PART_BYTES
+
+
+def test_a_difference_in_a_later_part_names_its_row() -> None:
+    n = 300_000
+    A = asp.csr(sps.eye_array(n, format="csr"))
+
+    def compute(call: Any) -> bool:
+        runtime_api.raise_for(call.by_default(1, 0))
+        call.kept[-1][n - 5] *= 2.0
+        return True
+
+    text = comparison.difference(context_for(A._cell, 1).problem, A._cell, compute, None, 1)
+    assert f"row {n - 5}, column 0" in str(text)
+
+
+def test_parts_without_a_known_row_do_not_reject_a_kernel_that_other_parts_confirm() -> None:
+    n = 300_000
+    A = asp.csr(sps.eye_array(n, format="csr"))
+    A.data[: n // 2] = np.inf
+    call = (context_for(A._cell, 1).problem, A._cell, lambda call: call.by_default(1, 0) == 0, None, 1)
+    assert comparison.difference(*call) is None
+    A.data[:] = np.inf
+    assert comparison.difference(*call) == comparison.UNKNOWABLE
+
+
 @pytest.mark.parametrize("code", "fdFD")
 def test_results_that_agree_need_no_bounds(code: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The bounds take two arrays with an element per row, and ten times as long as the comparison."""
     plain = make(300, 300, dtype=code)
-    monkeypatch.setattr(comparison, "first_difference", lambda *given: "bounds were computed")
+    monkeypatch.setattr(comparison, "first_difference", lambda *given, **how: "bounds were computed")
     A = asp.csr(plain)
     trial = force(A, schedule_of("blocks", 1), columns=1)
     assert trial.ready
@@ -208,9 +251,9 @@ def test_a_kernel_is_compared_once_on_an_operand(monkeypatch: pytest.MonkeyPatch
     compared = []
     original = comparison.difference
 
-    def counted(*given: Any) -> str | None:
+    def counted(*given: Any, **how: Any) -> str | None:
         compared.append(given)
-        return original(*given)
+        return original(*given, **how)
 
     monkeypatch.setattr(comparison, "difference", counted)
     plain = make(200, 3000, seed=3)

@@ -80,7 +80,7 @@ def test_freed_memory_is_returned_after_the_last_step_of_explicit_tuning(monkeyp
     monkeypatch.setattr(type(A._cell.pattern), "forget", lambda _: steps.append("forgotten"))
     monkeypatch.setattr(explicit.notes, "note", lambda *_, **__: steps.append("noted"))
     A.tune(effort="estimate")
-    assert steps == ["noted", "forgotten", "returned"]
+    assert steps[-3:] == ["noted", "forgotten", "returned"]  # comparisons forget too
 
 
 def test_a_packed_copy_goes_with_its_matrix() -> None:

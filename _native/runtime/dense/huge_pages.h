@@ -34,6 +34,15 @@ static char *map(size_t bytes)
     return start;
 }
 
+/* Return the size of a mapping for `all` bytes, of which the first `used` are used at once. A last huge page is whole only
+ * where that adds at most an eighth to these: the system fills all of it at the first write. */
+static size_t mapped_bytes(size_t used, size_t all)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    const size_t unit = (HUGE_PAGE - used % HUGE_PAGE) % HUGE_PAGE <= used / 8 ? HUGE_PAGE : page;
+    return (all + unit - 1) / unit * unit;
+}
+
 static area *current;
 
 static void leave(area *shared)

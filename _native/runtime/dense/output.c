@@ -74,16 +74,6 @@ static size_t rounded(size_t bytes)
     return (bytes + HEADER + step - 1) / step * step - HEADER;
 }
 
-#ifdef __linux__
-/* Return the size of a mapping: whole pages, and whole huge pages where at least half of the last one is used. */
-static size_t mapped_bytes(size_t capacity)
-{
-    const size_t bytes = capacity + HEADER, page = (size_t)sysconf(_SC_PAGESIZE);
-    const size_t unit = bytes % HUGE_PAGE >= HUGE_PAGE / 2 ? HUGE_PAGE : page;
-    return (bytes + unit - 1) / unit * unit;
-}
-#endif
-
 static void shrink(block_pool *pool, int64_t bytes, int limits);
 
 /* Return memory for a header and *capacity bytes, or for a header and `bytes` bytes after all kept blocks were freed, whose
@@ -109,7 +99,7 @@ static void *fresh(const block_pool *pool, size_t bytes)
     if (pool == &results && capacity >= KEEP_FROM_BYTES) asp_raise_heap_thresholds(capacity);
 #ifdef __linux__
     if (capacity >= HUGE_FROM_BYTES) {
-        const size_t whole = mapped_bytes(capacity);
+        const size_t whole = mapped_bytes(bytes + HEADER, capacity + HEADER);
         if ((base = map(whole))) mapped = whole;
     } else if (capacity >= SHARED_FROM_BYTES) {
         hold();
@@ -269,7 +259,7 @@ static header *enlarged(header *block, size_t used, size_t capacity)
 {
 #ifdef __linux__
     if (block->mapped && capacity < SIZE_MAX - 2 * HUGE_PAGE) {
-        const size_t bytes = mapped_bytes(capacity);
+        const size_t bytes = mapped_bytes(capacity + HEADER, capacity + HEADER);
         char *base = mremap(block->base, block->mapped, bytes, 0);
         if (base == MAP_FAILED) {
             char *place = map(bytes);
@@ -383,6 +373,15 @@ void asp_output_counters(int64_t *found)
     hold();
     found[0] = results.kept_bytes, found[1] = results.n_kept, found[2] = results.n_reused;
     release();
+}
+
+int64_t asp_output_mapped(int64_t bytes)
+{
+#ifdef __linux__
+    return (int64_t)mapped_bytes((size_t)bytes + HEADER, rounded((size_t)bytes) + HEADER);
+#else
+    return bytes;
+#endif
 }
 #endif
 

@@ -27,12 +27,12 @@ UNKNOWABLE: Final = "its result could not be compared: values of the matrix are 
 
 
 def first_difference(
-    found: AnyArray, wanted: AnyArray, sums: AnyArray, n_terms: AnyArray | int, rounding: float = 0.0
+    found: AnyArray, wanted: AnyArray, sums: AnyArray, n_terms: AnyArray | int, rounding: float = 0.0, *, first: int = 0
 ) -> str | None:
     """Return a text on the first entry that differs by more than rounding allows; None if there is none.
 
     `sums` bounds the sum of the absolute values of the products of each row of the result, and `n_terms` is their
-    number. `rounding`: additional relative error of values stored in lower precision.
+    number. `rounding`: additional relative error of values stored in lower precision. `first`: number of the first row.
     """
     info = np.finfo(wanted.dtype)
     real = info.dtype.type
@@ -54,7 +54,7 @@ def first_difference(
         if not is_near.all() and (is_off := ~is_near & is_known).any():
             row, column = np.argwhere(is_off)[0]
             value, expected = found[at + row, column], wanted[at + row, column]
-            return f"{value:.9g} instead of {expected:.9g} at row {at + row}, column {column} of the result"
+            return f"{value:.9g} instead of {expected:.9g} at row {first + at + row}, column {column} of the result"
     return None if is_any_known or not wanted.size else UNKNOWABLE
 
 

@@ -68,6 +68,9 @@ class LightBench:
 
         return self.options.threads or runtime_api.max_threads()
 
+    def lent(self) -> None:
+        """Return None: no call is timed."""
+
     def loaded(self, schedule: Any) -> CompiledKernel | None:
         """Return None: the caller sets the kernel of the trial."""
         return None

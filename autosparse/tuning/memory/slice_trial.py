@@ -19,6 +19,7 @@ from autosparse.dispatch.calls import MatmulCall
 from autosparse.dispatch.state import DispatchState, dispatcher_of
 from autosparse.errors import PackError
 from autosparse.operands.csr import Operand
+from autosparse.operands.native_rows import PART_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -129,23 +130,24 @@ class SliceTrial:
         period = (0.5 + steps / PERIOD) * np.where(steps % 2, 1.0, -1.0)
         if dtype.kind == "c":  # either part, with the same absolute values
             period = period * np.where(steps % 3, 0.6 + 0.8j, 0.8 - 0.6j)
-        X, wanted, found = (memory.empty_scratch((extent, n), dtype) for extent in (n_inner, n_rows, n_rows))
+        X, found = (memory.empty_scratch((extent, n), dtype) for extent in (n_inner, n_rows))
         whole = X.size // PERIOD * PERIOD
         X.reshape(-1)[:whole].reshape(-1, PERIOD)[:] = period
         X.reshape(-1)[whole:] = period[: X.size - whole]
         found.fill(np.nan)
-        places = (address(X), n), (address(wanted), n)
-        call = MatmulCall(rows, *places, n, transposed=self.is_transposed, kept=(X, wanted))
-        runtime_api.raise_for(call.by_default(self.n_threads, 0))
-        if not bound.run(address(X), n, address(found), n, n, self.n_threads):
-            return NOT_FINITE
-        largest = 1.5
-        if runtime_api.rows_agree((indptr, data), found, wanted, largest):
-            return None
-        from autosparse.tuning.memory import agreement  # few results need an explanation
-
-        sums = agreement.row_magnitudes(indptr, data[: indptr[-1]])
-        return agreement.first_difference(found, wanted, sums * sums.dtype.type(largest), np.diff(indptr))
+        is_finite = bound.run(address(X), n, address(found), n, n, self.n_threads)
+        step = n_rows if self.is_transposed else max(1, min(n_rows, PART_BYTES // (n * dtype.itemsize)))
+        room = memory.empty_scratch((step, n), dtype)
+        for first in range(0, n_rows if is_finite else 0, max(1, step)):
+            starts, wanted = indptr[first : first + step + 1], room[: n_rows - first]
+            own = rows if self.is_transposed else rows.part(starts)
+            places = (address(X), n), (address(wanted), n)
+            call = MatmulCall(own, *places, n, transposed=self.is_transposed, kept=(X, wanted, starts))
+            runtime_api.raise_for(call.by_default(self.n_threads, 0))
+            reason = _difference(found[first : first + step], wanted, (starts, data), first)
+            if reason is not None:
+                return reason
+        return None if is_finite else NOT_FINITE
 
     def run(self, operand: AnyOperand, call: Call) -> bool:
         """Compute the result of `call`; return False if this kernel cannot compute this product."""
@@ -176,6 +178,21 @@ class SliceTrial:
         if packed_copy is not None:
             packed_copy.retire_fast_paths(self)
         return packed_copy
+
+
+def _difference(found: Any, wanted: Any, rows: tuple[Any, Any], first: int) -> str | None:
+    """Return how rows of a result, from `first` on, differ from those of the default kernel; None if they agree.
+
+    `rows`: the starts of these rows, and the values.
+    """
+    largest, (indptr, data) = 1.5, rows
+    if runtime_api.rows_agree(rows, found, wanted, largest):
+        return None
+    from autosparse.tuning.memory import agreement  # few results need an explanation
+
+    sums = agreement.row_magnitudes(indptr - indptr[0], data[indptr[0] : indptr[-1]])
+    limits = sums * sums.dtype.type(largest), np.diff(indptr)
+    return agreement.first_difference(found, wanted, *limits, first=first)
 
 
 def _n_compared(tile: int) -> int:

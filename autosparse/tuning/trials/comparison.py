@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from autosparse._native import memory, runtime_api
+from autosparse._native import runtime_api
 from autosparse.core.formats import DICTIONARY
 from autosparse.core.problem import Problem
 from autosparse.ops import OPS
 from autosparse.scalar import HALF, SCALARS
 from autosparse.tuning.memory.agreement import BESIDE_TILE, UNKNOWABLE, first_difference
-from autosparse.tuning.trials.operand_adapter import MAX_ENTRY, AnyArray, adapter_of, sized
+from autosparse.tuning.trials.operand_adapter import MAX_ENTRY, adapter_of, sized
 
 if TYPE_CHECKING:
     from autosparse.core.composite import Schedule
@@ -59,33 +59,46 @@ def work(problem: Problem, schedule: Schedule | None) -> tuple[str, float]:
 
 
 def difference(
-    problem: Problem, operand: AnyOperand, compute: Callable[[Call], bool], schedule: Schedule | None, n_threads: int
+    problem: Problem,
+    operand: AnyOperand,
+    compute: Callable[[Call], bool],
+    schedule: Schedule | None,
+    n_threads: int,
+    *,
+    lent: Call | None = None,
 ) -> str | None:
     """Return a text on how the result of `compute` differs from the default kernel's; None if only by rounding.
 
-    It reads the operand as it is now, so a packed copy must be up to date. MemoryError is raised if results do not
-    fit.
+    It reads the operand as it is now, so a packed copy must be up to date. `lent`: a synthetic call as it is timed,
+    whose dense operands and result take the place of new ones. MemoryError is raised if results do not fit.
     """
     n_columns = columns_compared(problem, schedule)
+    lent = lent if n_columns == problem.n_dense_cols else None
+    rounding = STORAGE_ROUNDING[schedule.format.values if schedule else ""]
     with np.errstate(all="ignore"):  # values may be inf or NaN
-        default = adapter_of(problem.operation).trustworthy(problem, operand, n_columns, n_threads)
-        runtime_api.raise_for(default.call.by_default(n_threads, 0))
-        found = _poisoned(default.result)
-        if not compute(default.anew(found)):
-            is_finite = bool(np.isfinite(default.result).all())
-            return "it reports a non-finite result where the default kernel's is finite" if is_finite else UNKNOWABLE
-        rounding = STORAGE_ROUNDING[schedule.format.values if schedule else ""]
-        if default.rows and not rounding and runtime_api.rows_agree(default.rows, found, default.result, MAX_ENTRY):
-            return None
-        return first_difference(found, default.result, *default.bounds(), rounding)
+        default = adapter_of(problem.operation).trustworthy(problem, operand, n_columns, n_threads, lent)
+        found = default.found
+        found.fill(np.nan)
+        is_computed, is_any_known = compute(default.call), not found.size
+        for part in default.parts:
+            runtime_api.raise_for(part.call.by_default(n_threads, 0))
+            if not is_computed:
+                if not np.isfinite(part.result).all():
+                    return UNKNOWABLE
+                continue
+            mine = found[part.first : part.first + len(part.result)]
+            if part.rows and not rounding and runtime_api.rows_agree(part.rows, mine, part.result, MAX_ENTRY):
+                is_any_known = True
+                continue
+            text = first_difference(mine, part.result, *part.bounds(), rounding, first=part.first)
+            if text not in {None, UNKNOWABLE}:
+                return text
+            is_any_known = is_any_known or text is None
+    if not is_computed:
+        return "it reports a non-finite result where the default kernel's is finite"
+    return None if is_any_known else UNKNOWABLE
 
 
 UNKNOWABLE_NOW: Final = "its result could not be compared: products were reading the packed copy of older values"
 INCOMPARABLE: Final = (UNKNOWABLE, UNKNOWABLE_NOW)
 """Reasons that reject a kernel without showing that it is wrong."""
-
-
-def _poisoned(like: AnyArray) -> AnyArray:
-    array = memory.empty_scratch(like.shape, like.dtype)
-    array.fill(np.nan)
-    return array

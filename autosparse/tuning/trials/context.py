@@ -249,6 +249,10 @@ class TuningContext:
         way = self._way(trial, operand)
         return None if way is None else lambda: way(next(turns))
 
+    def lent(self) -> Call | None:
+        """Return a call on synthetic dense operands that products are timed with, if there is one now."""
+        return self._calls[0] if self._calls else None
+
     def _make_calls(self, operand: AnyOperand) -> None:
         """Create the calls on synthetic dense operands once, so that all candidates read the same memory."""
         if not self._calls:

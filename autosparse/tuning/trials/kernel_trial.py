@@ -68,6 +68,9 @@ class TrialContext(Protocol):
     def build(self, trials: Sequence[KernelTrial]) -> None:
         """Compile the kernels of several trials."""
 
+    def lent(self) -> Call | None:
+        """Return a call on synthetic dense operands that products are timed with, if there is one now."""
+
     def compare_price_s(self, schedule: Schedule | None = None) -> float:
         """Return the expected seconds of comparing a kernel's result with the default kernel's."""
 
@@ -215,6 +218,7 @@ class KernelTrial(ServedTrial):
         if self._is_compared():
             return
         context, reason = self.context, None
+        context.problem.pattern.forget()  # a vector; results to compare take three
         for _ in range(2):  # once more if the matrix was written in between
             operand.refresh()
             versions = operand.structure_version, operand.values_version
@@ -223,7 +227,8 @@ class KernelTrial(ServedTrial):
                 reason = comparison.UNKNOWABLE_NOW
                 break
             start_s = time.perf_counter()
-            reason = comparison.difference(context.problem, operand, self._by_kernel, schedule, context.n_threads())
+            n_threads, lent = context.n_threads(), context.lent()
+            reason = comparison.difference(context.problem, operand, self._by_kernel, schedule, n_threads, lent=lent)
             kind, units = comparison.work(context.problem, schedule)
             context.stats.cost_estimates.observe(kind, time.perf_counter() - start_s, units)
             operand.refresh()

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from autosparse import _native
 from autosparse._native import runtime_api
@@ -13,16 +13,19 @@ from autosparse.core.formats import Format
 from autosparse.core.problem import Problem
 from autosparse.dispatch.calls import MatmulCall
 from autosparse.operands.csr import Operand
-from autosparse.operands.native_rows import magnitudes
+from autosparse.operands.native_rows import PART_BYTES, NativeRows, magnitudes
 from autosparse.tuning.memory.agreement import row_magnitudes
 from autosparse.tuning.trials.operand_adapter import (
     MAX_ENTRY,
+    AnyArray,
     OperandAdapter,
+    Part,
     Trustworthy,
     dense,
     placed,
     result,
     rows_of,
+    whole,
 )
 
 if TYPE_CHECKING:
@@ -65,29 +68,55 @@ def _synthetic(problem: Problem, operand: AnyOperand) -> tuple[Call, ...]:
     )
 
 
-def _trustworthy(problem: Problem, operand: AnyOperand, n_columns: int, n_threads: int) -> Trustworthy:
+def _trustworthy(
+    problem: Problem, operand: AnyOperand, n_columns: int, n_threads: int, lent: Call | None
+) -> Trustworthy:
     assert isinstance(operand, Operand)
-    rows, address = rows_of(operand), runtime_api.address_of
     n_rows, n_inner = problem.matrix.shape[:: -1 if problem.transposed else 1]
-    B, C = dense(problem, 1, n_inner, n_columns), result(problem, n_rows, n_columns)
+    if lent is None:
+        B, C = dense(problem, 1, n_inner, n_columns), result(problem, n_rows, n_columns)
+    else:
+        B, C = (one.reshape(-1, n_columns) for one in lent.kept)
+    call = _call(problem, rows_of(operand), B, C)
+    if problem.transposed:
+        return whole(call, C, bounds=lambda: _bounds_of_columns(problem, operand, n_threads))
+    return Trustworthy(call, C, _parts(problem, operand, B))
+
+
+def _call(problem: Problem, rows: NativeRows, B: AnyArray, C: AnyArray) -> MatmulCall:
+    """Return the product with B, whose result C has two dimensions."""
+    n_columns, address = C.shape[1], runtime_api.address_of
     places = (address(B), n_columns), (address(C), n_columns)
-    call = MatmulCall(rows, *places, n_columns, transposed=problem.transposed, kept=(B, C))
+    return MatmulCall(rows, *places, n_columns, transposed=problem.transposed, kept=(B, C))
+
+
+def _parts(problem: Problem, operand: Operand, B: AnyArray) -> Iterator[Part]:
+    """Yield the default kernel's product with B in parts of `PART_BYTES`, which share one array."""
+    n_rows, n_columns = problem.matrix.shape[0], B.shape[1]
+    starts, values = operand.indptr, operand.data[: operand.nnz]
+    largest = np.dtype(problem.dtype).type(MAX_ENTRY)
+    step = max(1, min(n_rows, PART_BYTES // (n_columns * B.itemsize)))
+    room = result(problem, step, n_columns)
+    for first in range(0, n_rows, step):
+        own, C = starts[first : first + step + 1], room[: n_rows - first]
+
+        def bounds(own: AnyArray = own) -> tuple[AnyArray, AnyArray]:
+            sums = row_magnitudes(own - own[0], values[own[0] : own[-1]]).astype(problem.dtype, copy=False)
+            return sums * largest, np.diff(own)
+
+        is_alike = values.dtype == C.dtype
+        call = _call(problem, rows_of(operand).part(own), B, C)
+        yield Part(call, C, bounds, (own, values) if is_alike else None, first)
+
+
+def _bounds_of_columns(problem: Problem, operand: Operand, n_threads: int) -> tuple[AnyArray, AnyArray]:
+    """Return the bounds of the rows of a transposed product (`Part.bounds`)."""
     indices, values = operand.indices[: operand.nnz], operand.data[: operand.nnz]
-
-    def bounds() -> tuple[NDArray[Any], NDArray[Any]]:
-        largest = np.dtype(problem.dtype).type(MAX_ENTRY)
-        if not problem.transposed:
-            sums = row_magnitudes(operand.indptr, values).astype(problem.dtype, copy=False)
-            return sums * largest, np.diff(operand.indptr)
-        absolutes, ones, sums = magnitudes(values), np.ones(n_inner, problem.dtype), result(problem, n_rows)
-        absolute = rows.with_values(absolutes)
-        kept = ones, absolutes
-        summing = MatmulCall(absolute, (address(ones), 1), (address(sums), 1), 1, transposed=True, kept=kept)
-        runtime_api.raise_for(summing.by_default(n_threads, 0))
-        return sums * largest, np.bincount(indices, minlength=n_rows)
-
-    is_alike = not problem.transposed and values.dtype == C.dtype
-    return Trustworthy(call, C, bounds, (operand.indptr, values) if is_alike else None)
+    n_inner, n_rows = problem.matrix.shape
+    absolutes, ones, sums = magnitudes(values), np.ones((n_inner, 1), problem.dtype), result(problem, n_rows, 1)
+    summing = _call(problem, rows_of(operand).with_values(absolutes), ones, sums)
+    runtime_api.raise_for(summing.by_default(n_threads, 0))
+    return sums.reshape(-1) * np.dtype(problem.dtype).type(MAX_ENTRY), np.bincount(indices, minlength=n_rows)
 
 
 ADAPTER: Final = OperandAdapter(

@@ -22,6 +22,7 @@ from autosparse.tuning.trials.operand_adapter import (
     one_format,
     placed,
     result,
+    whole,
 )
 
 
@@ -47,13 +48,18 @@ def _synthetic(problem: Problem, operand: AnyOperand) -> tuple[Call, ...]:
     return tuple(_call(operand, those, M) for *those, M in zip(*factors, Ms, strict=True))
 
 
-def _trustworthy(problem: Problem, operand: AnyOperand, n_columns: int, n_threads: int) -> Trustworthy:
+def _trustworthy(
+    problem: Problem, operand: AnyOperand, n_columns: int, n_threads: int, lent: Call | None
+) -> Trustworthy:
     mode, shape = problem.mode, problem.tensor.shape
-    M, rows = result(problem, shape[mode], n_columns), problem.tensor.coords[mode]
+    rows = problem.tensor.coords[mode]
     sums = np.bincount(rows, weights=np.abs(operand.data), minlength=shape[mode]) * MAX_ENTRY ** (len(shape) - 1)
     n_terms = np.bincount(rows, minlength=shape[mode]) + len(shape)
+    if lent is not None:
+        return whole(lent, lent.kept[-1], bounds=lambda: (sums, n_terms))
     factors = [dense(problem, seed, *shape) for seed, shape in enumerate(_shapes(problem, n_columns))]
-    return Trustworthy(_call(operand, factors, M), M, lambda: (sums, n_terms))
+    M = result(problem, shape[mode], n_columns)
+    return whole(_call(operand, factors, M), M, bounds=lambda: (sums, n_terms))
 
 
 ADAPTER: Final = OperandAdapter(

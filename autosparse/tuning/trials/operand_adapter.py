@@ -9,7 +9,7 @@ import copy
 import functools
 import importlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -57,8 +57,8 @@ PERIOD: Final = 4099
 
 
 @dataclass(frozen=True, slots=True)
-class Trustworthy:
-    """Call of the default kernel on synthetic operands, its result, and the error bound of each row of the result."""
+class Part:
+    """Rows of a result from `first` on: a call of the default kernel, the array it writes to, and error bounds."""
 
     call: Call
     result: AnyArray  # (rows, columns), or (entries, 1)
@@ -67,13 +67,23 @@ class Trustworthy:
     and the number of products in such a sum."""
     rows: tuple[AnyArray, AnyArray] | None = None
     """indptr and data, if rows of the result are sums over rows of the matrix; results that agree need no `bounds`."""
+    first: int = 0
 
-    def anew(self, result: AnyArray) -> Call:
-        """Return a copy of the call that writes to the array `result`."""
-        made: Any = copy.copy(self.call)  # depends on the operation; `result` is an address there
-        made.result, made.kept = runtime_api.address_of(result), (*made.kept[:-1], result)
-        call: Call = made
-        return call
+
+@dataclass(frozen=True, slots=True)
+class Trustworthy:
+    """Call on synthetic operands with the array that it writes to, and the default kernel's result in parts."""
+
+    call: Call
+    found: AnyArray  # (rows, columns), or (entries, 1)
+    parts: Iterable[Part]
+
+
+def whole(call: Any, found: AnyArray, **bounds: Any) -> Trustworthy:
+    """Return `call`, which writes to `found`, beside one part with all rows, whose result is another array."""
+    default, wanted = copy.copy(call), memory.empty_scratch(found.shape, found.dtype)
+    default.result, default.kept = runtime_api.address_of(wanted), (*call.kept[:-1], wanted)
+    return Trustworthy(call, found, [Part(default, wanted, **bounds)])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,8 +96,8 @@ class OperandAdapter:
     pack_live: Callable[[Pattern, Operand, Format], Any] | None  # for a format that is the user's own arrays
     keeps_values: bool  # the packed operand holds copies of values, to be refreshed when they change
     synthetic: Callable[[Problem, AnyOperand], tuple[Call, ...]]  # calls on dense operands to time in turn
-    # (problem, operand, n_columns, n_threads) -> a call not yet run
-    trustworthy: Callable[[Problem, AnyOperand, int, int], Trustworthy]
+    # (problem, operand, n_columns, n_threads, a synthetic call whose operands are used) -> a call not yet run
+    trustworthy: Callable[[Problem, AnyOperand, int, int, Call | None], Trustworthy]
 
     def reads_live(self, problem: Problem, fmt: Storage) -> bool:
         """Return whether kernels of the format read the user's own arrays, so that nothing is packed or stale."""
@@ -130,7 +140,11 @@ def rows_of(operand: AnyOperand) -> Any:  # Any: NativeRows
 
 def dense(problem: Problem, seed: int, *shape: int) -> AnyArray:
     """Return a synthetic dense operand of this shape, fixed by `seed`: entries of both signs, none of them small."""
-    return np.resize(_period(problem.dtype, seed), shape)
+    made = np.empty(shape, problem.dtype)
+    period, flat = _period(problem.dtype, seed), made.reshape(-1)
+    n = flat.size // PERIOD * PERIOD
+    flat[:n].reshape(-1, PERIOD)[:], flat[n:] = period, period[: flat.size - n]
+    return made
 
 
 def placed(problem: Problem, shape: Sequence[int], seed: int | None = None) -> list[AnyArray]:

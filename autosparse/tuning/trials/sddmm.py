@@ -25,6 +25,7 @@ from autosparse.tuning.trials.operand_adapter import (
     placed,
     result,
     rows_of,
+    whole,
 )
 
 
@@ -42,12 +43,18 @@ def _synthetic(problem: Problem, operand: AnyOperand) -> tuple[Call, ...]:
     return tuple(_call(operand, *arrays) for arrays in zip(Xs, Ys, Ss, strict=True))
 
 
-def _trustworthy(problem: Problem, operand: AnyOperand, n_columns: int, n_threads: int) -> Trustworthy:
+def _trustworthy(
+    problem: Problem, operand: AnyOperand, n_columns: int, n_threads: int, lent: Call | None
+) -> Trustworthy:
     assert isinstance(operand, Operand)
-    X, Y = (dense(problem, at, n, n_columns) for at, n in enumerate(problem.matrix.shape))
-    S = result(problem, operand.nnz, 1)
+    if lent is None:
+        X, Y = (dense(problem, at, n, n_columns) for at, n in enumerate(problem.matrix.shape))
+        S = result(problem, operand.nnz, 1)
+    else:
+        X, Y = lent.kept[0], lent.kept[1]
+        S = lent.kept[-1].reshape(-1, 1)
     sums = np.abs(operand.data[: operand.nnz]).astype(Real) * (n_columns * MAX_ENTRY**2)
-    return Trustworthy(_call(operand, X, Y, S), S, lambda: (sums, n_columns + 1))
+    return whole(_call(operand, X, Y, S), S, bounds=lambda: (sums, n_columns + 1))
 
 
 ADAPTER: Final = OperandAdapter(

@@ -78,7 +78,8 @@ class SolverTrial(ServedTrial):
             start_s = time.perf_counter()
             self._prepare(operand)
             self.pack_s = time.perf_counter() - start_s
-            reason = comparison.difference(self.context.problem, operand, self._compute, None, self.context.n_threads())
+            n_threads, lent = self.context.n_threads(), self.context.lent()
+            reason = comparison.difference(self.context.problem, operand, self._compute, None, n_threads, lent=lent)
         except contained() as err:
             reason = f"{type(err).__name__}: {err}".split("\n", 1)[0]
         if reason is not None:
