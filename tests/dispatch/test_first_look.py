@@ -223,7 +223,7 @@ def test_untrusted_records_do_not_serve(own_cache, damage, monkeypatch):
         failure = cache.Failure(reason="a test", compiler="none", failed_at=0.0)
         context.store.save("failure", context.spec(ORDERED).key(), failure.to_record())
     else:
-        monkeypatch.setattr(comparison, "difference", lambda *_: "1 instead of 2")
+        monkeypatch.setattr(comparison, "difference", lambda *_, **how: "1 instead of 2")
     A = asp.csr(m, copy=True)
     if damage == "wrong kernel":
         with pytest.warns(FallbackWarning, match="is not used"):
