@@ -45,8 +45,8 @@ FIRST_GLANCE_S: Final = number("first look", "glance s")
 COLD_LOOK_S: Final = number("first look", "cold look s")
 """Cost in seconds of a problem's first look where no earlier process left an account of it."""
 _MAX_ADVANCE: Final = number("amortisation", "maximum advance")  # that of `accounts`, which is not loaded yet
-FIRST_FAST_PATH: Final = 300
-"""Number of products before a state's first fast path, which saves 2 to 5 us each; loading its module takes 0.6 ms."""
+FIRST_FAST_PATH: Final = 100
+"""Number of products before a state's first fast path, which saves 2 to 10 us each; loading its module takes 0.6 ms."""
 LATER_FAST_PATH: Final = 40
 """The same once the module is loaded: opening a fast path takes as long as 10 to 25 products with it save."""
 TURNED_FROM_ENTRIES: Final = 1 << 12
