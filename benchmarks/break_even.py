@@ -5,6 +5,7 @@
     python benchmarks/break_even.py --quick                                # a generated matrix, to check the script
 
 Every cell is a process of its own with an empty cache, default settings and the matrix made by ``asp.csr(m)``. The
+library is loaded before, because untuned products load it as well; with `--loading`, the loop's first products do. The
 process computes SpMV in a loop for `--seconds`, and then for half as long with ``effort="off"``. It then times the
 default kernel and the kernel that ``A.tune()`` finds in as long, in turns. T(n) are the seconds of the first n
 products of the first loop, and d the mean of those of the second one, so that both count interruptions. The break-even
@@ -87,11 +88,13 @@ def matrix(path: str, dtype: str) -> Any:
     return sps.csr_array(m.astype(dtype))
 
 
-def loop(path: str, dtype: str, seconds: float) -> Loop:
-    """Compute products for `seconds`, then time both kernels."""
+def loop(path: str, dtype: str, seconds: float, *, is_light: bool) -> Loop:
+    """Compute products for `seconds`, then time both kernels. `is_light`: the products load the library."""
     import autosparse as asp
 
     m = matrix(path, dtype)
+    if not is_light:
+        asp.get_options()
     A, x = asp.csr(m), np.ones(m.shape[1], dtype)
     times = timed(A, x, seconds)
     with asp.options(effort="off"):
@@ -183,13 +186,13 @@ def measured(*arguments: str, has_compiler: bool) -> Any:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def loops(paths: Sequence[str], seconds: float, kept: Kept) -> str:
-    """Return the table of break-evens, with medians in the last rows."""
+def loops(paths: Sequence[str], seconds: float, kept: Kept, kind: str = "loop") -> str:
+    """Return the table of break-evens, with medians in the last rows; `kind` of the children: "loop" or "light"."""
     rows, found = [], dict[tuple[str, bool], list[Loop]]()
     for path in paths:
         for dtype in DTYPES:
             for has_compiler in (True, False):
-                one = Loop(**kept.measured("loop", path, dtype, str(seconds), has_compiler=has_compiler))
+                one = Loop(**kept.measured(kind, path, dtype, str(seconds), has_compiler=has_compiler))
                 found.setdefault((dtype, has_compiler), []).append(one)
                 rows.append([name_of(path), dtype, *cells(has_compiler, [one])])
                 print(*rows[-1], file=sys.stderr, flush=True)
@@ -245,6 +248,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--every", type=int, default=7, help="every so many matrices, by name")
     parser.add_argument("--limit", type=int, default=12, help="at most so many matrices")
     parser.add_argument("--seconds", type=float, default=3.0, help="of each loop, or of each tuning of `gains`")
+    parser.add_argument("--loading", action="store_true", help="count the loading of the library by the first products")
     parser.add_argument("--out", type=Path, help="write the table to this file")
     parser.add_argument("--keep", type=Path, help="keep measurements in this file, and do not repeat those in it")
     parser.add_argument("--quick", action="store_true", help="one generated matrix and short loops")
@@ -257,7 +261,8 @@ def main() -> int:
     args = arguments()
     if args.child:
         kind, path, dtype, *numbers = args.child
-        one = loop(path, dtype, float(numbers[0])) if kind == "loop" else None
+        is_loop = kind in ("loop", "light")
+        one = loop(path, dtype, float(numbers[0]), is_light=kind == "light") if is_loop else None
         print(json.dumps(asdict(one) if one else gain(path, dtype, int(numbers[0]), float(numbers[1]))))
         return 0
     if not args.quick and args.matrices is None:
@@ -266,7 +271,9 @@ def main() -> int:
     files = [] if args.quick else find_matrices(args.matrices, min_nnz=args.min_nnz)
     paths = [str(one.path) for one in files if not one.is_tensor][:: args.every][: args.limit] or [""]
     seconds = 0.2 if args.quick else args.seconds
-    text = (loops if args.part == "loops" else gains)(paths, seconds, Kept(args.keep))
+    kept = Kept(args.keep)
+    kind = "light" if args.loading else "loop"
+    text = loops(paths, seconds, kept, kind) if args.part == "loops" else gains(paths, seconds, kept)
     print(text)
     if args.out is not None:
         args.out.write_text(text + "\n", encoding="utf-8")

@@ -159,7 +159,8 @@ def early_price_s(state: DispatchState, operand: AnyOperand) -> float:
 
 def _is_encoded(state: DispatchState, operand: AnyOperand) -> bool:
     """Return whether the race seems to be one with dictionary-encoded values, by a sample of 64 of them."""
-    if not state.is_even or state.dtype.kind != "f" or not isinstance(operand, Operand):
+    is_sorted = state.early_shape is not None and state.early_shape[1] != 1
+    if is_sorted or state.dtype.kind != "f" or not isinstance(operand, Operand):
         return False
     sample = operand.data[: operand.nnz : max(1, operand.nnz // 64)].tolist()
     return len(set(sample)) < 16 and ISAS[state.options.isa or runtime_api.best_isa()].has_table_permutation
@@ -176,10 +177,10 @@ def _is_racing(state: DispatchState, operand: AnyOperand, trial: object, took_s:
             operand.refresh()
             state.is_looked_at = True
             return False  # the race may begin after the next product
-        if (shape := _shape(state, operand)) is None:
+        if (shape := state.early_shape or _shape(state, operand)) is None:
             state.may_race = False
             return False
-        state.is_even = shape[1] == 1
+        state.early_shape = shape
         if state.product_ns < early_look_ns(state, operand):
             return False
         with forking.loading():

@@ -45,8 +45,8 @@ FIRST_GLANCE_S: Final = number("first look", "glance s")
 COLD_LOOK_S: Final = number("first look", "cold look s")
 """Cost in seconds of a problem's first look where no earlier process left an account of it."""
 _MAX_ADVANCE: Final = number("amortisation", "maximum advance")  # that of `accounts`, which is not loaded yet
-FIRST_FAST_PATH: Final = 300
-"""Number of products before a state's first fast path, which saves 2 to 5 us each; loading its module takes 0.6 ms."""
+FIRST_FAST_PATH: Final = 100
+"""Number of products before a state's first fast path, which saves 2 to 10 us each; loading its module takes 0.6 ms."""
 LATER_FAST_PATH: Final = 40
 """The same once the module is loaded: opening a fast path takes as long as 10 to 25 products with it save."""
 TURNED_FROM_ENTRIES: Final = 1 << 12
@@ -72,7 +72,7 @@ class DispatchState:
 
     __slots__ = (
         "account", "sampling_calls", "sampling_due", "decisive", "dtype", "early", "expected",
-        "fast_path", "fast_path_due", "fast_path_wait", "flags", "is_even",
+        "early_shape", "fast_path", "fast_path_due", "fast_path_wait", "flags",
         "is_known", "is_looked_at", "may_race", "recalled", "solver_ns",
         "live_tuner", "n_calls", "n_dense_cols", "n_tuned", "next_look_ns", "operation", "options", "product_ns",
         "serving", "threads", "transposed", "tuned_ns", "turning",
@@ -112,7 +112,7 @@ class DispatchState:
         self.is_looked_at = False  # whether the arrays were checked for writes, so that the next check finds new ones
         self.early: FirstRace | None = None  # race with a shipped kernel before tuning is loaded; None: not begun
         self.may_race = True  # False: no shipped kernel suits the matrix, or a program writes values between products
-        self.is_even = True  # whether rows may be of even lengths: False once that race is known to sort them
+        self.early_shape: tuple[int, int] | None = None  # rows of a slice and sigma of that race, once they are known
         self.fast_path: FastCall | None = None  # fast path, once one was opened
         self.fast_path_due, self.fast_path_wait = _first_fast_path(), 2  # n_calls from which the next may be opened
         self.sampling_calls: dict[int, FastCall] | None = None  # sampling fast paths, by id(kernel's trial)

@@ -198,9 +198,9 @@ def test_large_results_are_streamed_and_equal_scipys():
     assert_product(out, A, B)
 
 
-@covering(isa=isas(), place=["float32+0", "float32+4", "float32+16", "float64+56"], columns=[32, 320])
+@covering(isa=isas(), place=["float32+0", "float32+4", "float32+16", "float64+56"], columns=[32, 320, 299])
 def test_large_results_are_streamed_wherever_they_begin(isa, place, columns):
-    """Check streaming stores some bytes after a cache line, in rows of one tile and of two tiles.
+    """Check streaming stores some bytes after a cache line, in rows of one tile, of two, and of partial vectors.
 
     Rows long enough for several threads interrupt runs of joined rows.
     """

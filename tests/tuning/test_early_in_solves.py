@@ -109,13 +109,16 @@ def test_a_race_of_dictionary_encoded_values_costs_less(isa: str, is_even: bool,
     arrays = np.arange(n) % n_values + 1.0, np.arange(n, dtype=np.int32), np.arange(n + 1, dtype=np.int32)
     operand, found = asp.csr(arrays, shape=(n, n))._cell, make_state(isa=isa)
     base_s, whole_s = (first_look.early_price_s(found, one) for one in (operand_of(0), operand_of(n, n)))
-    found.is_even = is_even
+    found.early_shape = (16, 1 if is_even else 512)
     share = first_look.EARLY_FEW if is_cheap else 1.0
     assert first_look.early_price_s(found, operand) - base_s == pytest.approx(share * (whole_s - base_s))
 
 
-def test_rows_that_the_race_sorts_pay_the_whole_price() -> None:
-    """Check that a matrix of few values does not race at the low price where its rows are found to be uneven."""
+def test_rows_that_the_race_sorts_pay_the_whole_price(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Check that a matrix of few values does not race at the low price where its rows are found to be uneven.
+
+    The lengths of its rows are not looked at again once products have paid the whole price.
+    """
     m = sps.random_array((4000, 4000), density=0.005, format="csr", random_state=np.random.default_rng(0))
     m.data[:] = 1.0
     operand, found = asp.csr(m)._cell, make_state(isa="avx512")
@@ -124,3 +127,7 @@ def test_rows_that_the_race_sorts_pay_the_whole_price() -> None:
         assert not first_look._is_racing(found, operand, None, 0.0)
     assert found.early is None
     assert first_look.early_look_ns(found, operand) > low_ns
+    monkeypatch.setattr(first_look, "_shape", None)
+    found.product_ns = int(first_look.early_look_ns(found, operand)) + 1
+    first_look._is_racing(found, operand, None, 0.0)
+    assert found.early is not None

@@ -69,6 +69,22 @@ ASP_INLINE void NAME(stream_partial)(const int nv, NAME(joined) *out, R *c, cons
     out->is_waiting = 1;
 }
 
+/* Store the nv vectors of a tile's part of a row at c, of which the last has `lanes` reals. Rows begin at different places
+ * within a line. Whole lines are stored non-temporally, the partial ones at both ends are not. */
+ASP_INLINE void NAME(stream_between)(const int nv, NAME(joined) *out, R *c, const V *sum, int lanes)
+{
+    NAME(place)(out, c);
+    R *const line = c - out->late, *const last = line + (nv - 1) * VL;
+    const int left = out->late + lanes - VL; /* reals behind the last whole line; negative: that line is partial */
+    const V end = v_join(sum[nv - 2], out->joint, sum[nv - 1]);
+    if (out->late) v_storem(c, v_mask(VL - out->late), sum[0]);
+    else v_stream(c, sum[0]);
+    ASP_UNROLL for (int v = 1; v < nv - 1; v++) v_stream(line + v * VL, v_join(sum[v - 1], out->joint, sum[v]));
+    if (left >= 0) v_stream(last, end);
+    else v_storem(last, v_mask(left + VL), end);
+    if (left > 0) v_storem(last + VL, v_mask(left), v_join(sum[nv - 1], out->joint, sum[nv - 1]));
+}
+
 /* Non-temporal stores of rows of C whose vectors are aligned as those of B. Where rows follow each other, the end of
  * one and the beginning of the next share a line. */
 ASP_INLINE void NAME(end_shifted)(NAME(joined) *out, R *c, NAME(masks) masks)

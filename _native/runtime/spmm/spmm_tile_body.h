@@ -161,6 +161,8 @@ ASP_TILE void NAME(tile)(const int nv, const int kind, const int has_identical_r
 #ifdef V_SHIFTS
     /* The last vector is partial, and rows follow each other: they share lines, which are stored non-temporally, too. */
     const int shares_lines = kind == MASKED && nv > 1 && args->stream && !places && ldc == (nv - 1) * VL + lanes;
+    /* Other tiles of rows that begin at different places within a line. */
+    const int is_between = (kind == WHOLE || kind == MASKED) && nv >= APART_LINES && args->stream && ldc % VL && !shares_lines;
 #endif
     const int streams = args->stream && ldc % VL == 0; /* all rows begin at the same place within a line */
     const int asks = kind == WHOLE && (nv > 1 || has_identical_rows);
@@ -241,6 +243,10 @@ ASP_TILE void NAME(tile)(const int nv, const int kind, const int has_identical_r
         }
         if (shares_lines) {
             NAME(stream_partial)(nv, &out, c, sum, lanes);
+            continue;
+        }
+        if (is_between) {
+            NAME(stream_between)(nv, &out, c, sum, lanes);
             continue;
         }
 #endif

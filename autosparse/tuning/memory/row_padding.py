@@ -36,18 +36,17 @@ def padding(indptr: Any, rows: int, window: int = 1) -> float:
 
     It is estimated from at most SAMPLED_ROWS rows.
     """
-    return _padding(_windows(indptr, window), rows)
+    windows = _windows(indptr, max(window, WINDOW))
+    return _padding(np.sort(windows, axis=1) if window > 1 and windows is not None else windows, rows)
 
 
-def _windows(indptr: Any, window: int) -> Any:
-    """Return a sample of the lengths in windows of rows that are sorted; None if there is no whole window."""
-    size = max(window, WINDOW)
+def _windows(indptr: Any, size: int) -> Any:
+    """Return the lengths of rows in a sample of windows of `size` rows; None if there is no whole window."""
     n_windows = (len(indptr) - 1) // size
     if not n_windows:
         return None
     begins = np.arange(0, n_windows, -(-n_windows * size // SAMPLED_ROWS)) * size
-    windows = np.diff(indptr[begins[:, None] + np.arange(size + 1)], axis=1)
-    return np.sort(windows, axis=1) if window > 1 else windows
+    return np.diff(indptr[begins[:, None] + np.arange(size + 1)], axis=1)
 
 
 def _padding(windows: Any, rows: int) -> float:
@@ -79,9 +78,10 @@ def slices(indptr: Any, lanes: int) -> tuple[int, int] | None:
 
     Both are those of a shipped kernel.
     """
-    if padding(indptr, lanes) <= PLAIN_PADDING:
-        return lanes, 1
     windows = _windows(indptr, WINDOW)
+    if _padding(windows, lanes) <= PLAIN_PADDING:
+        return lanes, 1
+    windows.sort(axis=1)
     for rows in (2 * lanes, lanes):
         if _padding(windows, rows) <= MAX_PADDING:
             return rows, WINDOW
