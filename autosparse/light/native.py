@@ -216,6 +216,21 @@ def sparse_product(A: Any, rows: Rows, B: Any) -> Any:
     return own_part(A, (A._shape[0], B.shape[1]), _sparse_rows(left, right))
 
 
+def turned(rows: Rows) -> tuple[Any, ...] | None:
+    """Return new (indptr, indices, data) of the transpose of light rows; None where no loop takes them."""
+    found, at = rows.sound(), _ffi.from_buffer
+    arrays = () if found is None else (*found[0], found[1])
+    is_plain = all(array.flags.num & _CONTIGUOUS_ALIGNED == _CONTIGUOUS_ALIGNED for array in arrays)
+    index_code = _INDEX_CODES.get(arrays[1].dtype) if arrays and arrays[0].dtype == arrays[1].dtype else None
+    if _lib is None or index_code is None or arrays[2].dtype not in _VALUE_CODES or not is_plain:
+        return None
+    sizes = rows.n_minor + 1, arrays[0].item(-1), arrays[0].item(-1)
+    made = tuple(empty((size,), array.dtype) for size, array in zip(sizes, arrays, strict=True))
+    extents, places = (rows.n_major, rows.n_minor), (*map(at, arrays), *map(at, made), _ffi.NULL)
+    item_bytes = arrays[2].itemsize
+    return None if _lib.asp_csr_transpose(item_bytes, index_code, *extents, *places, _lib.asp_max_threads()) else made
+
+
 def sum_of(name: str, pair: Any, empty: Any, threads: int) -> tuple[Any, ...] | None:
     """Return new (indptr, indices, data) of the sum, difference or elementwise product of a sound pair of such arrays.
 

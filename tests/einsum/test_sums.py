@@ -137,6 +137,27 @@ print((made.data if is_sparse else made).tolist())
         assert (wanted.indices.tolist(), wanted.indptr.tolist()) == (union.indices.tolist(), union.indptr.tolist())
 
 
+@pytest.mark.parametrize("dtype", ["float32", "complex64", "int64", "bool"])
+@pytest.mark.parametrize("kind", ["csr", "csc"])
+def test_long_light_transposes_are_those_of_complete_matrices(kind: str, dtype: str) -> None:
+    """Both have sorted and distinct entries, whatever the operand has."""
+    values, indices, indptr = [1, 2, 0, 4, 1], [2, 0, 2, 2, 1], [0, 4, 4, 5]
+    m = getattr(sps, f"{kind}_array")((np.array(values, dtype), indices, indptr), shape=(3, 3))
+    wanted = asp.einsum("ij->ji", m)
+    lines = f"""
+light.LONG_SUM = 0
+m = sps.{kind}_array((np.array({values}, {dtype!r}), {indices}, {indptr}), shape=(3, 3))
+made = asp.einsum("ij->ji", asp.{kind}(m))
+arrays = made.toarray(), made.indices, made.indptr
+print([type(made).__name__, made.dtype.name, *(array.tolist() for array in arrays)])
+print(light.is_complete)
+"""
+    facts, is_complete = map(eval, run(lines).splitlines())
+    assert facts[:3] == [type(wanted).__name__, dtype, wanted.toarray().tolist()]
+    assert facts[3:] == [wanted.indices.tolist(), wanted.indptr.tolist()]
+    assert not is_complete
+
+
 def test_duplicates_and_unsorted_entries() -> None:
     A = sps.csr_array(([1.0, 2.0, 3.0, 4.0], [2, 0, 2, 1], [0, 3, 4]), shape=(2, 3))
     np.testing.assert_array_equal(as_array(asp.einsum("ij - ij -> ij", A, A)), np.zeros((2, 3)))
