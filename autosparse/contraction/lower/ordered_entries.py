@@ -171,7 +171,7 @@ def keys(coords: AnyArray, shape: Sequence[int]) -> AnyArray:
     if math.prod(max(1, extent) for extent in shape) < 2**62:
         if not len(coords):
             return np.zeros(coords.shape[1], dtype=WideIndex)
-        found = coords[0].astype(WideIndex)
+        found: AnyArray = coords[0].astype(WideIndex)
         for row, extent in zip(coords[1:], shape[1:], strict=True):
             found *= extent
             found += row
