@@ -96,6 +96,8 @@ def merged(A: Any, B: Any, name: str) -> Any:
     arrays = of_one_pattern(name, *pair, np.empty if runtime is None else runtime.empty)
     if arrays is None and runtime is not None:
         arrays = runtime.sum_of(name, pair, runtime.empty, 0)
+    if arrays is None and pair[0][1].size >= light.LONG_SUM:
+        return None  # a light matrix of the first parts of arrays would be a copy of them
     made = own_part(A, A._shape, arrays or by_loop(name, rows.n_minor, *pair))
     light.count(start_ns, share=1 if runtime is None else light.SPARSE_SHARE)
     return made
