@@ -107,7 +107,7 @@ class Products:
                 rows = cell.validate()
             shape = other.shape
             if rows.dtype is other.dtype and shape and shape[0] == self._shape[-1] and len(shape) <= 2:
-                return executor.matmul(cell, other, transposed=self._transposed)
+                return executor.matmul(cell, other, transposed=self._transposed, rows=rows)
             if 0 < len(shape) <= 2 and shape[0] == self._shape[-1]:
                 return self._product_of_mixed(rows, other)
         return super().__matmul__(other)  # type: ignore[misc]
@@ -124,9 +124,9 @@ class Products:
                 C = executor.small_product(cell, other, transposed=not self._transposed)
                 if C is not None:
                     return C
-            rows = cell.rows or cell.validate()
-            if rows.dtype is other.dtype and other.shape == self._shape[:1]:
-                return executor.matmul(cell, other, transposed=not self._transposed)
+            rows = (cell.rows or cell.validate()) if other.shape == self._shape[:1] else None
+            if rows is not None and rows.dtype is other.dtype:
+                return executor.matmul(cell, other, transposed=not self._transposed, rows=rows)
         elif sps.issparse(other):
             return NotImplemented  # Python calls the subclass first; SciPy's product of the left operand must run
         return super().__rmatmul__(other)  # type: ignore[misc]
@@ -164,31 +164,35 @@ class Products:
         rows, B = self._cell.rows or self._cell.validate(), np.asarray(other)
         native = None if rows.dtype is None else _converted(B, rows.dtype)
         if native is not None:
-            return executor.matmul(self._cell, native, transposed=self._transposed)
-        return self._by_pair(B)
+            return executor.matmul(self._cell, native, transposed=self._transposed, rows=rows)
+        return self._by_pair(B, rows)
 
     def _product_of_mixed(self, rows: NativeRows, other: AnyArray) -> Any:
         """Return A @ B for an ndarray (k,) or (k, n) of another dtype, by the executor if B converts to A's dtype."""
         B = None if rows.dtype is None else _converted(other, rows.dtype)
         if B is None:
-            return self._product_of_pair(other)
-        return executor.matmul(self._cell, B, transposed=self._transposed)
+            return self._product_of_pair(other, rows)
+        return executor.matmul(self._cell, B, transposed=self._transposed, rows=rows)
 
-    def _product_of_pair(self, other: AnyArray) -> Any:
+    def _product_of_pair(self, other: AnyArray, rows: NativeRows | None = None) -> Any:
         """Return A @ B for an ndarray (k,) or (k, n) where A's dtype has no kernels of its own or is not the product's.
 
         Products of other dtypes are computed by SciPy, which does not check the operands again.
         """
-        C = self._by_pair(other)
+        C = self._by_pair(other, rows)
         if C is not None:
             return C
         as_scipys = plain.over(self._plain_class, self._shape, self._cell._arrays)
         is_vector = other.ndim == 1 and len(self._shape) == 2
         return as_scipys._matmul_vector(other) if is_vector else as_scipys._matmul_dispatch(other)
 
-    def _by_pair(self, other: AnyArray) -> AnyArray | None:
-        """Return A @ B by the kernels of dtype pairs; None where they do not take it."""
-        self._cell.check_bounds()
+    def _by_pair(self, other: AnyArray, rows: NativeRows | None) -> AnyArray | None:
+        """Return A @ B by the kernels of dtype pairs; None where they do not take it.
+
+        `rows` are those that were validated for this product, if any were.
+        """
+        if rows is None or rows.dtype_code < 0:
+            self._cell.check_bounds()
         try:
             pairs = _pairs()
         except (ImportError, OSError):  # no file descriptor left, or another root directory: SciPy needs no import

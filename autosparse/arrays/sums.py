@@ -26,8 +26,6 @@ def merged(A: Any, B: Any, name: str) -> Any:
     if not sums.are_alike(A, *pair):
         return None
     made = sums.of_one_pattern(name, *pair, memory.empty_output)
-    if made is None and pair[0][INDICES].size < sums.FROM_ENTRIES:
-        made = sums.by_loop(name, A._cell.n_minor, *pair)
-    if made is None and (runtime := light.runtime()) is not None:
+    if made is None and pair[0][INDICES].size >= sums.FROM_ENTRIES and (runtime := light.runtime()) is not None:
         made = runtime.sum_of(name, pair, memory.empty_output, get_options().threads or 0)
-    return None if made is None else kind._of_rows(A._shape, made)
+    return kind._of_rows(A._shape, made or sums.by_loop(name, A._cell.n_minor, *pair))

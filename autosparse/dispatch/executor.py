@@ -47,13 +47,15 @@ _new = np.empty
 _from_buffer: Any = _ffi.from_buffer if runtime_api.available else None  # unused without the runtime
 
 
-def matmul(operand: Operand, B: AnyArray, *, transposed: bool, out: AnyArray | None = None) -> AnyArray:
+def matmul(
+    operand: Operand, B: AnyArray, *, transposed: bool, out: AnyArray | None = None, rows: NativeRows | None = None
+) -> AnyArray:
     """Compute C = M @ B, or Mᵀ @ B when `transposed`; B (k,) or (k, n) of the operand's dtype, any strides.
 
     `out`, when given, has the right shape and dtype and rows without gaps between their entries, and shares no memory
-    with B or the operand.
+    with B or the operand. `rows` are those that the caller has validated for this product.
     """
-    rows = operand.rows or operand.validate()
+    rows = rows or operand.rows or operand.validate()
     ldb = 1 if B.ndim == 1 else B.shape[1]
     source = None
     if B.flags.num & _CONTIGUOUS_ALIGNED != _CONTIGUOUS_ALIGNED:
@@ -83,9 +85,7 @@ def _multiply(
     `right`: B, its row step, and its memory by rows where it is a copy. `is_new`: later products may use a fast call.
     """
     B, ldb, source = right
-    if (
-        operand.rows is not rows and operand._known_rows is not rows
-    ):  # another thread has replaced an array since the caller validated them
+    if operand.rows is not rows and operand._known_rows is not rows:  # another thread has replaced an array since
         rows = operand.validate()
     n_vecs = 1 if B.ndim == 1 else B.shape[1]
     if not n_vecs:  # nothing to compute, and the kernels of this state's bucket are those of a vector

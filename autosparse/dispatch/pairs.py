@@ -18,7 +18,7 @@ from autosparse._native import memory, runtime_api
 from autosparse.config import get_options
 from autosparse.operands.csr import DATA, INDICES, INDPTR, Operand
 from autosparse.operands.dense import by_rows, row_step
-from autosparse.operands.native_rows import product_code, stored_code
+from autosparse.operands.native_rows import NativeRows, product_code, stored_code
 
 AnyArray = NDArray[Any]  # Any: any dtype that SciPy takes
 
@@ -67,22 +67,22 @@ def multiply(operand: Operand, B: AnyArray, *, transposed: bool) -> AnyArray | N
         return _by_scipy(operand, B, dtype, transposed=transposed)
     operand.begin_reading()  # the kernel reads the arrays by their addresses: another thread may replace them
     try:
-        return _by_kernel(operand, B, (dtype, code), transposed=transposed)
+        return _by_kernel(operand, operand.rows or operand.validate(), B, (dtype, code), transposed=transposed)
     finally:
         operand.end_reading()
 
 
 def _by_kernel(
-    operand: Operand, B: AnyArray, result: tuple[np.dtype[Any], int], *, transposed: bool
+    operand: Operand, rows: NativeRows, B: AnyArray, result: tuple[np.dtype[Any], int], *, transposed: bool
 ) -> AnyArray | None:
     """Compute the product by a kernel that widens stored values; `result`: dtype and its code. None: it cannot."""
-    rows, (dtype, code) = operand.rows or operand.validate(), result
+    dtype, code = result
     if rows.dtype_code < 0:
         return None
     options = get_options()
     runtime_api.hold(options.isa, options.wait)
     threads = options.threads or _lib.asp_max_threads()
-    if not transposed and (found := _by_own_copies(operand, B, result, threads)) is not None:
+    if not transposed and (found := _by_own_copies(operand, rows, B, result, threads)) is not None:
         return found
     B = widened(B, dtype, threads=threads)
     shape = rows.n_minor if transposed else rows.n_major, *B.shape[1:]
@@ -108,10 +108,12 @@ def _by_kernel(
     return out
 
 
-def _by_own_copies(operand: Operand, B: AnyArray, result: tuple[np.dtype[Any], int], threads: int) -> AnyArray | None:
+def _by_own_copies(
+    operand: Operand, rows: NativeRows, B: AnyArray, result: tuple[np.dtype[Any], int], threads: int
+) -> AnyArray | None:
     """Compute M @ B for one column that each thread converts for itself; None where one converted column is better."""
-    rows, (dtype, code) = operand.rows or operand.validate(), result
-    n, item = rows.n_minor, dtype.itemsize
+    (dtype, code), n = result, rows.n_minor
+    item = dtype.itemsize
     is_one = B.size == n <= operand.nnz and B.dtype != dtype and _part_of(operand.dtype, dtype) is None
     if not is_one or not 1 < threads <= MAX_COPIES or B.flags.num & _CONTIGUOUS_ALIGNED != _CONTIGUOUS_ALIGNED:
         return None

@@ -127,11 +127,21 @@ def einsum(
 
 def _by_rows(A: Any, is_turned: bool = False) -> Any:
     """Return A, or its transpose with sorted and distinct entries, as a csr_array, as einsum's results are."""
-    rows = A.T.tocsr(copy=True) if is_turned else A.tocsr()
+    rows = _turned(A) if is_turned else A.tocsr()
+    rows = A.T.tocsr(copy=True) if rows is None else rows
     rows = rows if type(rows) is csr_array else csr_array(rows)
     if is_turned:
         rows.sum_duplicates()
     return rows
+
+
+def _turned(A: Any) -> Any:
+    """Return the transpose of a long light matrix by the C runtime's threads; None where SciPy should compute it."""
+    rows = light.rows_of(A)
+    is_long = rows is not None and not A._transposed and rows.arrays[1].size >= light.LONG_SUM
+    runtime = light.runtime() if is_long else None
+    made = None if runtime is None else runtime.turned(rows)
+    return None if made is None else csr_array(made[::-1], shape=A.shape[::-1])
 
 
 def _product(A: Any, B: Any, is_left_turned: bool, is_right_turned: bool, is_inner: bool) -> Any:
@@ -266,7 +276,7 @@ def _added(total: Any, made: Any, *, is_negative: bool) -> Any:
     if any(one.dtype != other.dtype for one, other in zip(total, part, strict=True)):
         return None
     total = runtime.sum_of("-" if is_negative else "+", (total, part), runtime.empty, 0)
-    light.count(start_ns, share=light.SPARSE_SHARE)
+    light.count(start_ns, share=KERNEL_SHARE)
     return total
 
 

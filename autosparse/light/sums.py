@@ -42,12 +42,18 @@ def are_alike(A: Any, left: Any, right: Any) -> bool:
 
 
 def by_loop(name: str, n_minor: int, left: Any, right: Any) -> list[Any]:
-    """Return new (indptr, indices, data) of the result of sound operands by SciPy's loop `name`."""
+    """Return new (indptr, indices, data) of the result of sound operands by SciPy's loop `name`.
+
+    Long arrays are the first parts of others, as those of SciPy's method are, unless more than half would be unused.
+    """
     n_both = left[0].item(-1) + right[0].item(-1)
     indptr, indices, data = np.empty_like(left[0]), np.empty(n_both, left[1].dtype), np.empty(n_both, left[2].dtype)
     getattr(loops, f"csr{name}csr")(indptr.size - 1, n_minor, *left, *right, indptr, indices, data)
     nnz = indptr.item(-1)
-    return [indptr, indices, data] if nnz == n_both else [indptr, indices[:nnz].copy(), data[:nnz].copy()]
+    if nnz == n_both:
+        return [indptr, indices, data]
+    parts = indices[:nnz], data[:nnz]
+    return [indptr, *(parts if nnz >= max(FROM_ENTRIES, n_both // 2) else (part.copy() for part in parts))]
 
 
 def of_one_pattern(name: str, left: Any, right: Any, empty: Any) -> list[Any] | None:
@@ -90,6 +96,8 @@ def merged(A: Any, B: Any, name: str) -> Any:
     arrays = of_one_pattern(name, *pair, np.empty if runtime is None else runtime.empty)
     if arrays is None and runtime is not None:
         arrays = runtime.sum_of(name, pair, runtime.empty, 0)
+    if arrays is None and pair[0][1].size >= light.LONG_SUM:
+        return None  # a light matrix of the first parts of arrays would be a copy of them
     made = own_part(A, A._shape, arrays or by_loop(name, rows.n_minor, *pair))
     light.count(start_ns, share=1 if runtime is None else light.SPARSE_SHARE)
     return made

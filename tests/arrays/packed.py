@@ -20,7 +20,7 @@ class PackedCopies:
         self._copies: weakref.WeakKeyDictionary[Operand, Any] = weakref.WeakKeyDictionary()
         self.n_reused = 0
 
-    def matmul(self, operand: Operand, B: Any, *, transposed: bool, out: Any = None) -> Any:
+    def matmul(self, operand: Operand, B: Any, *, transposed: bool, out: Any = None, rows: Any = None) -> Any:
         operand.refresh()
         versions = (operand.values_version, operand.structure_version)
         known, packed = self._copies.get(operand, (None, None))

@@ -9,6 +9,7 @@ import pytest
 import scipy.sparse as sps
 
 import autosparse
+from autosparse.operands.csr import INDICES
 
 N: Final = 40_000
 """Rows of matrices whose products do not take the path of small ones, which leaves `rows` unset."""
@@ -45,6 +46,34 @@ def test_a_structure_that_was_only_looked_at_is_checked_once(product, shared):
     del kept
     product(K, x, B)
     assert K._cell.rows is not None
+
+
+@pytest.mark.parametrize(
+    "product",
+    [
+        lambda A, x: A @ x,
+        lambda A, x: A @ np.stack([x, x], axis=1),
+        lambda A, x: x @ A,
+        lambda A, x: np.stack([x, x]) @ A,
+        lambda A, x: A.T @ x,
+        lambda A, x: A.dot(x),
+        lambda A, x: A * x,
+        lambda A, x: A @ x.astype(np.float32),
+        lambda A, x: autosparse.matmul(A, x, out=np.empty_like(x)),
+    ],
+    ids=["vector", "matrix", "from the left", "matrix from the left", "transposed", "dot", "*", "float32", "out"],
+)
+def test_a_product_checks_a_held_structure_once(product):
+    """The executor must not repeat the check by which its caller knows that the dtypes agree."""
+    M = sps.random_array((N, N), density=5e-5, format="csr", random_state=np.random.default_rng(0))
+    A, x = autosparse.csr_matrix(M), np.ones(N)
+    kept = A.base
+    for _ in range(3):
+        product(A, x)
+    before = A._cell.n_invalidated, A._cell.n_looks
+    product(A, x)
+    assert (A._cell.n_invalidated, A._cell.n_looks) == (before[0] + 1, before[1] + 1)
+    assert np.shares_memory(kept.indices, A._cell.peek(INDICES))
 
 
 def with_zeros(share: float) -> Any:

@@ -73,12 +73,35 @@ def test_results_have_scipys_bits(kind: Any, dtype: str, index: Any) -> None:
 
 def test_results_are_merged_without_scipys_method(monkeypatch: pytest.MonkeyPatch) -> None:
     A, B = (ours(made(sps.csr_array, SHAPES[0], "float64", seed)) for seed in (1, 2))
-    is_by_loop = sums.sums.FROM_ENTRIES > 0
-    assert (sums.merged(A, B, "_plus_") is not None) is (is_by_loop or runtime_api.available)
+    assert sums.merged(A, B, "_plus_") is not None
     assert sums.merged(A, B.T.T.astype("float32"), "_plus_") is None
     assert sums.merged(A, B, "_maximum_") is None
     monkeypatch.setattr(native, "MAX_SUM_BYTES", 0)
-    assert (sums.merged(A, B, "_plus_") is not None) is is_by_loop
+    assert sums.merged(A, B, "_plus_") is not None
+
+
+@pytest.mark.skipif(not runtime_api.available, reason="the C runtime was not built")
+@pytest.mark.parametrize("name", sums.sums.LOOPS)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_scipys_loop_computes_long_sums_on_one_thread(name: str, threads: int) -> None:
+    """On one thread merging takes longer. Both leave the results in parts of arrays, or in arrays of their own."""
+    pair = [
+        (one.indptr, one.indices, one.data) for one in (made(sps.csr_array, SHAPES[0], "float64", n) for n in (1, 2))
+    ]
+    found = native.sum_of(name, pair, np.empty, threads)
+    assert (found is None) is (threads == 1)
+    by_loop = sums.sums.by_loop(name, SHAPES[0][1], *pair)
+    for one, same_array in zip(found or by_loop, by_loop, strict=True):
+        np.testing.assert_array_equal(one, same_array)
+
+
+def test_long_results_of_scipys_loop_are_not_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sums.sums, "FROM_ENTRIES", 1)
+    A = made(sps.csr_array, SHAPES[0], "float64", 1)
+    arrays = A.indptr, A.indices, np.abs(A.data) + 1
+    assert sums.sums.by_loop("_plus_", SHAPES[0][1], arrays, arrays)[1].base.size == 2 * A.nnz
+    few = arrays[0], arrays[1], np.where(np.arange(A.nnz) < 9, 1.0, 0.0)
+    assert sums.sums.by_loop("_elmul_", SHAPES[0][1], few, arrays)[1].base is None
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -9,11 +9,13 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 import scipy.sparse as sps
+from autosparse._native import runtime_api
 from hypothesis import given, settings
 
 import autosparse as asp
 from autosparse.contraction.expressions import unions
 from autosparse.contraction.expressions.terms import parse
+from autosparse.contraction.routes import elementwise
 from autosparse.errors import AutosparseError, EinsumError
 from autosparse.explain import explain_einsum
 from tests.light.test_light import run
@@ -135,6 +137,50 @@ print((made.data if is_sparse else made).tolist())
     if sps.issparse(wanted) and "ji" not in text and "," not in text:
         union = sps.csr_array(sum(abs(one) for one in given))
         assert (wanted.indices.tolist(), wanted.indptr.tolist()) == (union.indices.tolist(), union.indptr.tolist())
+
+
+@pytest.mark.parametrize("dtype", ["float32", "complex64", "int64", "bool"])
+@pytest.mark.parametrize("kind", ["csr", "csc"])
+def test_long_light_transposes_are_those_of_complete_matrices(kind: str, dtype: str) -> None:
+    """Both have sorted and distinct entries, whatever the operand has."""
+    values, indices, indptr = [1, 2, 0, 4, 1], [2, 0, 2, 2, 1], [0, 4, 4, 5]
+    m = getattr(sps, f"{kind}_array")((np.array(values, dtype), indices, indptr), shape=(3, 3))
+    wanted = asp.einsum("ij->ji", m)
+    lines = f"""
+light.LONG_SUM = 0
+m = sps.{kind}_array((np.array({values}, {dtype!r}), {indices}, {indptr}), shape=(3, 3))
+made = asp.einsum("ij->ji", asp.{kind}(m))
+arrays = made.toarray(), made.indices, made.indptr
+print([type(made).__name__, made.dtype.name, *(array.tolist() for array in arrays)])
+print(light.is_complete)
+"""
+    facts, is_complete = map(eval, run(lines).splitlines())
+    assert facts[:3] == [type(wanted).__name__, dtype, wanted.toarray().tolist()]
+    assert facts[3:] == [wanted.indices.tolist(), wanted.indptr.tolist()]
+    assert not is_complete
+
+
+@pytest.mark.skipif(not runtime_api.available, reason="the C runtime was not built")
+@pytest.mark.parametrize("formats", [("csr", "csr"), ("csc", "csr"), ("csc", "csc")])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_elementwise_products_are_merged_by_the_runtime(
+    monkeypatch: pytest.MonkeyPatch, formats: tuple[str, str], dtype: str
+) -> None:
+    """The result has SciPy's bits, and SciPy's pattern without products that are 0."""
+    rng = np.random.default_rng(0)
+    dense = [((rng.random((70, 50)) < 0.3) * rng.integers(0, 4, (70, 50))).astype(dtype) for _ in range(2)]
+    A, B = (sps.csr_array(one) for one in dense)
+    A.data[:9] = 0
+    wanted = sps.csr_array(A.multiply(B))
+    monkeypatch.setattr(elementwise, "_plain", None)  # SciPy's product
+    with asp.options(threads=2):  # on one thread SciPy's loop takes less time
+        found = elementwise.product(*(getattr(asp, fmt)(one) for fmt, one in zip(formats, (A, B), strict=True)))
+    assert type(found) is asp.csr_array
+    for name in ("indptr", "indices", "data"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(wanted, name))
+    monkeypatch.undo()
+    A = sps.csr_array((A.data[::-1].copy(), A.indices[::-1].copy(), A.indptr), shape=A.shape)  # unsorted rows
+    np.testing.assert_array_equal(elementwise.product(A, B).toarray(), A.toarray() * B.toarray())
 
 
 def test_duplicates_and_unsorted_entries() -> None:

@@ -78,6 +78,21 @@ def test_elementwise_einsums_load_the_library_when_a_kernel_will_soon_pay(text):
     assert run(f"{clock}{share}{lines}") == "4"
 
 
+@NEEDS_RUNTIME
+@pytest.mark.parametrize(("text", "given"), [("ij + ij -> ij", "S, S"), ("ij - ji -> ij", "S, S"), ("ij->ji", "S")])
+def test_long_sums_and_transposes_of_an_einsum_hardly_count(text, given):
+    """The runtime computes them as it does for the library, which would save nothing."""
+    lines = f"""
+from autosparse.light import expressions
+expressions.perf_counter_ns = tick
+light.LOADING_NS, light.LONG_SUM, S = 3000, 0, A[:30]
+for _ in range(30):
+    asp.einsum({text!r}, {given})
+print(light.is_complete)
+"""
+    assert run(CLOCK + lines) == "False"
+
+
 @pytest.mark.parametrize("part", ["A[2:4]", "A[[1, 2]]", "A[y > 5]", *LINES])
 def test_half_of_the_time_of_selections_without_scipy_counts(part):
     lines = f"n = 0\nwhile not light.is_complete:\n    {part}\n    n += 1\nprint(n)"

@@ -169,8 +169,10 @@ class OrderedEntries:
 def keys(coords: AnyArray, shape: Sequence[int]) -> AnyArray:
     """Return the row-major number of each entry, which sorts as its coordinates do; a rank if 64 bits are too few."""
     if math.prod(max(1, extent) for extent in shape) < 2**62:
-        found = np.zeros(coords.shape[1], dtype=WideIndex)
-        for row, extent in zip(coords, shape, strict=True):
+        if not len(coords):
+            return np.zeros(coords.shape[1], dtype=WideIndex)
+        found: AnyArray = coords[0].astype(WideIndex)
+        for row, extent in zip(coords[1:], shape[1:], strict=True):
             found *= extent
             found += row
         return found

@@ -8,7 +8,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sps
 
+from autosparse import light
+from autosparse._native import memory
 from autosparse.arrays.family import csr_array
+from autosparse.config import get_options
 from autosparse.contraction.kinds import AnyArray, arrays_of, canonical
 
 
@@ -43,6 +46,12 @@ def product(A: Any, B: Any) -> Any:
         left = by_rows(A)
         values = arrays_of(left)[2]
         return with_values(left, values * values)
+    left, right = (arrays_of(one if one.format == "csr" else one.tocsr()) for one in (A, B))
+    are_alike = all(one.dtype == other.dtype for one, other in zip(left, right, strict=True))
+    runtime, threads = light.runtime() if are_alike else None, get_options().threads or 0
+    merged = None if runtime is None else runtime.sum_of("_elmul_", (left, right), memory.empty_output, threads)
+    if merged is not None:
+        return of_arrays(tuple(A.shape), merged)
     made = _plain(A).multiply(_plain(B))
     return csr_array._of_rows(tuple(A.shape), (made.indptr, made.indices, made.data))
 
