@@ -30,12 +30,18 @@ from autosparse.core.pattern import Pattern
 from autosparse.errors import InputError
 from autosparse.tuner.research.targets import simulation
 from autosparse.tuner.research.targets.accelerator import Accelerator, Configuration, Machine
-from autosparse.tuner.research.targets.registry import find_accelerator as read
-from autosparse.tuner.research.transfer.correction import FEWEST, Corrected, can_fit, fit_correction
+from autosparse.tuner.research.targets.accelerator import find_accelerator as read
 from autosparse.tuner.research.transfer.counts import COUNTED, additive
-from autosparse.tuner.research.transfer.residual import Fitted, Transferred, fit_residual
-from autosparse.tuner.research.transfer.samples import Samples, best_distinct
-from autosparse.tuner.research.transfer.source import SourceModel, described
+from autosparse.tuner.research.transfer.residual import (
+    FEWEST,
+    Corrected,
+    Fitted,
+    Transferred,
+    can_fit,
+    fit_correction,
+    fit_residual,
+)
+from autosparse.tuner.research.transfer.source import Samples, SourceModel, best_distinct, described
 
 __all__ = ["Accelerator", "Model", "pattern_of", "read", "simulate", "times", "transfer"]
 

@@ -22,8 +22,7 @@ from typing import Final
 import numpy as np
 from autosparse.tuner.analytic.models import statistics_model
 from autosparse.tuner.research.collect.operations import OPS, Op
-from autosparse.tuner.research.collect.pool import KernelPool
-from autosparse.tuner.research.collect.sampling import Shares, first_draw, neighbourhood
+from autosparse.tuner.research.collect.sampling import KernelPool, Shares, first_draw, neighbourhood
 from autosparse.tuner.research.generators.base import FAMILIES, generate
 from autosparse.tuner.research.space.waco import waco_space
 from autosparse.tuner.space.own import own_space

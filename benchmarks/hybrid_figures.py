@@ -207,7 +207,7 @@ def slots() -> list[list[str]]:
 
 def correlation(matrices: Mapping[str, Any]) -> list[list[str]]:
     """Return the table of Pearson correlations of planned and measured seconds (Figure 14)."""
-    from autosparse.tuner.research.hybrid.gpu_costs import FITTED
+    from autosparse.tuner.research.hybrid.gpu_plan import FITTED
 
     rows = [["device", "tiles", "products", "Pearson", "Pearson of logarithms", "median error", "paper"]]
     tiles = {name: (counts(A), A.shape[0]) for name, A in matrices.items()}

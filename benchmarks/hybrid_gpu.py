@@ -137,7 +137,7 @@ def counts(A: Any) -> dict[str, float]:
 
 def fit_tables() -> None:
     """Print the fitted costs of each device, dtype and family."""
-    from autosparse.tuner.research.hybrid.gpu_costs import Sample, fit
+    from autosparse.tuner.research.hybrid.gpu_plan import Sample, fit
     from gpulib.hybrid import matrices as gpu_matrices
 
     generated, known = dict(gpu_matrices(None, dry=False)), {}

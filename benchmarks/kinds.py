@@ -9,7 +9,7 @@ The score is the share of the best measured speed that an estimate reaches, as a
 estimate takes the best predicted program if it is predicted to be faster than the default kernel, and the default
 kernel otherwise; the default kernel is among the measured programs. *With margins* uses the library's rule: the
 prediction must exceed an allowance for its error, which is larger for a model of other kinds
-(tuner/search/acceptance.py).
+(tuner/search/style.py).
 
 WAYS are the variants that were tried for left-out kinds. Only validation groups may select one.
 """
@@ -27,8 +27,8 @@ from typing import Any, Final
 
 import numpy as np
 from autosparse.tuner.analytic.models import predicted_ratios
+from autosparse.tuner.features.pattern_vector import sketch
 from autosparse.tuner.features.setting import N_SETTING
-from autosparse.tuner.features.sketch import sketch
 from autosparse.tuner.learned.scorers import guess_column, inputs, n_inputs
 from autosparse.tuner.research.training.boosted import machine_weights
 from autosparse.tuner.research.training.boosting import (
@@ -40,7 +40,7 @@ from autosparse.tuner.research.training.boosting import (
     weights_of,
 )
 from autosparse.tuner.research.training.data import TrainingCase, read_data
-from autosparse.tuner.search.acceptance import acceptance_ratio, is_accepted
+from autosparse.tuner.search.style import acceptance_ratio, is_accepted
 from peerlib.archives import extracted
 from peerlib.environment import matrices_folder
 from peerlib.records import ResultFile

@@ -35,7 +35,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from autosparse.tuner.research.collect.duty import Load, others_load
+from autosparse.tuner.research.collect.batches import Load, others_load
 from autosparse.tuner.research.collect.operations import OPS, Op
 from autosparse.tuner.research.collect.recipes import RealFile, is_held_out, is_sealed, read_coordinates, real_files
 from autosparse.tuner.research.training.data import is_validation

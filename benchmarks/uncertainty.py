@@ -7,7 +7,7 @@ Boosted trees are fitted to the training groups of one kind of machine (*own*) a
 is the natural logarithm of measured over predicted ratio of this one program, which is worse than the mean error of all
 programs, because the smallest of many predictions is more often too small than too large.
 
-The *allowance* is a quantile of these errors. The rule of `autosparse.tuner.search.acceptance` takes an unmeasured
+The *allowance* is a quantile of these errors. The rule of `autosparse.tuner.search.style` takes an unmeasured
 program if it gains even then: if log(predicted ratio) + allowance < 0. Validation groups give the quantiles, and
 held-out groups show what the rule reaches. That is the geometric mean, and the 5th percentile, of (best measured time)
 / (time of what the rule takes). The part of patterns for which it takes a slower program than the default is beside it.

@@ -236,7 +236,7 @@ def setting_of(op: str) -> Any:
 def by_published(folder: Path, *, n_programs: int = 2000) -> list[list[str]]:
     """Return the best of random programs by the weights of WACO's authors, on generated patterns, with their costs."""
     import torch
-    from autosparse.tuner.research.networks.embedder import flat_codes
+    from autosparse.tuner.research.networks.cost_model import flat_codes
     from autosparse.tuner.research.networks.published import PUBLISHED, read_published
 
     rows = [["weights", "pattern", "entries", "cost, best and median", "best program"]]

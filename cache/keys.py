@@ -6,13 +6,15 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from autosparse.cache.trust import PLAN_SCHEMA
 
 from autosparse.core.values import dataclass
 
 if TYPE_CHECKING:
+    from autosparse._native.kernels.identity import Toolchain
+
     from autosparse.core.problem import Problem
     from autosparse.core.solver import Solver
 
@@ -46,26 +48,6 @@ def file_name(key: str) -> str:
     return key if is_plain else digest(key.encode("utf-8", "surrogatepass"))
 
 
-class ToolchainIdentity(Protocol):
-    """Identity of the code generator whose kernels a plan chooses from; see `autosparse._native.kernels.identity`."""
-
-    @property
-    def implementation(self) -> str:
-        """Name of the implementation that generates kernels."""
-
-    @property
-    def compiler(self) -> str:
-        """Identity of the compiler."""
-
-    @property
-    def emitter(self) -> str:
-        """Digest of the code generator's sources."""
-
-    @property
-    def runtime(self) -> str:
-        """Digest of the precompiled kernels."""
-
-
 def pattern_prefix_of(pattern: str) -> str:
     """Return the hexadecimal digits with which the keys of all plans of a pattern begin, given the pattern's hash."""
     return digest(pattern.encode())[:PREFIX_DIGITS]
@@ -93,9 +75,7 @@ class PlanKey:
     schema: int = PLAN_SCHEMA
 
     @classmethod
-    def of(
-        cls, problem: Problem, *, space: str, toolchain: ToolchainIdentity, solvers: Iterable[Solver] = ()
-    ) -> PlanKey:
+    def of(cls, problem: Problem, *, space: str, toolchain: Toolchain, solvers: Iterable[Solver] = ()) -> PlanKey:
         """Return the key of `problem` for a search in `space` among kernels of `toolchain` and further `solvers`."""
         from autosparse.core.problem import columns_bucket
 

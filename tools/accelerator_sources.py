@@ -19,8 +19,11 @@ sys.path.insert(0, str(HERE / "benchmarks"))
 import numpy as np  # noqa: E402
 from autosparse.tuner.research.training.boosting import BoostSettings  # noqa: E402
 from autosparse.tuner.research.transfer.counts import COUNTED  # noqa: E402
-from autosparse.tuner.research.transfer.samples import Samples  # noqa: E402
-from autosparse.tuner.research.transfer.source import described, fit_source  # noqa: E402
+from autosparse.tuner.research.transfer.source import (  # noqa: E402
+    Samples,
+    described,
+    fit_source,
+)
 from peerlib.archives import extracted  # noqa: E402
 from peerlib.environment import matrices_folder  # noqa: E402
 from transferlib.patterns import chosen  # noqa: E402

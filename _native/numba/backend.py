@@ -19,7 +19,7 @@ from autosparse._native.ir.spec import KernelSpec
 from autosparse._native.kernels import dumping
 from autosparse._native.kernels.identity import code_digest, has_numba, numba_versions
 from autosparse._native.kernels.kernel import CompiledKernel
-from autosparse._native.numba.emit import emit
+from autosparse._native.numba.loops import emit
 
 from autosparse import config, forking
 from autosparse.errors import BuildError

@@ -1,4 +1,4 @@
-"""State of the Python emitter: the kernel being emitted, and the current position in it."""
+"""State of the Python emitter: the kernel being emitted, the position in it, and the layout of the packed operand."""
 
 from __future__ import annotations
 
@@ -7,13 +7,33 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from autosparse._native.c.types import OPERAND_STRUCT
 from autosparse._native.ir import nodes as ir
 from autosparse._native.ir.slice_layout import SIDES
 from autosparse._native.ir.spec import KernelSpec
 from autosparse._native.ir.writer import PythonWriter
-from autosparse._native.numba.operand_words import OPERAND_WORDS
 
 from autosparse.scalar import BY_BITS
+
+
+def _operand_words(struct: str) -> dict[str, int]:
+    """Return the first 8-byte word of each field of the C structure, all of whose fields consist of such words."""
+    begin, end = struct.rindex("typedef struct {") + len("typedef struct {"), struct.rindex("}")
+    body = re.sub(r"/\*.*?\*/", "", struct[begin:end], flags=re.DOTALL)
+    body = re.sub(r"\(\*(\w+)\)\([^)]*\)", r"\1", body)  # pointers to functions
+    words, at = {}, 0
+    for declaration in filter(None, (text.strip() for text in body.split(";"))):
+        for one in declaration.split(","):
+            match = re.search(r"(\w+)(?:\[(\d+)\])?$", one.strip())
+            assert match is not None, one
+            words[match[1]] = at
+            at += int(match[2] or 1)
+    return words
+
+
+OPERAND_WORDS: Final[Mapping[str, int]] = _operand_words(OPERAND_STRUCT)
+"""Word at which each field of the packed operand begins."""
+
 
 INTEGERS: Final = {bits: row.short for bits, row in BY_BITS.items()}
 

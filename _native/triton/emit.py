@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from autosparse._native.ir.writer import PythonWriter
-from autosparse._native.triton import dots, gathered, sampled
+from autosparse._native.triton import gathered, sampled
 from autosparse._native.triton.spec import SIZES, WIDE, DeviceSpec, arguments
 
 from autosparse.gpu.schedule import GpuPart
@@ -20,8 +20,8 @@ PRODUCTS: Final[Mapping[str, Body]] = {
     "unrolled": gathered.write_unrolled,
     "ell": gathered.write_ell,
     "segments": gathered.write_segments,
-    "windows": dots.write_dots,
-    "blocks": dots.write_dots,
+    "windows": gathered.write_dots,
+    "blocks": gathered.write_dots,
     "fibers": gathered.write_fibers,
     "fill": gathered.write_fill,
 }

@@ -1,16 +1,67 @@
-"""Generators of the layouts that multiply entry by entry: rows, ell, segments, and CSF's fibers.
+"""Generators of the layouts of matrix products: rows, ell, segments and CSF's fibers entry by entry, and windows.
 
 One program keeps `step` partial sums of a row in registers and adds them at the end: the loop has no reduction. Loads
-of B run along its rows.
+of B run along its rows. Windows and blocks use ``tl.dot`` of `rows` by `step` entries with `step` rows of B. Missing
+entries are stored as zeros, and 0 · inf is nan. So the program also sums 0 · B: where that is not 0, a row of B is not
+finite, and the window is computed again entry by entry, as in the other layouts.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Final
+
 from autosparse._native.ir.writer import PythonWriter
-from autosparse._native.triton.axes import BlockAxes
+from autosparse._native.triton.sampled import precision
 from autosparse._native.triton.spec import NARROW, WIDE, DeviceSpec
 
 from autosparse.gpu.schedule import GpuPart
+
+
+@dataclass(frozen=True)
+class BlockAxes:
+    """Axes of a block with names and extents, outermost first; axes of extent 1 are omitted (a scalar has none)."""
+
+    extents: tuple[tuple[str, int], ...]
+
+    @classmethod
+    def of(cls, **extents: int) -> BlockAxes:
+        """Return the axes of more than one element, in the order given."""
+        return cls(tuple((name, extent) for name, extent in extents.items() if extent > 1))
+
+    @property
+    def names(self) -> str:
+        """Letters of the axes."""
+        return "".join(name for name, _ in self.extents)
+
+    def beside(self, variable: str, axes: str) -> str:
+        """Return an expression that broadcasts `variable`, which has only `axes`, to all of these axes."""
+        kept = [name for name in self.names if name in axes]
+        if not kept or len(self.names) == 1:
+            return variable
+        return f"{variable}[{', '.join(':' if name in axes else 'None' for name in self.names)}]"
+
+    def shape(self) -> str:
+        """Return the tuple of extents as source text."""
+        return "(" + "".join(f"{extent}, " for _, extent in self.extents) + ")"
+
+    def zeros(self, dtype: str) -> str:
+        """Return an expression for a block of zeros, or a scalar zero where there are no axes."""
+        if self.extents:
+            return f"tl.zeros({self.shape()}, {dtype})"
+        return f"tl.zeros((1,), {dtype}).sum()"
+
+    def index(self, name: str) -> int:
+        """Return the position of axis `name`."""
+        return self.names.index(name)
+
+    def without(self, name: str) -> BlockAxes:
+        """Return the axes that remain after a sum over `name`."""
+        return BlockAxes(tuple(item for item in self.extents if item[0] != name))
+
+    def summed(self, variable: str, name: str) -> str:
+        """Return an expression for the sum of `variable` over axis `name`; `variable` itself without such an axis."""
+        return f"tl.sum({variable}, axis={self.index(name)})" if name in self.names else variable
 
 
 def row_of(spec: DeviceSpec, row: str, leading: str) -> str:
@@ -184,3 +235,49 @@ def write_fill(w: PythonWriter, spec: DeviceSpec, n: int, part: GpuPart) -> None
 def _range(extent: int) -> str:
     """Return ``+ arange`` where `extent` exceeds 1."""
     return f" + tl.arange(0, {extent})" if extent > 1 else ""
+
+
+NARROW_WINDOW: Final = 8
+"""Window height for which the product is transposed, since Tensor Cores take tiles of 16 by 8 by 16."""
+
+
+def write_dots(w: PythonWriter, spec: DeviceSpec, n: int, part: GpuPart) -> None:
+    """Write code of ``total = A[window] B`` by matrix instructions; of `_write_exact` where B is not finite."""
+    tile, is_narrow = spec.schedule.tile, part.rows == NARROW_WINDOW
+    shape = (tile, part.rows) if is_narrow else (part.rows, tile)
+    w.line(f"r, c = tl.arange(0, {part.rows}), tl.arange(0, {part.step})")
+    w.line(f"group = unit // {part.rows}")
+    w.line(f"first, last = tl.load(p{n}_groups + group), tl.load(p{n}_groups + group + 1)")
+    w.line(f"acc = tl.zeros({shape}, {spec.accumulator})")
+    w.line(f"unbounded = tl.zeros(({part.step}, {tile}), {spec.accumulator})")
+    with w.block("for g in range(first, last)"):
+        _write_loads(w, spec, n, part)
+        w.line(f"unbounded += b.to({spec.accumulator}) * 0")
+        sides = "tl.trans(b), tl.trans(a)" if is_narrow else "a, b"
+        w.line(f"acc = tl.dot({sides}, acc, {precision(spec)})")
+    w.line("total = tl.trans(acc)" if is_narrow else "total = acc")
+    with w.block("if tl.sum(tl.sum(unbounded, axis=1), axis=0) != 0"):
+        _write_exact(w, spec, n, part)
+    w.line(f"dest = tl.load(p{n}_dest + unit + r)")
+    write_result(w, spec, BlockAxes.of(r=part.rows, t=tile))
+
+
+def _write_loads(w: PythonWriter, spec: DeviceSpec, n: int, part: GpuPart) -> None:
+    w.line(f"col = tl.load(p{n}_cols + g * {part.step} + c)")
+    w.line(f"position = tl.load(p{n}_positions + (g * {part.rows} + r[:, None]) * {part.step} + c[None, :])")
+    w.line("a = tl.load(values + position, mask=position >= 0, other=0)")
+    w.line(f"at = {row_of(spec, 'tl.where(col >= 0, col, 0)', 'ldb')}")
+    w.line("b = tl.load(B + at[:, None] + j[None, :], mask=(col >= 0)[:, None] & jm[None, :], other=0)")
+
+
+def _write_exact(w: PythonWriter, spec: DeviceSpec, n: int, part: GpuPart) -> None:
+    """Write code that computes the same `total` without products of missing entries, for B that is not finite."""
+    w.line("total = tl.zeros_like(total)")
+    with w.block("for g in range(first, last)"), w.block(f"for k in range(0, {part.step})"):
+        w.line(f"one = tl.load(p{n}_cols + g * {part.step} + k)")
+        w.line(f"place = tl.load(p{n}_positions + (g * {part.rows} + r) * {part.step} + k)")
+        w.line("m = place >= 0")
+        w.line(f"v = tl.load(values + place, mask=m, other=0).to({spec.accumulator})")
+        w.line(f"at = {row_of(spec, 'tl.where(one >= 0, one, 0)', 'ldb')}")
+        w.line(f"x = tl.load(B + at + j, mask=jm & (one + 0 * j >= 0), other=0).to({spec.accumulator})")
+        w.line("total += tl.where(m[:, None], v[:, None] * x[None, :], 0)")

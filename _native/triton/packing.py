@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 import torch
-from autosparse._native.triton import selections
-from autosparse._native.triton.entries import NOWHERE, DeviceEntries, DevicePart, padded
+from autosparse._native.triton.entries import NOWHERE, DeviceEntries, DevicePart, padded, rejoin, select
 from autosparse._native.triton.packers import PACKERS
 from autosparse._native.triton.spec import SHARED, DeviceSpec, part_arrays
 
@@ -58,11 +57,11 @@ def pack(spec: DeviceSpec, entries: DeviceEntries, *, nnz: int) -> Packed:
     left, parts, schedule = entries, [], spec.schedule
     for n, part in enumerate(schedule.parts):
         if part.layout != "fill":
-            given, others = selections.select(part.select, left)
+            given, others = select(part.select, left)
             if spec.reads_positions(n) and given.positions is None:
                 given = dataclasses.replace(given, positions=given.places())
             packed, refused = PACKERS[part.layout](part, given)
-            left = selections.rejoin(refused, others)
+            left = rejoin(refused, others)
             parts.append(packed)
     if schedule.parts[-1].layout == "fill":
         parts.append(_fill(parts, entries.n_rows, schedule.parts[-1].rows))

@@ -26,9 +26,8 @@ MAX_WHOLE = 30
 """Maximum number of epochs of a fit to whole patterns; more of them do not improve the ranking of unseen patterns."""
 
 if TYPE_CHECKING:
-    from autosparse.tuner.research.training.curves import Epoch
     from autosparse.tuner.research.training.data import DataSet
-    from autosparse.tuner.research.training.ranking import Ranking
+    from autosparse.tuner.research.training.ranking import Epoch, Ranking
     from autosparse.tuner.research.training.trainer import Trainer
 
 
@@ -129,8 +128,8 @@ def _boost(arguments: argparse.Namespace) -> int:
     """Train boosted trees, which need neither torch nor epochs."""
     from autosparse.tuner.research.training.boosted import BoostedRun
     from autosparse.tuner.research.training.boosting import BoostSettings
-    from autosparse.tuner.research.training.curves import WEIGHTS
     from autosparse.tuner.research.training.data import read_data
+    from autosparse.tuner.research.training.ranking import WEIGHTS
 
     data = read_data(arguments.data, arguments.op, spaces=arguments.space)
     _print_counts(data, arguments.space)
@@ -159,7 +158,7 @@ def _print_counts(data: DataSet, space: str) -> None:
 def _train(arguments: argparse.Namespace) -> int:
     trainer = _trainer(arguments)
     from autosparse.tuner.research.networks.extractor import Observations
-    from autosparse.tuner.research.training.curves import CURVE, write_curve
+    from autosparse.tuner.research.training.ranking import CURVE, write_curve
 
     _print_counts(trainer.data, arguments.space)
     if trainer.history:
@@ -181,9 +180,9 @@ def _fit_to_whole(arguments: argparse.Namespace) -> int:
     importlib.import_module("autosparse.tuner.research.networks")  # raises a helpful error if torch is missing
     import torch
 
-    from autosparse.tuner.research.training.curves import RANKING
     from autosparse.tuner.research.training.data import read_data
     from autosparse.tuner.research.training.heads import HeadRun, HeadSettings, known_features
+    from autosparse.tuner.research.training.ranking import RANKING
 
     if arguments.start is None:
         raise CommandError("there are no convolutions to keep", hint="pass --start FILE, weights that `train` wrote")
@@ -213,7 +212,7 @@ def _complete(arguments: argparse.Namespace, features: Callable[[Path], Any] | N
     from autosparse.calibration.finishing import finish
     from autosparse.tuner.research.collect.files import read_folder
     from autosparse.tuner.research.collect.operations import taught_by
-    from autosparse.tuner.research.training.curves import WEIGHTS
+    from autosparse.tuner.research.training.ranking import WEIGHTS
 
     found = [one for folder in arguments.data for name in taught_by(arguments.op) for one in read_folder(folder, name)]
     found = [one for one in found if int(one.facts["nnz"]) <= arguments.max_nnz]
@@ -260,8 +259,8 @@ def _line(row: Epoch) -> str:
 
 def _finish(trainer: Trainer, observe: Any, out: Path) -> None:
     """Rank the unseen groups by the best weights; print the ranking, and write it and the curve to `out`."""
-    from autosparse.tuner.research.training.curves import RANKING, WEIGHTS
     from autosparse.tuner.research.training.data import UNSEEN
+    from autosparse.tuner.research.training.ranking import RANKING, WEIGHTS
 
     found = {split: trainer.rank(split, observe) for split in UNSEEN}
     facts = {
@@ -289,9 +288,8 @@ def _table(rankings: dict[str, Ranking]) -> str:
 
 def _compare(runs: list[Path], out: Path) -> int:
     """Compare finished runs: print a table per kind of unseen groups and draw their curves in one plot in `out`."""
-    from autosparse.tuner.research.training.curves import CURVE, RANKING, read_curve
     from autosparse.tuner.research.training.data import UNSEEN
-    from autosparse.tuner.research.training.ranking import Ranking
+    from autosparse.tuner.research.training.ranking import CURVE, RANKING, Ranking, read_curve
 
     missing = [str(run) for run in runs if not (run / CURVE).exists() or not (run / RANKING).exists()]
     if missing:
@@ -309,7 +307,7 @@ def _compare(runs: list[Path], out: Path) -> int:
 
 def _draw(path: Path, curves: dict[str, Any], title: str) -> None:
     from autosparse.errors import MissingExtraError
-    from autosparse.tuner.research.training.curves import draw_curves
+    from autosparse.tuner.research.training.ranking import draw_curves
 
     try:
         draw_curves(path, curves, title=title)

@@ -57,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _plan(target: Any, arguments: argparse.Namespace) -> int:
     from autosparse import accelerators
     from autosparse.tuner.research.targets.accelerator import ALL, PARAMETERS, UNBOUNDED
-    from autosparse.tuner.research.transfer.samples import to_measure
+    from autosparse.tuner.research.transfer.source import to_measure
 
     writable("--plan", arguments.plan)
     rows = []

@@ -10,8 +10,7 @@ import numpy as np
 import torch
 
 from autosparse import config
-from autosparse._native.triton import selections as device_rules
-from autosparse._native.triton.entries import DeviceEntries
+from autosparse._native.triton.entries import DeviceEntries, select
 from autosparse.core.composite import Selection
 from autosparse.core.dtypes import WideIndex
 from autosparse.core.pattern import Pattern as HostPattern
@@ -73,7 +72,7 @@ def given_by(structure: CudaPattern, transposed: bool, selections: Sequence[Sele
     if key not in known:
         left, found = structure.entries(transposed), {}
         for rule in selections:
-            own, others = device_rules.select(rule, left)
+            own, others = select(rule, left)
             found[rule] = _facts(own)
             left = own if others is None else others
         known[key] = found

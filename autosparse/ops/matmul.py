@@ -8,9 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from autosparse.core.expression import Access, IndexExpression
-from autosparse.ops import names
+from autosparse.ops import names, tuned
 from autosparse.ops.base import DeviceProduct, Operation, Words
-from autosparse.ops.tuned.matmul import TUNING
 from autosparse.scalar import COMPLEX, REAL
 
 if TYPE_CHECKING:  # the build, which has no NumPy, emits kernels of this operation
@@ -40,7 +39,7 @@ MATMUL: Final[Operation] = Operation(
     abilities=frozenset({"transposed", "storage", "rows", "slices"}),
     synonyms=("spmv", "spmm"),
     device=(DeviceProduct(name="spmv", kind="vector"), DeviceProduct(name="matmul", kind="columns")),
-    tuning=TUNING,
+    tuning=tuned.MATMUL,
     words=Words(
         title="{A} @ B, B {width}",
         dense="B",

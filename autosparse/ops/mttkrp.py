@@ -15,9 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosparse.core.expression import Access, IndexExpression
-from autosparse.ops import names
+from autosparse.ops import names, tuned
 from autosparse.ops.base import DeviceProduct, Operation, Words
-from autosparse.ops.tuned.mttkrp import TUNING
 
 AnyArray = NDArray[Any]  # Any: one native dtype
 
@@ -61,7 +60,7 @@ MTTKRP: Final[Operation] = Operation(
     sparse="tensor",
     packed="fibers",
     device=(DeviceProduct(name="mttkrp", kind="fibers"),),
-    tuning=TUNING,
+    tuning=tuned.MTTKRP,
     words=Words(
         title="T with rows of mode {mode}, factors of {width}",
         dense="factors",

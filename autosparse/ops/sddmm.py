@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 
 from autosparse.core.expression import Access, IndexExpression
 from autosparse.core.pattern import Pattern
-from autosparse.ops import names
+from autosparse.ops import names, tuned
 from autosparse.ops.base import DeviceProduct, Operation, Words
-from autosparse.ops.tuned.sddmm import TUNING
 from autosparse.scalar import COMPLEX, DOUBLE
 
 AnyArray = NDArray[Any]  # Any: one native dtype
@@ -99,7 +98,7 @@ SDDMM: Final[Operation] = Operation(
     default_dtypes=COMPLEX,
     abilities=frozenset({"rows"}),
     device=(DeviceProduct(name="sddmm", kind="sampled"),),
-    tuning=TUNING,
+    tuning=tuned.SDDMM,
     words=Words(
         title="A ∘ (X @ Y), X {width}",
         dense="X, Y",

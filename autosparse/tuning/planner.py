@@ -83,7 +83,7 @@ def plan(
     if known is not None and (known := supported(context, known)) and known.satisfies(effort, budget_s):
         return adopt(context, known)
     if runs is not None:
-        best, budget_s, refusal = _worth(context, runs=runs, effort=effort, budget_s=budget_s, clock=clock)
+        best, budget_s, refusal = _worthwhile(context, runs=runs, effort=effort, budget_s=budget_s, clock=clock)
         effort = best if may_lower else effort
         if refusal is not None:
             return Decision(refusal)
@@ -99,40 +99,6 @@ def plan(
     if trial is not None and not trial.ready:  # it was dropped to make room for another candidate when the budget ended
         trial.pack()
     return Decision(found, trial, served_of(search.in_place))
-
-
-def _raced(
-    context: TuningContext, search: Search, known: Plan | None, *, budget_s: float, clock: Callable[[], float],
-    progress: Progress | None,
-) -> Plan:  # fmt: skip
-    """Return the plan of a race of the search's candidates and a final race; the default kernel is in both.
-
-    An interrupt stores the measurements, releases the packed copies, and propagates.
-    """
-    from autosparse.tuning.memory.misses import why_not_remembered  # live tuning never needs it
-
-    start_s, final_s = clock(), budget_s * FINAL_SHARE
-    if known is None:
-        not_remembered = why_not_remembered(context)
-    else:
-        found_with = f"found with effort {known.effort} in {known.tune_s:.3g} s"
-        not_remembered = f"the remembered plan was {found_with}, less than requested"
-    try:
-        perform(
-            search.steps(), runner=context.runner, budget_s=budget_s - final_s, clock=clock, progress=progress,
-            observe=lambda work, seconds: context.stats.cost_estimates.observe(work.kind, seconds, work.units),
-        )  # fmt: skip
-        confirm(context, search, limit_s=final_s, clock=clock)
-        if progress is not None:
-            progress(1.0, "done")
-        return dataclasses.replace(plan_of(search, tune_s=clock() - start_s), not_remembered=not_remembered)
-    except BaseException as err:
-        if isinstance(err, KeyboardInterrupt):
-            remember_measured(context, search, known, tune_s=clock() - start_s)
-        search.incumbent.drop()
-        raise
-    finally:
-        context.release()
 
 
 def adopt(context: TuningContext, known: Plan) -> Decision:
@@ -182,7 +148,7 @@ def _unusable(known: Plan, reason: str) -> Plan:
     return default_plan(f"the remembered plan cannot be used: {reason}", default_s=known.default_s)
 
 
-def _worth(
+def _worthwhile(
     context: TuningContext, *, runs: int, effort: Effort, budget_s: float, clock: Callable[[], float]
 ) -> tuple[Effort, float, Plan | None]:
     """Return (effort, seconds that tuning may take, plan with the default kernel if tuning does not pay, else None).
@@ -222,3 +188,37 @@ def tiers(context: TuningContext, *, default_s: float, most: Effort, budget_s: f
         ),
     }
     return [tier for effort, tier in found.items() if effort.rank <= most.rank]
+
+
+def _raced(
+    context: TuningContext, search: Search, known: Plan | None, *, budget_s: float, clock: Callable[[], float],
+    progress: Progress | None,
+) -> Plan:  # fmt: skip
+    """Return the plan of a race of the search's candidates and a final race; the default kernel is in both.
+
+    An interrupt stores the measurements, releases the packed copies, and propagates.
+    """
+    from autosparse.tuning.memory.misses import why_not_remembered  # live tuning never needs it
+
+    start_s, final_s = clock(), budget_s * FINAL_SHARE
+    if known is None:
+        not_remembered = why_not_remembered(context)
+    else:
+        found_with = f"found with effort {known.effort} in {known.tune_s:.3g} s"
+        not_remembered = f"the remembered plan was {found_with}, less than requested"
+    try:
+        perform(
+            search.steps(), runner=context.runner, budget_s=budget_s - final_s, clock=clock, progress=progress,
+            observe=lambda work, seconds: context.stats.cost_estimates.observe(work.kind, seconds, work.units),
+        )  # fmt: skip
+        confirm(context, search, limit_s=final_s, clock=clock)
+        if progress is not None:
+            progress(1.0, "done")
+        return dataclasses.replace(plan_of(search, tune_s=clock() - start_s), not_remembered=not_remembered)
+    except BaseException as err:
+        if isinstance(err, KeyboardInterrupt):
+            remember_measured(context, search, known, tune_s=clock() - start_s)
+        search.incumbent.drop()
+        raise
+    finally:
+        context.release()

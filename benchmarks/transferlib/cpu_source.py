@@ -11,7 +11,7 @@ import numpy as np
 from autosparse.tuner.research.collect.files import MEASURED, Measurements, read_folder
 from autosparse.tuner.research.generators.coordinates import Coordinates
 from autosparse.tuner.research.targets.base import Category
-from autosparse.tuner.research.targets.cpu import Cpu
+from autosparse.tuner.research.targets.gpu import Cpu
 from autosparse.tuner.research.targets.mapper import mapped
 from numpy.typing import NDArray
 

@@ -18,8 +18,7 @@ from autosparse.tuner.gpu.model import ITEM_BYTES, predicted_s
 from autosparse.tuner.research.collect.files import MEASURED, Measurements, read_folder
 from autosparse.tuner.research.networks.autoencoder import AutoEncoder, trained_autoencoder
 from autosparse.tuner.research.networks.dash import PARTS, DashModel, StatisticsFeaturizer
-from autosparse.tuner.research.targets.cpu import Cpu
-from autosparse.tuner.research.targets.gpu import Gpu
+from autosparse.tuner.research.targets.gpu import Cpu, Gpu
 from autosparse.tuner.research.targets.mapper import MAPPED_WIDTH, mapped
 from autosparse.tuner.research.training.few_shot import FewShotSettings, TransferCase, costs_of, fine_tuned, train
 from gpulib.samples import GpuProduct

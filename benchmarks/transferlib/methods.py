@@ -7,11 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
-from autosparse.tuner.research.transfer.correction import fit_correction
 from autosparse.tuner.research.transfer.counts import COUNTED
-from autosparse.tuner.research.transfer.residual import Fitted, fit_residual
-from autosparse.tuner.research.transfer.samples import Samples
-from autosparse.tuner.research.transfer.source import FEW_TREES, SourceModel, fit_source
+from autosparse.tuner.research.transfer.residual import Fitted, fit_correction, fit_residual
+from autosparse.tuner.research.transfer.source import FEW_TREES, Samples, SourceModel, fit_source
 from numpy.typing import NDArray
 
 from transferlib.world import Draw, Matrix, World, draws

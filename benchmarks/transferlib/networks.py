@@ -18,8 +18,13 @@ from autosparse.tuner.research.collect.recipes import read_coordinates
 from autosparse.tuner.research.networks.autoencoder import trained_autoencoder
 from autosparse.tuner.research.networks.dash import PARTS, PATTERN_WIDTH, DashModel, InputFeaturizer
 from autosparse.tuner.research.networks.waconet import WACONet
-from autosparse.tuner.research.targets.latent import LatentEncoder, LatentTable, OneHotParts, PrincipalAxes
-from autosparse.tuner.research.targets.mapper import MAPPED_WIDTH, mapped
+from autosparse.tuner.research.targets.mapper import (
+    MAPPED_WIDTH,
+    LatentTable,
+    OneHotParts,
+    PrincipalAxes,
+    mapped,
+)
 from autosparse.tuner.research.training.few_shot import FewShotSettings, TransferCase, costs_of, fine_tuned, train
 from numpy.typing import NDArray
 
@@ -70,7 +75,7 @@ FEATURIZERS: Final[Mapping[str, Callable[[], Any]]] = {
     "dash": lambda: InputFeaturizer(ENTRIES_SEEN),
     "waconet": lambda: WacoFeaturizer(2, limit=ENTRIES_SEEN),
 }
-LATENTS: Final[Mapping[str, Callable[[Sequence[Any]], LatentEncoder]]] = {
+LATENTS: Final[Mapping[str, Callable[[Sequence[Any]], Any]]] = {
     "table": lambda known: LatentTable(tuple(known)),
     "pca": PrincipalAxes.of,
     "autoencoder": trained_autoencoder,

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
-from autosparse.tuner.research.transfer.samples import PER_PATTERN
+from autosparse.tuner.research.transfer.source import PER_PATTERN
 
 Line = Mapping[str, Any]
 

@@ -11,8 +11,7 @@ import numpy as np
 from autosparse.tuner.research.targets.accelerator import Accelerator
 from autosparse.tuner.research.training.ranking import kendall_tau
 from autosparse.tuner.research.transfer.counts import COUNTED, additive
-from autosparse.tuner.research.transfer.samples import PER_PATTERN, best_distinct
-from autosparse.tuner.research.transfer.source import described
+from autosparse.tuner.research.transfer.source import PER_PATTERN, best_distinct, described
 from numpy.typing import NDArray
 
 from transferlib.patterns import Named

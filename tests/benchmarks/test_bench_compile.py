@@ -7,8 +7,7 @@ from pathlib import Path
 import compile_time
 import pytest
 from autosparse.tuner.research.collect.operations import OPS
-from autosparse.tuner.research.collect.pool import KernelPool
-from autosparse.tuner.research.collect.sampling import Shares
+from autosparse.tuner.research.collect.sampling import KernelPool, Shares
 from autosparse.tuner.research.space.waco import waco_space
 
 from autosparse import _native

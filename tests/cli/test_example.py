@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from autosparse.cli.example import PQ, PV, admittance, case_file, example_path, jacobian, read_case
+from autosparse.cli.demo import PQ, PV, admittance, case_file, example_path, jacobian, read_case
 from autosparse.cli.show import CommandError
 
 CASE = """function mpc = case5

@@ -103,7 +103,7 @@ ALLOWED = {
     "autosparse.core": {"", "expression", "formats", "pattern", "problem", "schedule", "solver", "target", "values"},
     "autosparse.dispatch": {"accounts", "calls", "fast_path", "first_look"},
     "autosparse.operands": {"holding"},
-    "autosparse.ops": {"base", "matmul", "names", "table", "tuned", "tuned.matmul"},
+    "autosparse.ops": {"base", "matmul", "names", "table", "tuned"},
     "autosparse.targets": {"", "priors"},
     "autosparse.tuning": {"", "memory", "memory.light_bench", "memory.agreement", "memory.recall", "memory.recall_any",
                           "memory.stamps", "problems", "trials", "trials.copy_policy", "trials.comparison",

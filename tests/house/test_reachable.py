@@ -14,7 +14,6 @@ SURFACES = re.compile(r"autosparse(\.\w+|\.cli\..*|\.(torch|cuda|dask)(\..*)?)?$
 """Entry points: top-level modules, commands, and all modules of the packages torch, cuda and dask."""
 
 EXCEPTIONS = {
-    "autosparse.tuner.research.targets.cpu": "a kind of target, to transfer from a CPU (docs/transfer.md)",
     "autosparse.tuner.research.networks.autoencoder": "latent codes where there are too many for a table",
     "autosparse.tuner.research.hybrid.primitives": "STile's Table 2: the words in which its formats are told apart",
     "autosparse.tuner.research.networks.published": "reads the weights that WACO's authors published",

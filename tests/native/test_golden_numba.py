@@ -11,7 +11,7 @@ from typing import Final
 
 import pytest
 from autosparse._native.ir.spec import KernelSpec
-from autosparse._native.numba.emit import emit
+from autosparse._native.numba.loops import emit
 
 from tests.native.test_golden import FOLDER, difference
 from tests.native.test_golden import KERNELS as C_KERNELS

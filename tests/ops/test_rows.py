@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from autosparse._native.kernels import identity
-from autosparse.tuner.search.acceptance import acceptance_ratio
+from autosparse.tuner.search.style import acceptance_ratio
 
 from autosparse.ops import OPS
 from autosparse.ops.base import Operation

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="triton is not installed")
 torch = pytest.importorskip("torch")
 
-from autosparse._native.triton import selections, source  # noqa: E402
-from autosparse._native.triton.entries import entries_of_csr, entries_of_transpose  # noqa: E402
+from autosparse._native.triton import source  # noqa: E402
+from autosparse._native.triton.entries import entries_of_csr, entries_of_transpose, select  # noqa: E402
 from autosparse._native.triton.spec import DeviceSpec  # noqa: E402
 from autosparse.cache import Store  # noqa: E402
 from autosparse.tuner.gpu import composites, facts, model, space  # noqa: E402
@@ -78,7 +78,7 @@ def test_partition_rules_take_what_a_dense_mask_says(pattern: str, transposed: b
     for rules in RULES.values():
         left, remaining, kept = make(crow, col, A.shape[1]), cells, np.ones(cells.shape[0], dtype=bool)
         for rule in rules:
-            given, others = selections.select(rule, left)
+            given, others = select(rule, left)
             rows, at = given.listed()
             wanted = taken(rule, remaining, kept)
             assert np.array_equal(rows.numpy(), np.nonzero(wanted)[0]), rule

@@ -14,7 +14,7 @@ pytest.importorskip("torch")
 from autosparse.tuner import registry
 from autosparse.tuner.gpu.space import GpuSetting
 from autosparse.tuner.research.hybrid import gpu_plan
-from autosparse.tuner.research.hybrid.gpu_costs import FITTED, Sample, fit
+from autosparse.tuner.research.hybrid.gpu_plan import FITTED, Sample, fit
 
 import autosparse as asp
 from autosparse.core.composite import REST, Blocks

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from autosparse.tuner.learned.training_domain import STATISTICS, TrainingDomain
 from autosparse.tuner.research.training.data import FEWEST_KNOWN, measured_domain
-from autosparse.tuner.search.acceptance import acceptance_ratio
+from autosparse.tuner.search.style import acceptance_ratio
 
 from autosparse.config import Effort
 from autosparse.core.pattern import Pattern

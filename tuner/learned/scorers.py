@@ -10,8 +10,8 @@ from typing import Final, Protocol
 
 import numpy as np
 from autosparse.tuner import registry
+from autosparse.tuner.features.pattern_vector import SKETCH_WIDTHS, sketch
 from autosparse.tuner.features.setting import N_SETTING, RunSetting
-from autosparse.tuner.features.sketch import SKETCH_WIDTHS, sketch
 from autosparse.tuner.learned.codes import Structure
 from autosparse.tuner.learned.names import is_wide
 from autosparse.tuner.learned.trees import Trees

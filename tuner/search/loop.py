@@ -10,7 +10,7 @@ import math
 import time
 from collections.abc import Callable, Generator
 from contextlib import closing
-from typing import Any, Final, Protocol
+from typing import Any, Final, TypeAlias
 
 from autosparse.tuner.search.race import timed_s
 from autosparse.tuner.search.trial import Pause, Sample, Step, Steps, Trial, Work
@@ -41,11 +41,11 @@ class StepLoop:
             self.pending = None
 
 
-class Runner(Protocol):
-    """Interface of a function that runs one product with a trial into a preallocated result."""
+Runner: TypeAlias = Callable[[Trial, int], "Callable[[], object] | None"]
+"""Type of a function that returns a closure that runs one product by a trial in a round of a race, to be timed.
 
-    def __call__(self, trial: Trial, turn: int) -> Callable[[], object] | None:
-        """Return a closure to time, or None when the trial cannot run; equal `turn` means equal memory addresses."""
+Equal rounds use equal memory addresses. It returns None when the trial cannot run.
+"""
 
 
 def perform(

@@ -15,13 +15,12 @@ from typing import Final
 
 from autosparse.tuner.analytic.matmul import CostModel, Proposer
 from autosparse.tuner.analytic.residuals import next_best
-from autosparse.tuner.search.acceptance import acceptance_ratio, is_accepted
 from autosparse.tuner.search.candidates import Queue
 from autosparse.tuner.search.cost_estimates import CostEstimates
 from autosparse.tuner.search.earlier import Earlier
 from autosparse.tuner.search.race import Race
-from autosparse.tuner.search.style import BLOCKING, LIVE, SearchStyle
-from autosparse.tuner.search.trial import Sample, Steps, Trial, TrialFactory, Work
+from autosparse.tuner.search.style import BLOCKING, LIVE, SearchStyle, acceptance_ratio, is_accepted
+from autosparse.tuner.search.trial import Sample, Steps, Trial, Work
 from autosparse.tuner.space import spaces
 from autosparse.tuner.space.neighbours import neighbours
 from autosparse.tuner.space.template import Supports
@@ -58,7 +57,7 @@ class Search:
 
     problem: Problem
     effort: Effort
-    make_trial: TrialFactory
+    make_trial: Callable[[Choice], Trial]  # builds nothing yet
     model: Callable[[], CostModel]  # called inside the step "rank", since collecting statistics takes time
     supports: Supports
     cost_estimates: CostEstimates

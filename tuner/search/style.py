@@ -1,17 +1,21 @@
-"""Parameters of a search for each driver, and the order of its candidates."""
+"""Parameters of a search for each driver: numbers of candidates, their order, and acceptance without measurement."""
 
 from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Final
 
 from autosparse.tuner.search.race import RaceRule
 
 from autosparse.core.problem import Problem
+from autosparse.core.schedule import SuperSchedule
 from autosparse.core.values import dataclass, field
-from autosparse.targets.priors import number
+from autosparse.ops import OPS
+from autosparse.targets.priors import has, number, of_width, table
 
 WIDE: Final = 128
 """Number of columns of B from which a product counts as wide."""
@@ -63,10 +67,44 @@ def diverse(order: Sequence[int], format_of: Sequence[int], *, n_per_format: int
 
     Models rank members of one format poorly (tiles, prefetch) and err alike for members of a format.
     """
-    rounds: dict[int, list[int]] = {}
-    seen: dict[int, int] = {}
-    for at in order:
-        n_before = seen.get(format_of[at], 0)
-        seen[format_of[at]] = n_before + 1
-        rounds.setdefault(n_before // n_per_format, []).append(at)
-    return list(itertools.chain.from_iterable(rounds[at] for at in sorted(rounds)))
+    places = defaultdict[int, "itertools.count[int]"](itertools.count)  # of the next member of each format
+    return sorted(order, key=lambda at: next(places[format_of[at]]) // n_per_format)
+
+
+def acceptance_ratio(problem: Problem, *, is_learned: bool, is_foreign: bool = False) -> float:
+    """Return the largest predicted ratio to the default kernel at which a schedule is used unmeasured; 0: never.
+
+    The ratio is exp(-a), where the allowance a is the 0.7 quantile of the errors of earlier predictions: logarithms of
+    measured over predicted ratio of what estimates chose. So a schedule is accepted if it gains even at the 0.3
+    quantile of its expected gain. The allowance depends on the operation, on the number of columns and on the model:
+    statistics, learned, or learned on processors unlike this one (`is_foreign`). Allowances are data
+    (`autosparse.targets`), measured by `benchmarks/uncertainty.py` (docs/design/cost-models.md).
+    """
+    model = "statistics" if not is_learned else "learned models elsewhere" if is_foreign else "learned models"
+    errors = table(OPS[problem.operation].tuning.priors, f"error of {model}")
+    allowance: float | None = of_width(errors, problem.n_dense_cols)
+    if allowance is None:
+        return 0.0
+    if _is_model_stale(problem):
+        allowance += number("acceptance", "error of stale models")
+    return math.exp(-allowance)
+
+
+def _is_model_stale(problem: Problem) -> bool:
+    """Return whether the default kernel uses a second thread here, but did not when models were trained."""
+    priors = OPS[problem.operation].tuning.priors
+    if problem.n_dense_cols > 1 or problem.transposed or problem.threads < 2 or not has(priors, "stale from ns"):
+        return False
+    entries_ns = number(priors, "serial ns per entry") * problem.matrix.nnz
+    serial_ns = entries_ns + number(priors, "serial ns per row") * problem.matrix.n_rows
+    return number(priors, "stale from ns") <= serial_ns < number(priors, "stale to ns")
+
+
+def is_accepted(schedule: SuperSchedule, ratio: float, *, most: float, is_learned: bool) -> bool:
+    """Return whether `schedule` may be used unmeasured: predicted `ratio` at most `most`, and a cheap row order.
+
+    A learned model may choose the cheap row order "first". The analytic model does not predict row orders, and the
+    other orders take as long as ten products to compute.
+    """
+    orders = ("", "first") if is_learned else ("",)
+    return schedule.format.rows in orders and ratio <= most

@@ -110,10 +110,3 @@ class Trial(Protocol):
 
     def drop(self) -> None:
         """Release the packed operand."""
-
-
-class TrialFactory(Protocol):
-    """Interface of a factory of trials for one problem."""
-
-    def __call__(self, choice: Choice) -> Trial:
-        """Return a trial of `choice` with nothing built yet."""

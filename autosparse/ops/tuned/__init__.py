@@ -6,7 +6,7 @@ The rows lie apart from `autosparse.ops`, whose sources determine the code of ke
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Final, Literal
 
 from autosparse.core.values import dataclass, field
 from autosparse.targets import priors
@@ -47,3 +47,51 @@ class Tuning:
     def estimated_gain(self, n_dense_cols: int) -> float:
         """Return the fraction of the default time that a model's prediction alone should save for this width."""
         return priors.of_width(priors.table(self.priors, "estimated gain"), n_dense_cols) or 0.0
+
+
+MATMUL: Final = Tuning(
+    runtime_loops="asp_ready_kernel",
+    panel_loops="asp_ready_row_panels",
+    model="matrix_product",
+    learned_names={1: "spmv", 2: "spmm8", 9: "spmm32", 91: "spmm256"},
+    algorithms={"spmv": "vector", "spmm": "columns"},
+    collected=(
+        Collected(name="spmv", algorithm="spmv", n_dense_cols=1),
+        Collected(name="spmm32", algorithm="spmm", n_dense_cols=32),
+        Collected(name="spmm256", algorithm="spmm", n_dense_cols=256),
+        Collected(name="spmm4", algorithm="spmm", n_dense_cols=4, model="spmm8"),
+        Collected(name="spmm8", algorithm="spmm", n_dense_cols=8),
+        Collected(name="spmm64", algorithm="spmm", n_dense_cols=64, model="spmm32"),
+        Collected(name="spmm128", algorithm="spmm", n_dense_cols=128, model="spmm256"),
+    ),
+    priors="matmul",
+)
+"""Tuning row of matmul."""
+
+
+SDDMM: Final = Tuning(
+    adapter="autosparse.tuning.trials.sddmm",
+    runtime_loops="asp_ready_sampled",
+    space="autosparse.tuner.space.sddmm",
+    model="sampled_product",
+    learned_names={1: "sddmm32", 91: "sddmm256"},
+    algorithms={"sddmm": "sampled"},
+    collected=(
+        Collected(name="sddmm32", algorithm="sddmm", n_dense_cols=32),
+        Collected(name="sddmm256", algorithm="sddmm", n_dense_cols=256),
+    ),
+    priors="sddmm",
+)
+"""Tuning row of sddmm."""
+
+
+MTTKRP: Final = Tuning(
+    adapter="autosparse.tuning.trials.mttkrp",
+    space="autosparse.tuner.space.mttkrp",
+    model="tensor_product",
+    learned_names={1: "mttkrp16"},
+    algorithms={"mttkrp": "fibers"},
+    collected=(Collected(name="mttkrp16", algorithm="mttkrp", n_dense_cols=16, n_dims=3),),
+    priors="mttkrp",
+)
+"""Tuning row of mttkrp."""

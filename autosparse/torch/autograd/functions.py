@@ -19,7 +19,7 @@ from typing import Any, Final
 import torch
 
 from autosparse.torch import native, products
-from autosparse.torch.autograd import operators, steps
+from autosparse.torch.autograd import derivatives, operators
 from autosparse.torch.autograd.derivatives import by_steps, has_tangent, is_batch, is_followed, row_of_entries
 from autosparse.torch.sampled import dots
 from autosparse.torch.structure import IndexArrays
@@ -66,7 +66,7 @@ def reduction(rows: IndexArrays, values: torch.Tensor, X: torch.Tensor, reduce: 
         mean: torch.Tensor = MeanAggregation.apply(rows, values, X)
         return mean
     if is_transformed():
-        return steps.extreme(rows, values, X, least=reduce == "min")
+        return derivatives.extreme(rows, values, X, least=reduce == "min")
     if wants_grad(values, X):
         found: torch.Tensor = Extreme.apply(rows, values, X, reduce == "min")
         return found
@@ -76,7 +76,7 @@ def reduction(rows: IndexArrays, values: torch.Tensor, X: torch.Tensor, reduce: 
 def row_softmax(rows: IndexArrays, scores: torch.Tensor) -> torch.Tensor:
     """Return the softmax of `scores` over the entries of each row, differentiable: (nnz,) or (nnz, H)."""
     if is_transformed():
-        return steps.row_softmax(rows, scores)
+        return derivatives.row_softmax(rows, scores)
     if wants_grad(scores):
         found: torch.Tensor = EdgeSoftmax.apply(rows, scores)
         return found

@@ -4,7 +4,8 @@ The C++ module, where it is built, registers kernels that decide without Python 
 
 A registered kernel stays registered. The dispatcher reads its table without a lock, so that a change while other
 threads multiply may crash the process. At each call the kernel reads from `scope` whether to compute itself or to call
-PyTorch's own kernel.
+PyTorch's own kernel. Products of COO tensors that PyTorch computes follow a check of their indices, because its kernels
+read out of bounds.
 """
 
 # mypy: allow-untyped-calls
@@ -28,11 +29,31 @@ from autosparse.torch.dispatcher import (
     extension,
     fallback,
     operators,
-    passed_on,
     reductions,
     scope,
     sparse_gradients,
 )
+from autosparse.torch.dispatcher.fallback import aten_fallbacks, check_coordinates
+from autosparse.torch.dispatcher.operators import Keys
+
+
+def _checked(operator: str) -> Callable[..., Any]:
+    """Return a kernel that checks the indices of COO tensors, then calls PyTorch's kernel. It raises StructureError."""
+
+    def kernel(keys: Keys, *given: Any, **more: Any) -> Any:  # Any: arguments of the dispatcher
+        for one in (*given, *more.values()):
+            if isinstance(one, torch.Tensor):
+                check_coordinates(one)
+        return aten_fallbacks[f"coo::{operator}"].call_boxed(keys, *given, **more)
+
+    return kernel
+
+
+_CHECKED: Final = ("bmm", "bmm.out", "hspmm", "hspmm.out", "sspaddmm.out", "_sparse_sparse_matmul")
+"""Operators on COO tensors that PyTorch computes. The C++ module has the same list (`CHECKED` in module.cpp)."""
+_PASSED_ON: Final = {operator: _checked(operator) for operator in _CHECKED}
+"""Kernels by operator, for the dispatch key SparseCPU."""
+
 
 Table: TypeAlias = dict[str, Callable[..., Any]]
 
@@ -60,7 +81,7 @@ GRADIENTS_ON_GPU: Final = {operator: _on_gpu(operator, gradient=True) for operat
 
 TABLES: Final[dict[str, Table]] = {
     "SparseCsrCPU": operators.COMPRESSED | reductions.TABLE,
-    "SparseCPU": operators.COORDINATES | passed_on.TABLE,
+    "SparseCPU": operators.COORDINATES | _PASSED_ON,
     "SparseCsrCUDA": ON_GPU,
 }
 """Kernels of products by dispatch key and operator."""

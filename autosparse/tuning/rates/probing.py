@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -70,25 +70,6 @@ Repeat = Callable[[int], "float | None"]
 Clock = Callable[[], float]
 
 
-class Workloads(Protocol):
-    """Interface of the pieces of work that are timed; tests replace them by a simulated machine."""
-
-    def copy(self, n_bytes: int, threads: int) -> Repeat:
-        """Return a copy of `n_bytes` / 2 bytes, divided among `threads` threads."""
-
-    def gather(self, threads: int) -> tuple[float, Repeat]:
-        """Return the number of entries of a cache-resident SpMV with random columns, and the product."""
-
-    def multiply(self, threads: int) -> tuple[float, Repeat]:
-        """Return the number of operations of a wide SpMM whose rows of B stay in the L1 cache, and the product."""
-
-    def pause(self) -> None:
-        """Sleep until the pool's threads sleep."""
-
-    def close(self) -> None:
-        """Free memory and threads."""
-
-
 @dataclass(frozen=True, slots=True)
 class Measurement:
     """Measured rates, and whether they are wrong: other programs used the cores meanwhile, or the clock stood still."""
@@ -106,7 +87,7 @@ def measured_rates(
     L1 and L2 caches belong to each core, so one thread is measured and its rate is multiplied by `threads`.
     """
     timer, far = _Timer(clock() + limit_s, clock, cpu_clock), far_bytes(target, threads)
-    work = work or _Products(far, threads)
+    work = work or Workloads(far, threads)
     try:
         one_gathers, gathers = (timer.rate(*work.gather(n), 0.06, n) for n in (1, threads))
         flops = timer.rate(*work.multiply(threads), 0.06, threads)
@@ -211,8 +192,8 @@ class _Timer:
         return max(0.0, min(found))
 
 
-class _Products:
-    """The workloads of this machine: NumPy's copies, and products by the default kernels."""
+class Workloads:
+    """Pieces of work that are timed: NumPy's copies, and products by the default kernels."""
 
     def __init__(self, far: int, threads: int) -> None:
         spare = COPIES * LINE_BYTES * threads
@@ -239,6 +220,7 @@ class _Products:
             list(fill(lambda one: one[begin:n_bytes].fill(1), (self._source, self._target)))
 
     def copy(self, n_bytes: int, threads: int) -> Repeat:
+        """Return a copy of `n_bytes` / 2 bytes, divided among `threads` threads."""
         self._touch(n_bytes // 2 + threads * COPIES * LINE_BYTES)
         parts, pool = self._parts(n_bytes // 2, threads), self._pool
         if threads == 1 or pool is None:
@@ -246,15 +228,19 @@ class _Products:
         return lambda rounds: max(one.result() for one in [pool.submit(_copy, *pair, rounds) for pair in parts])
 
     def gather(self, threads: int) -> tuple[float, Repeat]:
+        """Return the number of entries of a cache-resident SpMV with random columns, and the product."""
         return float(ROWS * PER_ROW), _settled(_product(*self._narrow, threads), threads)
 
     def multiply(self, threads: int) -> tuple[float, Repeat]:
+        """Return the number of operations of a wide SpMM whose rows of B stay in the L1 cache, and the product."""
         return 2.0 * BAND_ROWS * BAND * WIDE, _settled(_product(*self._wide, threads), threads)
 
     def pause(self) -> None:
+        """Sleep until the pool's threads sleep."""
         time.sleep(PAUSE_S)
 
     def close(self) -> None:
+        """Free memory and threads."""
         if self._pool is not None:
             self._pool.shutdown(wait=False)
         del self._source, self._target

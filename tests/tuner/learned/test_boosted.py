@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import scipy.sparse
 from autosparse._native import runtime_api
+from autosparse.tuner.features.pattern_vector import SKETCH_WIDTHS, sketch
 from autosparse.tuner.features.setting import N_SETTING, MachineRates, RunSetting
-from autosparse.tuner.features.sketch import SKETCH_WIDTHS, sketch
 from autosparse.tuner.learned.predict import LearnedModel
 from autosparse.tuner.learned.trees import NODE, Trees
 from autosparse.tuner.research.collect.recipes import Recipe

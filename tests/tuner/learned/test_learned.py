@@ -17,8 +17,7 @@ from autosparse.tuner.learned.safetensors import read_safetensors
 from autosparse.tuner.learned.scorers import scorer_of
 from autosparse.tuner.learned.weights import LearnedWeights
 from autosparse.tuner.research.generators.base import generate
-from autosparse.tuner.research.inference.cells import looked_at_cells
-from autosparse.tuner.research.inference.embeddings import embed_pattern
+from autosparse.tuner.research.inference.embeddings import embed_pattern, looked_at_cells
 from autosparse.tuner.research.space.waco import waco_space
 from autosparse.tuner.research.training.meaning import write_safetensors
 from autosparse.tuner.research.training.scale import fit_scale
@@ -92,7 +91,7 @@ def test_unsorted_and_repeated_columns_are_put_in_order():
 @pytest.mark.parametrize("family", ["stencil", "power_law"])
 def test_costs_equal_pytorchs(tmp_path, extractor, family):
     torch, model = write_random_model(tmp_path / "m.safetensors", extractor)
-    from autosparse.tuner.research.networks.embedder import flat_codes
+    from autosparse.tuner.research.networks.cost_model import flat_codes
 
     weights = LearnedWeights.read(tmp_path / "m.safetensors")
     found = generate(family, nnz=3_000, seed=2)

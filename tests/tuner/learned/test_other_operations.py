@@ -10,8 +10,7 @@ from autosparse.tuner.learned.predict import suits
 from autosparse.tuner.learned.weights import LearnedWeights
 from autosparse.tuner.research.generators.base import generate
 from autosparse.tuner.research.generators.coordinates import Coordinates
-from autosparse.tuner.research.inference.cells import tensor_cells
-from autosparse.tuner.research.inference.embeddings import embed_pattern
+from autosparse.tuner.research.inference.embeddings import embed_pattern, tensor_cells
 from autosparse.tuner.space.own import own_space
 
 import autosparse as asp

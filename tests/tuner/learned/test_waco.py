@@ -22,8 +22,7 @@ from autosparse.tuner.learned.weights import LearnedWeights
 from autosparse.tuner.research.generators.base import generate
 from autosparse.tuner.research.graph import ProgramGraph
 from autosparse.tuner.research.graph.search import search_of
-from autosparse.tuner.research.inference.cells import looked_at_cells, tensor_cells
-from autosparse.tuner.research.inference.embeddings import dequantised
+from autosparse.tuner.research.inference.embeddings import dequantised, looked_at_cells, tensor_cells
 from autosparse.tuner.research.training.meaning import Meaning, write_model
 from autosparse.tuner.space.joint import JointSpace
 from autosparse.tuner.space.own import own_space

@@ -1,28 +1,88 @@
 """Batched timing of many schedules of one problem, interleaved with the default kernel.
 
 The default kernel runs in every round of every batch. The main result of a schedule is its *ratio* to the default
-kernel in the same round. Ratios of different batches are comparable, unlike seconds on a busy machine.
+kernel in the same round. Ratios of different batches are comparable, unlike seconds on a busy machine. The load of
+other processes is measured, so that times are taken or accepted only while the machine is quiet.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from autosparse.tuner.research.collect.duty import Load, others_load
 from autosparse.tuner.research.collect.files import BATCH_COLUMNS, CENSORED, MEASURED, REFUSED, SCHEDULE_COLUMNS
 from autosparse.tuner.search.race import MIN_SAMPLE_S, Race, RaceRule, timed_s
 from autosparse.tuner.search.trial import Trial
 from numpy.typing import NDArray
 
 from autosparse.core.numbers import median
-from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
-from autosparse.core.solver import DEFAULT, Choice, choice_of
+from autosparse.core.solver import DEFAULT, choice_of
+
+if TYPE_CHECKING:
+    from autosparse.tuning.trials.context import TuningContext
+
+PROC_STAT: Final = Path("/proc/stat")
+LOOK_S: Final = 0.3
+"""Seconds that a load measurement takes, since the kernel counts in hundredths of a second."""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Counters of one moment, in seconds: wall clock, busy time of all processors, busy time of this process."""
+
+    wall_s: float
+    busy_s: float
+    own_s: float
+
+    @classmethod
+    def now(cls) -> Load | None:
+        """Return the counters now; None where the system does not provide them."""
+        try:
+            words = PROC_STAT.read_text(encoding="ascii").split("\n", 1)[0].split()
+            ticks = os.sysconf("SC_CLK_TCK")
+        except (OSError, ValueError, AttributeError):
+            return None
+        # Fields: user nice system idle iowait irq softirq steal. All but idle and iowait are busy.
+        counts = [int(word) for word in words[1:9]]
+        times = os.times()
+        return cls(time.monotonic(), (sum(counts) - counts[3] - counts[4]) / ticks, times.user + times.system)
+
+    def others_since(self, before: Load) -> float:
+        """Return the average number of processors that other processes kept busy since the counters `before`."""
+        wall_s = max(1e-9, self.wall_s - before.wall_s)
+        return max(0.0, (self.busy_s - before.busy_s) - (self.own_s - before.own_s)) / wall_s
+
+
+def others_load(before: Load | None) -> float:
+    """Return the average number of processors that other processes kept busy since `before`; nan if unknown."""
+    now = Load.now()
+    return float("nan") if before is None or now is None else now.others_since(before)
+
+
+def seen_load(look_s: float) -> float:
+    """Return the average number of processors that other processes keep busy in `look_s` seconds; nan if unknown."""
+    before = Load.now()
+    if before is not None:
+        time.sleep(look_s)
+    return others_load(before)
+
+
+def wait_for_quiet(
+    *, most_load: float, until_s: float, clock: Callable[[], float] = time.monotonic, look_s: float = LOOK_S
+) -> bool:
+    """Sleep until others keep fewer than `most_load` processors busy; return False if `until_s` is reached first."""
+    while clock() < until_s:
+        if not seen_load(look_s) >= most_load:  # nan: the load is unknown
+            return True
+    return False
+
 
 BATCH_SIZE: Final = 6
 """Number of schedules raced at once, whose packed operands are in memory together."""
@@ -36,29 +96,6 @@ ROUNDS_S: Final = 0.15
 """Seconds per batch in which short products run more rounds, up to MAX_ROUNDS; medians of few are noisy."""
 QUIET_LOAD: Final = 0.25
 """Maximum load of other processes, in processors, at which a batch is not repeated if `patience` permits repetition."""
-
-
-class TimingContext(Protocol):
-    """Interface that turns choices of one problem into kernels: that of `tuning.trials.context.TuningContext`."""
-
-    @property
-    def problem(self) -> Problem:
-        """Return the problem."""
-
-    def __call__(self, choice: Choice) -> Trial:
-        """Return a trial with nothing built yet."""
-
-    def supports(self, operation: str, schedule: SuperSchedule) -> str | None:
-        """Return why no kernel can be made of `schedule`, or None."""
-
-    def build(self, trials: Sequence[Trial]) -> None:
-        """Build the kernels of `trials`, several at once."""
-
-    def runner(self, trial: Trial, turn: int = 0) -> Callable[[], object] | None:
-        """Return a closure that runs one product; None when the trial cannot run or would take too long.
-
-        Equal `turn` means equal memory addresses.
-        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +121,7 @@ class Batches:
     quiet.
     """
 
-    context: TimingContext
+    context: TuningContext
     rule: RaceRule = COLLECTING_RULE
     patience: int = 0
     before_batch: Callable[[], None] = lambda: None

@@ -8,17 +8,15 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from autosparse.tuner.analytic.matmul import CostModel
-from autosparse.tuner.research.collect.batches import QUIET_LOAD, Batches, TimingContext
-from autosparse.tuner.research.collect.duty import Load, wait_for_quiet
+from autosparse.tuner.research.collect.batches import QUIET_LOAD, Batches, Load, wait_for_quiet
 from autosparse.tuner.research.collect.files import MEASURED, Measurements, write
 from autosparse.tuner.research.collect.operations import Op
-from autosparse.tuner.research.collect.pool import KernelPool
 from autosparse.tuner.research.collect.recipes import Recipe
-from autosparse.tuner.research.collect.sampling import Shares, first_draw, neighbourhood
+from autosparse.tuner.research.collect.sampling import KernelPool, Shares, first_draw, neighbourhood
 from autosparse.tuner.research.generators.coordinates import Coordinates
 from autosparse.tuner.research.space.waco import waco_space
 from autosparse.tuner.space.own import own_space
@@ -30,6 +28,9 @@ from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
 from autosparse.log import event
 from autosparse.scalar import SINGLE
+
+if TYPE_CHECKING:
+    from autosparse.tuning.trials.context import TuningContext
 
 N_BEST: Final = 3
 """Number of fastest schedules whose neighbours are measured at the end."""
@@ -51,13 +52,6 @@ def path_in(folder: Path, recipe: Recipe, op: Op) -> Path:
     """Return the path in `folder` of the measurements of `op` on the pattern of `recipe`."""
     source = re.sub(r"[^A-Za-z0-9_.-]", "_", Path(recipe.source).stem)[:40]
     return folder / op.name / f"{recipe.kind}-{source}-{recipe.digest()}.npz"
-
-
-class MakeBench(Protocol):
-    """Interface of a factory of timing contexts for an operation on a pattern, used in ``with`` statements."""
-
-    def __call__(self, pattern: Coordinates, op: Op) -> Any:  # Any: a context manager of TimingContext
-        """Return the timing context as a context manager."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,8 +97,8 @@ class Collector:
     """
 
     order: Order
-    make_bench: MakeBench
-    proposals: Callable[[Any, int], Sequence[SuperSchedule]]  # of a TimingContext, so many
+    make_bench: Callable[[Coordinates, Op], Any]  # Any: a context manager of TuningContext
+    proposals: Callable[[Any, int], Sequence[SuperSchedule]]  # of a TuningContext, so many
     model_of: Callable[[Problem], CostModel]
     machine: Mapping[str, Any]
     supports: Supports  # returns why no kernel can be made of a schedule
@@ -198,7 +192,7 @@ class Collector:
             )
         return self._pools[op.algorithm]
 
-    def _batches(self, bench: TimingContext) -> Batches:
+    def _batches(self, bench: TuningContext) -> Batches:
         if not self.order.duty:
             return Batches(bench)
 

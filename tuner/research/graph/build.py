@@ -6,7 +6,7 @@ import importlib
 from typing import Any, Final
 
 import numpy as np
-from autosparse.tuner.research.graph.program_graph import ProgramGraph
+from autosparse.tuner.research.graph.search import ProgramGraph
 from numpy.typing import NDArray
 
 from autosparse.core.dtypes import Byte, HalfBits, Hash, NarrowIndex, NarrowReal, WideIndex, Word

@@ -7,7 +7,7 @@ from typing import Final
 
 import torch
 from autosparse.tuner.research.targets.base import Category
-from autosparse.tuner.research.targets.latent import LATENT_WIDTH, OneHotParts
+from autosparse.tuner.research.targets.mapper import LATENT_WIDTH, OneHotParts
 from numpy.typing import NDArray
 
 from autosparse.core.dtypes import NarrowReal

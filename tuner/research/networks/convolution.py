@@ -1,17 +1,22 @@
 """Sparse convolution: out[u] = Σ_k F[u * stride + offset_k] @ kernel[k] over the occupied cells (WACO section 4.1.1).
 
 It gathers, multiplies once per offset and scatters, so that the work is proportional to the pairs of cells that the
-kernel connects. Values, parameter names and parameter shapes equal those of MinkowskiEngine's convolution.
+kernel connects. Values, parameter names and parameter shapes equal those of MinkowskiEngine's convolution, so that the
+backends of the networks are interchangeable.
 """
 
 from __future__ import annotations
 
+import importlib
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import torch
 from autosparse.tuner.research.networks.lattice import KernelMap, Lattice
+
+from autosparse.errors import OptionError
 
 FEW_INPUTS: Final = 4
 """Maximum input channels for which all offsets are one matrix product; above it, one product per offset is used.
@@ -126,3 +131,65 @@ class _Convolve(torch.autograd.Function):
             if grad_kernel is not None:
                 torch.mm(values.index_select(0, pairs.inputs[span]).T, upper, out=grad_kernel[k])
         return grad_values, grad_kernel, None
+
+
+class TensorBackend(Protocol):
+    """Interface of an implementation of sparse convolution layers.
+
+    Tensors between layers are `Any`, since each backend has its own type.
+    """
+
+    def convolution(self, n_in: int, n_out: int, *, kernel_size: int, stride: int, dimension: int) -> torch.nn.Module:
+        """Return a layer with the parameter ``kernel``, (kernel_size^dimension, n_in, n_out), and no bias."""
+
+    def rectifier(self) -> torch.nn.Module:
+        """Return a layer that computes max(0, x)."""
+
+    def ones(self, lattice: Lattice) -> Any:
+        """Return the number 1 on every cell, (n cells, 1), as input of the layers."""
+
+    def add(self, one: Any, other: Any) -> Any:
+        """Return the sum of two results on the same cells."""
+
+    def global_average(self, features: Any) -> torch.Tensor:
+        """Return the mean over the cells, (1, channels)."""
+
+
+class OwnBackend:
+    """Backend in plain PyTorch, for any device; its layers take and return `SparseFeatures`."""
+
+    def convolution(self, n_in: int, n_out: int, *, kernel_size: int, stride: int, dimension: int) -> torch.nn.Module:
+        """Return a convolution layer; see `TensorBackend.convolution`."""
+        return SparseConvolution(n_in, n_out, kernel_size=kernel_size, stride=stride, dimension=dimension)
+
+    def rectifier(self) -> torch.nn.Module:
+        """Return a layer that computes max(0, x)."""
+        return Rectify()
+
+    def ones(self, lattice: Lattice) -> SparseFeatures:
+        """Return the number 1 on every cell; see `TensorBackend.ones`."""
+        return SparseFeatures.ones(lattice)
+
+    def add(self, one: SparseFeatures, other: SparseFeatures) -> SparseFeatures:
+        """Return the sum of two results on the same cells."""
+        return SparseFeatures(one.lattice, one.values + other.values)
+
+    def global_average(self, features: SparseFeatures) -> torch.Tensor:
+        """Return the mean over the cells, (1, channels)."""
+        return global_average(features)
+
+
+BACKENDS: Final[Mapping[str, str]] = {
+    "own": "autosparse.tuner.research.networks.convolution:OwnBackend",
+    "minkowski": "autosparse.tuner.research.networks.minkowski:MinkowskiBackend",
+}
+"""Name -> class; the module is imported when its backend is opened."""
+
+
+def open_backend(name: str) -> TensorBackend:
+    """Return the backend of that name; raise MissingExtraError when its package is not installed."""
+    if name not in BACKENDS:
+        raise OptionError.bad_value("backend", name, domain=f"one of {', '.join(BACKENDS)}", source="argument")
+    module, _, kind = BACKENDS[name].partition(":")
+    backend: TensorBackend = getattr(importlib.import_module(module), kind)()
+    return backend

@@ -5,13 +5,15 @@ s = IFE(pattern), p = embedding of 53 mapped numbers, z = embedding of the laten
 The paper leaves some details open. This implementation uses submanifold convolutions with ReLU, and 2 x 2 max pooling
 with stride 2 after each of the first three blocks. It concatenates the means over cells after every block (64 + 128 +
 256 + 256 numbers, "features at various depths"). It concatenates three embeddings of 128, 64 and 64, where Table 5 adds
-up to 192.
+up to 192. The paper does not describe its alternatives to the perceptron (Figure 8), recurrent networks and a
+Transformer. Here these read the embeddings as a sequence, one element each, and a linear layer reads the last element
+of the result.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -20,10 +22,64 @@ import torch
 from autosparse.tuner.research.generators.coordinates import Coordinates
 from autosparse.tuner.research.networks.convolution import Rectify, SparseConvolution, SparseFeatures, global_average
 from autosparse.tuner.research.networks.lattice import Lattice
-from autosparse.tuner.research.networks.predictors import PREDICTORS
 from autosparse.tuner.research.networks.waconet import lattice_of
-from autosparse.tuner.research.targets.latent import LATENT_WIDTH
-from autosparse.tuner.research.targets.mapper import MAPPED_WIDTH
+from autosparse.tuner.research.targets.mapper import LATENT_WIDTH, MAPPED_WIDTH
+
+WIDTH: Final = 64
+"""Width of an element of the sequence, and of the state."""
+N_HEADS: Final = 4
+"""Number of attention heads of the Transformer."""
+
+
+class SequencePredictor(torch.nn.Module):
+    """Predictor that reads embeddings of the given widths as a sequence."""
+
+    def __init__(self, widths: Sequence[int], reader: torch.nn.Module) -> None:
+        super().__init__()
+        self.widths = tuple(widths)
+        self.elements = torch.nn.ModuleList(torch.nn.Linear(width, WIDTH) for width in widths)
+        self.reader = reader
+        self.cost = torch.nn.Linear(WIDTH, 1)
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        """Return the costs, (n, 1), from the concatenated embeddings (n, sum of widths)."""
+        parts = inputs.split(self.widths, dim=1)  # type: ignore[no-untyped-call]
+        sequence = torch.stack([layer(part) for layer, part in zip(self.elements, parts, strict=True)], dim=1)
+        read = self.reader(sequence)
+        states = read[0] if isinstance(read, tuple) else read  # recurrent networks also return their last state
+        costs: torch.Tensor = self.cost(states[:, -1])
+        return costs
+
+
+def perceptron(widths: Sequence[int]) -> torch.nn.Module:
+    """Return the predictor of Table 5, three linear layers."""
+    return torch.nn.Sequential(
+        torch.nn.Linear(sum(widths), 128), torch.nn.ReLU(),
+        torch.nn.Linear(128, 64), torch.nn.ReLU(), torch.nn.Linear(64, 1),
+    )  # fmt: skip
+
+
+def lstm(widths: Sequence[int]) -> torch.nn.Module:
+    """Return a predictor with a long short-term memory of one layer."""
+    return SequencePredictor(widths, torch.nn.LSTM(WIDTH, WIDTH, batch_first=True))
+
+
+def gru(widths: Sequence[int]) -> torch.nn.Module:
+    """Return a predictor with gated recurrent units of one layer."""
+    return SequencePredictor(widths, torch.nn.GRU(WIDTH, WIDTH, batch_first=True))
+
+
+def transformer(widths: Sequence[int]) -> torch.nn.Module:
+    """Return a predictor with one Transformer encoder layer, without dropout."""
+    layer = torch.nn.TransformerEncoderLayer(WIDTH, N_HEADS, 2 * WIDTH, dropout=0.0, batch_first=True)
+    return SequencePredictor(widths, layer)
+
+
+PREDICTORS: Final[Mapping[str, Callable[[Sequence[int]], torch.nn.Module]]] = {
+    "mlp": perceptron, "lstm": lstm, "gru": gru, "transformer": transformer,
+}  # fmt: skip
+"""Functions that make a predictor for embeddings of given widths, by name."""
+
 
 BLOCKS: Final = (
     ((1, 32, 5), (32, 32, 3), (32, 64, 3)),

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
-from autosparse.tuner.research.networks.cost_model import NetworkCostModel
-from autosparse.tuner.research.networks.embedder import ProgramEmbedder
+from autosparse.tuner.research.networks.cost_model import NetworkCostModel, ProgramEmbedder
 from autosparse.tuner.research.networks.waconet import WACONet
 from autosparse.tuner.space.template import Categorical, Parameter, Permutation
 

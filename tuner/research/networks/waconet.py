@@ -8,7 +8,7 @@ from typing import Any, Final
 import torch
 from autosparse.tuner.features.panels import WHOLE
 from autosparse.tuner.research.generators.coordinates import Coordinates
-from autosparse.tuner.research.networks.backends import TensorBackend, open_backend
+from autosparse.tuner.research.networks.convolution import TensorBackend, open_backend
 from autosparse.tuner.research.networks.extractor import Extractor
 from autosparse.tuner.research.networks.lattice import Lattice
 

@@ -2,7 +2,8 @@
 
 The parameters are those of SPADE (Gerogiannis et al., ISCA 2023). `p_row` and `p_col` are the rows and columns of a
 tile of A, `split` the dense columns per pass. Three are 0 or 1: `barrier` after every column panel, `bypass` of the
-caches by rows of the result, `reorder` of the rows by first column. docs/transfer.md describes the file.
+caches by rows of the result, `reorder` of the rows by first column. docs/transfer.md describes the file. Shipped
+accelerators have names; users pass files of their own (`python -m autosparse transfer`).
 """
 
 from __future__ import annotations
@@ -228,3 +229,21 @@ def _size(value: int | str) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise RecordError.bad_field("accelerator", "size", value, expected=f"an integer or {ALL!r}")
     return value
+
+
+FOLDER: Final = Path(__file__).resolve().parent / "descriptions"
+
+ACCELERATORS: Final[Mapping[str, str]] = {"spade": "spade.json", "small": "small.json", "wide": "wide.json"}
+"""Name of a target -> file in FOLDER."""
+
+
+def find_accelerator(name: str) -> Accelerator:
+    """Return the shipped accelerator of that name, or the one that the JSON file with that path describes.
+
+    Raises RecordError for invalid contents, and FileNotFoundError where there is no such name and no such file.
+    """
+    path = FOLDER / ACCELERATORS[name] if name in ACCELERATORS else Path(name)
+    if not path.exists():
+        hint = f"pass one of {', '.join(sorted(ACCELERATORS))}, or the path of a description (docs/transfer.md)"
+        raise FileNotFoundError(f"there is no accelerator {name!r}\n  Hint: {hint}.")
+    return read_accelerator(path)

@@ -27,10 +27,6 @@ class TargetSpace(Protocol[Configured_contra]):
     def name(self) -> str:
         """Return the name of the platform."""
 
-    @property
-    def sample_price(self) -> float:
-        """Return the cost of measuring one configuration, relative to one on a CPU (the paper's beta)."""
-
     def loop_order(self, configuration: Configured_contra) -> Sequence[str]:
         """Return the present loops of LOOPS, outermost first; the mapper adds the others."""
 

@@ -1,7 +1,9 @@
-"""GPU target: device schedules of Triton kernels, their loops and sizes on shared axes, and the knobs of GPUs alone.
+"""CPU and GPU as targets: their schedules, with loops and sizes on the paper's axes and the rest heterogeneous.
 
-A program computes `rows` rows (or entries) by `step` entries by `tile` columns at once (`autosparse.gpu.schedule`).
-The first part stands for a schedule of several parts; the layouts of all parts belong to the heterogeneous parameters.
+On a CPU, coordinates ``x1`` (outer) and ``x0`` (inner) of i, k (columns of A) and j (dense columns) are the paper's
+``x2`` and ``x1`` of i, j and k. On a GPU, a program computes `rows` rows (or entries) by `step` entries by `tile`
+columns at once (`autosparse.gpu.schedule`). The first part stands for a schedule of several parts; the layouts of all
+parts belong to the heterogeneous parameters.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from typing import Final
 
 from autosparse.tuner.research.targets.base import Category
 
+from autosparse.core.schedule import SuperSchedule
 from autosparse.gpu.schedule import DeviceSchedule, GpuPart
 
 ROWWISE: Final = ("i2", "k2", "j2", "i1", "j1", "k1", "k3")
@@ -26,10 +29,9 @@ LOOPS_OF_LAYOUT: Final[Mapping[str, tuple[str, ...]]] = {
 
 @dataclass(frozen=True)
 class Gpu:
-    """Device schedules of one operation on a GPU; a sample costs as much as one on a CPU."""
+    """Device schedules of one operation on a GPU."""
 
     name: str = "gpu"
-    sample_price: float = 1.0
 
     def loop_order(self, configuration: DeviceSchedule) -> Sequence[str]:
         """Return the loops, outermost first: column tiles outside for panels, inside the entries for sampled products.
@@ -62,3 +64,32 @@ class Gpu:
 def _words(part: GpuPart) -> str:
     """Return the layout of a part, and its longest row where it has one."""
     return f"{part.layout}{part.at_most or ''}"
+
+
+RENAMED: Final[Mapping[str, str]] = {"i1": "i2", "i0": "i1", "k1": "j2", "k0": "j1", "j1": "k2", "j0": "k1"}
+
+
+@dataclass(frozen=True)
+class Cpu:
+    """Schedules of one operation on a CPU."""
+
+    name: str = "cpu"
+
+    def loop_order(self, configuration: SuperSchedule) -> Sequence[str]:
+        """Return the schedule's loops by the paper's names."""
+        return tuple(RENAMED[name] for name in configuration.loop_order if name in RENAMED)
+
+    def sizes(self, configuration: SuperSchedule) -> tuple[int, int, int, int]:
+        """Return the split sizes of rows, columns and dense columns, and 1, in the order of SIZES."""
+        form = configuration.format
+        return form.split("i"), form.split("k"), max(1, configuration.dense_split("j")), 1
+
+    def heterogeneous(self, configuration: SuperSchedule) -> Category:
+        """Return level kinds, widths, row order, unrolling, prefetching, implementation and partition as a category."""
+        form = configuration.format
+        kinds = ",".join(level.kind.value for level in form.levels)
+        return (
+            kinds, form.index_bits, form.values, form.rows, form.sigma, configuration.unroll,
+            configuration.prefetch, configuration.implementation, configuration.partition, configuration.chunk,
+            configuration.threads,
+        )  # fmt: skip

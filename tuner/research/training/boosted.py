@@ -1,25 +1,29 @@
-"""Training run of boosted trees: fit, ranking, curve over the number of trees.
+"""Training run of boosted trees: fit, ranking, curve over the number of trees, and a portfolio of programs.
 
-It takes seconds and cannot be resumed.
+A run takes seconds and cannot be resumed. The portfolio is about a hundred programs whose best is nearly as fast as the
+best of thousands: each program that is added reduces the mean predicted time of the best usable program over training
+patterns the most. Scoring a hundred programs is cheaper than searching a graph of thousands, and loses a few tenths of
+a percent of the best predicted time (docs/design/cost-models.md).
 """
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import math
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 from autosparse.tuner.analytic.models import predicted_ratios
-from autosparse.tuner.features.sketch import sketch
+from autosparse.tuner.features.pattern_vector import sketch
 from autosparse.tuner.learned.names import is_wide
-from autosparse.tuner.learned.predict import PORTFOLIO, RatioScale
+from autosparse.tuner.learned.predict import PORTFOLIO, RatioScale, suits
 from autosparse.tuner.learned.scorers import BOOSTED, guess_column, inputs, n_inputs
 from autosparse.tuner.learned.trees import Trees
 from autosparse.tuner.research.collect.recipes import Recipe
@@ -31,20 +35,89 @@ from autosparse.tuner.research.training.boosting import (
     fit,
     weights_of,
 )
-from autosparse.tuner.research.training.curves import CURVE, RANKING, WEIGHTS, Epoch, write_curve
 from autosparse.tuner.research.training.data import UNSEEN, DataSet, TrainingCase
 from autosparse.tuner.research.training.meaning import Meaning, write_model
-from autosparse.tuner.research.training.portfolio import Pool
-from autosparse.tuner.research.training.ranking import Ranking
-from autosparse.tuner.research.training.restriction import is_joint, own_columns, own_only, restricted
+from autosparse.tuner.research.training.ranking import CURVE, RANKING, WEIGHTS, Epoch, Ranking, write_curve
+from autosparse.tuner.research.training.restriction import is_joint, is_own, own_columns, own_only, restricted
 from numpy.typing import NDArray
 
-from autosparse.core.dtypes import NarrowReal, ProgramCode, Real
+from autosparse.core.dtypes import Flag, NarrowReal, ProgramCode, Real, WideIndex
 from autosparse.core.pattern import Pattern, TensorPattern
 from autosparse.core.problem import Problem
+from autosparse.core.schedule import SuperSchedule
 from autosparse.core.target import Target
 
+N_PORTFOLIO: Final = 128
+N_POOL: Final = 2048
+"""Number of programs to choose from: those that came nearest to the best measured one on some pattern."""
+N_PATTERNS: Final = 240
+"""Number of training patterns, evenly spread, on which programs are compared."""
+WORST: Final = 3.0
+"""Log ratio assumed for a program that cannot be used on a pattern."""
+
+Codes = NDArray[ProgramCode]
 Floats = NDArray[NarrowReal]
+
+
+@dataclass(slots=True)
+class Pool:
+    """Candidate programs for a portfolio, and the patterns on which they are compared."""
+
+    schedules: Sequence[SuperSchedule]
+    codes: Codes
+    every: int  # interval between the patterns that are used
+    _n_met: int = 0
+    _patterns: list[tuple[Floats, Codes, NDArray[Flag]]] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, data: DataSet, cases: Sequence[TrainingCase], n_pool: int = N_POOL) -> Pool:
+        """Build the pool from the schedules of `cases` that came nearest to the best of their pattern.
+
+        Where the data have several spaces, only programs of this library's space are taken.
+        """
+        loss: dict[SuperSchedule, float] = {}
+        codes: dict[SuperSchedule, NDArray[ProgramCode]] = {}
+        for case in cases:
+            ratios = case.ratios / case.ratios.min()
+            for at in np.flatnonzero(is_own(case.codes, data.space)).tolist():
+                one = case.schedules[at]
+                loss[one] = min(loss.get(one, np.inf), float(ratios[at]))
+                codes[one] = case.codes[at]
+        nearest = sorted(loss, key=lambda one: (loss[one], one.to_json()))
+        kept = list(itertools.islice(nearest, n_pool))
+        return cls(kept, np.stack([codes[one] for one in kept]), max(1, len(cases) // N_PATTERNS))
+
+    def look_at(self, pattern: Floats, problem: Problem) -> None:
+        """Use every `every`-th of the patterns given here for the comparison of programs."""
+        self._n_met += 1
+        if self._n_met % self.every:
+            return
+        guesses = guess_column(np.asarray(predicted_ratios(problem, self.schedules)))
+        usable = np.array([suits(problem, one) for one in self.schedules])
+        self._patterns.append((pattern, guesses, usable))
+
+    def chosen(self, trees: Trees, n: int = N_PORTFOLIO) -> Codes:
+        """Return the codes, (n, columns), of at most `n` programs that together are best on the patterns by `trees`."""
+        logs = np.full((len(self._patterns), len(self.schedules)), WORST)
+        for row, (pattern, guesses, usable) in zip(logs, self._patterns, strict=True):
+            row[usable] = trees.on(pattern).predict(np.hstack([self.codes, guesses])[usable])
+        return self.codes[greedy(logs, n)]
+
+
+def greedy(logs: NDArray[Real], n: int) -> NDArray[WideIndex]:
+    """Return up to `n` columns of `logs` (patterns, programs) that greedily minimise the mean of row minima."""
+    if not logs.size:
+        return np.arange(min(n, logs.shape[1]), dtype=WideIndex)
+    best = np.full(len(logs), WORST)
+    chosen: list[int] = []
+    for _ in range(min(n, logs.shape[1])):
+        means = np.minimum(logs, best[:, None]).mean(axis=0)
+        means[chosen] = np.inf
+        at = int(np.argmin(means))
+        chosen.append(at)
+        best = np.minimum(best, logs[:, at])
+    return np.array(chosen, WideIndex)
+
 
 EVERY: Final = 20
 """Number of trees between two points of the curve."""

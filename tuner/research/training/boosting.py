@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 from autosparse.tuner.learned.trees import NODE, Trees
-from autosparse.tuner.research.collect.duty import seen_load
+from autosparse.tuner.research.collect.batches import seen_load
 from numpy.typing import NDArray
 
 from autosparse.core.dtypes import NarrowIndex, NarrowReal, Real

@@ -31,10 +31,9 @@ from autosparse.tuner.research.inference.embeddings import (
 from autosparse.tuner.research.networks.cost_model import NetworkCostModel
 from autosparse.tuner.research.networks.extractor import FACTS_WIDTH
 from autosparse.tuner.research.networks.waconet import CHANNELS, N_LAYERS
-from autosparse.tuner.research.training.curves import WEIGHTS, Epoch
 from autosparse.tuner.research.training.data import UNSEEN, DataSet, TrainingCase
 from autosparse.tuner.research.training.pairs import NOISE
-from autosparse.tuner.research.training.ranking import Ranking
+from autosparse.tuner.research.training.ranking import WEIGHTS, Epoch, Ranking
 from autosparse.tuner.research.training.weights import Meaning, quantised, write_weights
 from numpy.typing import NDArray
 

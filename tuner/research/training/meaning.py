@@ -35,8 +35,7 @@ class Meaning:
 
     def make_model(self, *, backend: str = "own") -> NetworkCostModel:
         """Return a network of this kind with random weights (extra `train`)."""
-        from autosparse.tuner.research.networks.cost_model import NetworkCostModel, make_extractor
-        from autosparse.tuner.research.networks.embedder import ProgramEmbedder
+        from autosparse.tuner.research.networks.cost_model import NetworkCostModel, ProgramEmbedder, make_extractor
 
         return NetworkCostModel(
             make_extractor(self.extractor, self.dimension, backend, self.limit), ProgramEmbedder(self.parameters)

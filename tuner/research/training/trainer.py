@@ -20,10 +20,9 @@ from autosparse.tuner.features.panels import WHOLE
 from autosparse.tuner.research.networks.cost_model import NetworkCostModel
 from autosparse.tuner.research.networks.extractor import Observations
 from autosparse.tuner.research.training.checkpoint import Checkpoint
-from autosparse.tuner.research.training.curves import WEIGHTS, Epoch
 from autosparse.tuner.research.training.data import DataSet, TrainingCase
 from autosparse.tuner.research.training.pairs import hinge_loss, known_pairs
-from autosparse.tuner.research.training.ranking import Ranking
+from autosparse.tuner.research.training.ranking import WEIGHTS, Epoch, Ranking
 from autosparse.tuner.research.training.weights import Meaning, read_weights, write_weights
 
 from autosparse.log import Progress

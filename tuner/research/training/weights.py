@@ -10,7 +10,7 @@ import numpy as np
 from autosparse.tuner.learned.predict import PORTFOLIO
 from autosparse.tuner.learned.safetensors import read_metadata, read_safetensors
 from autosparse.tuner.learned.weights import FORMAT, FORMAT_VERSION
-from autosparse.tuner.research.graph.program_graph import ENTRIES, NEIGHBOURS
+from autosparse.tuner.research.graph.search import ENTRIES, NEIGHBOURS
 from autosparse.tuner.research.inference.embeddings import SCALE, dequantised
 from autosparse.tuner.research.networks.cost_model import NetworkCostModel
 from autosparse.tuner.research.training.meaning import Meaning, write_model

@@ -7,8 +7,15 @@ import itertools
 import numpy as np
 import pytest
 import scipy.sparse
-from autosparse.tuner.research.collect.augment import repeated, resized
-from autosparse.tuner.research.collect.recipes import Recipe, is_held_out, real_files, recipes, recipes_in_turn
+from autosparse.tuner.research.collect.recipes import (
+    Recipe,
+    is_held_out,
+    real_files,
+    recipes,
+    recipes_in_turn,
+    repeated,
+    resized,
+)
 from autosparse.tuner.research.generators.base import FAMILIES, generate
 from autosparse.tuner.research.generators.coordinates import Coordinates
 

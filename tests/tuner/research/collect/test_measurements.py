@@ -15,8 +15,7 @@ from autosparse.tuner.analytic.models import statistics_model
 from autosparse.tuner.features.statistics import pattern_facts
 from autosparse.tuner.research.collect import collector as collecting
 from autosparse.tuner.research.collect import files
-from autosparse.tuner.research.collect.batches import Batches
-from autosparse.tuner.research.collect.duty import Load, wait_for_quiet
+from autosparse.tuner.research.collect.batches import Batches, Load, wait_for_quiet
 from autosparse.tuner.research.collect.operations import OPS
 from autosparse.tuner.research.collect.recipes import Recipe, is_held_out
 from autosparse.tuner.research.collect.sampling import Shares, first_draw, neighbourhood

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from autosparse.tuner.research.collect.pool import KernelPool
+from autosparse.tuner.research.collect.sampling import KernelPool
 from autosparse.tuner.research.space.waco import waco_space
 from autosparse.tuner.space.algorithms import ALGORITHMS
 from autosparse.tuner.space.own import own_space

@@ -8,7 +8,7 @@ from tests.tuner.research.networks.samples import pattern, torch
 
 from autosparse.errors import MissingExtraError, OptionError  # isort: skip
 from autosparse.tuner.research.networks import cost_model, waconet  # isort: skip
-from autosparse.tuner.research.networks.backends import open_backend  # isort: skip
+from autosparse.tuner.research.networks.convolution import open_backend  # isort: skip
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -13,10 +13,15 @@ torch = pytest.importorskip("torch")
 from autosparse.tuner.research.generators.coordinates import Coordinates  # noqa: E402
 from autosparse.tuner.research.networks.autoencoder import trained_autoencoder  # noqa: E402
 from autosparse.tuner.research.networks.convolution import SparseFeatures  # noqa: E402
-from autosparse.tuner.research.networks.dash import DashModel, InputFeaturizer, MaxPool, StatisticsFeaturizer  # noqa: E402
-from autosparse.tuner.research.networks.predictors import PREDICTORS  # noqa: E402
+from autosparse.tuner.research.networks.dash import (  # noqa: E402
+    PREDICTORS,
+    DashModel,
+    InputFeaturizer,
+    MaxPool,
+    StatisticsFeaturizer,
+)
 from autosparse.tuner.research.networks.waconet import lattice_of  # noqa: E402
-from autosparse.tuner.research.targets.latent import OneHotParts  # noqa: E402
+from autosparse.tuner.research.targets.mapper import OneHotParts  # noqa: E402
 from autosparse.tuner.research.training.few_shot import FewShotSettings, TransferCase, costs_of, fine_tuned, train  # noqa: E402
 
 

@@ -10,9 +10,9 @@ from tests.tuner.research.networks.samples import pattern, torch
 from autosparse.errors import OptionError  # isort: skip
 from autosparse.tuner.research.generators.coordinates import Coordinates  # isort: skip
 from autosparse.tuner.research.generators.base import generate  # isort: skip
-from autosparse.tuner.research.networks.baselines import IMAGE_SIZE, images  # isort: skip
+from autosparse.tuner.research.networks.extractor import IMAGE_SIZE, images  # isort: skip
 from autosparse.tuner.research.networks.cost_model import EXTRACTORS, NetworkCostModel, make_extractor  # isort: skip
-from autosparse.tuner.research.networks.embedder import ProgramEmbedder, flat_codes, permutation_matrices  # isort: skip
+from autosparse.tuner.research.networks.cost_model import ProgramEmbedder, flat_codes, permutation_matrices  # isort: skip
 from autosparse.tuner.space.template import Categorical, Permutation  # isort: skip
 
 PARAMETERS = (Categorical("train", (1, 2, 4)), Permutation("order", ("i", "j", "k")), Categorical("keys", ("C", "U")))

@@ -12,8 +12,8 @@ from tests.conftest import REPOSITORY
 from tests.tuner.research.networks.samples import pattern, torch
 
 from autosparse.errors import MissingExtraError  # isort: skip
-from autosparse.tuner.research.networks.backends import open_backend  # isort: skip
-from autosparse.tuner.research.networks.embedder import flat_codes  # isort: skip
+from autosparse.tuner.research.networks.convolution import open_backend  # isort: skip
+from autosparse.tuner.research.networks.cost_model import flat_codes  # isort: skip
 from autosparse.tuner.research.networks.published import PUBLISHED, published_model, read_published  # isort: skip
 
 FOLDER = Path(os.environ.get("AUTOSPARSE_WACO") or REPOSITORY.parent / "shared" / "waco")

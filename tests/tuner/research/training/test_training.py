@@ -21,10 +21,10 @@ from autosparse.tuner.research.networks.cost_model import EXTRACTORS, make_extra
 from autosparse.tuner.learned.safetensors import read_safetensors  # isort: skip
 from autosparse.tuner.research.training.meaning import write_safetensors  # isort: skip
 from autosparse.tuner.research.training import pairs  # isort: skip
-from autosparse.tuner.research.training.curves import CURVE, read_curve, write_curve  # isort: skip
+from autosparse.tuner.research.training.ranking import CURVE, read_curve, write_curve  # isort: skip
 from autosparse.tuner.research.training.data import read_data  # isort: skip
 from autosparse.tuner.research.networks.extractor import Observations  # isort: skip
-from autosparse.tuner.research.training.curves import RANKING, WEIGHTS  # isort: skip
+from autosparse.tuner.research.training.ranking import RANKING, WEIGHTS  # isort: skip
 from autosparse.tuner.research.training.trainer import CHECKPOINT, TrainerSettings, Trainer  # isort: skip
 from autosparse.tuner.research.training.weights import read_weights  # isort: skip
 

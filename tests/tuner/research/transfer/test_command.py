@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 import scipy.sparse
 from autosparse._native import runtime_api
-from autosparse.tuner.research.targets.registry import FOLDER
-from autosparse.tuner.research.transfer.samples import to_measure
+from autosparse.tuner.research.targets.accelerator import FOLDER
+from autosparse.tuner.research.transfer.source import to_measure
 
 from autosparse import accelerators
 from autosparse.cli import main

@@ -7,7 +7,7 @@ import pytest
 from autosparse.tuner.research.transfer import residual
 from autosparse.tuner.research.transfer.counts import COUNTED, additive, counted
 from autosparse.tuner.research.transfer.residual import Fitted, fit_residual
-from autosparse.tuner.research.transfer.samples import Samples, best_distinct, drawn, to_measure
+from autosparse.tuner.research.transfer.source import Samples, best_distinct, drawn, to_measure
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_info, threadpool_limits

@@ -8,13 +8,23 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from autosparse.tuner.research.targets.accelerator import PARAMETERS, Configuration, accelerator_of
+from autosparse.tuner.research.targets.accelerator import (
+    ACCELERATORS,
+    FOLDER,
+    PARAMETERS,
+    Configuration,
+    accelerator_of,
+)
 from autosparse.tuner.research.targets.base import LOOPS, PARENTS
-from autosparse.tuner.research.targets.cpu import Cpu
-from autosparse.tuner.research.targets.gpu import Gpu
-from autosparse.tuner.research.targets.latent import LATENT_WIDTH, LatentTable, OneHotParts, PrincipalAxes
-from autosparse.tuner.research.targets.mapper import mapped, whole_order
-from autosparse.tuner.research.targets.registry import ACCELERATORS, FOLDER
+from autosparse.tuner.research.targets.gpu import Cpu, Gpu
+from autosparse.tuner.research.targets.mapper import (
+    LATENT_WIDTH,
+    LatentTable,
+    OneHotParts,
+    PrincipalAxes,
+    mapped,
+    whole_order,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
