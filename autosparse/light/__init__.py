@@ -48,7 +48,8 @@ LOOKUP_NS: Final = 500_000
 """Time in ns of products of one matrix with dense operands after which a remembered plan loads the library."""
 MIN_TERMS: Final = 1 << 16
 """Minimum cost, in multiplications, of a product for which a kernel called through cffi is faster than SciPy's loop:
-with 35,000 entries, M @ x takes 26 to 36 us instead of 20 to 26. Half of it suffices for several columns of M @ X."""
+with 35,000 entries, M @ x takes 26 to 36 us instead of 20 to 26. Two thirds of it suffice for M @ x, whose time
+then counts half towards `RUNTIME_NS`, and half of it for several columns of M @ X."""
 MAX_TERMS: Final = 1 << 20
 """Maximum number of multiplications of a product of two sparse matrices that SciPy computes: 10 ms."""
 MAX_LOOP_TERMS: Final = 1 << 23
@@ -192,7 +193,8 @@ def gains(n_terms: int, shape: tuple[int, ...], *, transposed: bool) -> bool:
     """Return whether a kernel of the C runtime computes M @ X, or Mᵀ @ X, for a dense X of this shape faster."""
     n_vecs = shape[-1] if len(shape) > 1 else 1
     reading = 4 * n_terms // max(1, n_vecs)  # an entry costs as much as four multiplications
-    cost = n_terms if n_vecs == 1 else (n_terms + reading) * (1 if transposed else 2)
+    one = n_terms if transposed else n_terms * 3 // 2
+    cost = one if n_vecs == 1 else (n_terms + reading) * (1 if transposed else 2)
     return cost >= MIN_TERMS or n_terms > MAX_TERMS
 
 

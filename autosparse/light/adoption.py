@@ -302,7 +302,7 @@ def product_by_loop(made: Any, rows: Rows, B: Any) -> Any:
         C = dense_product(made, (indptr, indices, data), B)
     took_ns = perf_counter_ns() - start_ns  # counted as `light.count` does, whose call takes 0.2 us
     light._spent_ns += took_ns if has_kernel else took_ns // light.LOOP_SHARE
-    light._products_ns += took_ns * gains
+    light._products_ns += took_ns * gains >> (is_vector and n_terms < light.MIN_TERMS)
     rows.products_ns, rows.n_products = rows.products_ns + took_ns, rows.n_products + 1
     return C
 

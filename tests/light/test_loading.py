@@ -268,3 +268,8 @@ assert np.array_equal(A.data[: wanted.size], wanted)
     name = "autosparse_unconnected" if runtime_api.extension else "default_allocator"
     assert printed(lines.format("")) == [name, True, True]
     assert printed(lines.format("light.runtime()\ndel arrays\nB = asp.csr(m); del B")) == [name, True, True]
+
+
+def test_products_with_a_vector_gain_by_the_runtime_from_fewer_multiplications_on():
+    lines = "A = light.MIN_TERMS * 2 // 3 + 1\nprint([light.gains(A, (9,), transposed=flag) for flag in (False, True)])"
+    assert run(f"{CLOCK}{lines}") == "[True, False]"
