@@ -185,7 +185,6 @@ PAGES_FROM_BYTES: Final = 1 << 20
 small pages take 0.3 ms for each MiB."""
 LOADED_FROM_BYTES: Final = 1 << 21
 """The same where it must be loaded first, in 0.2 to 0.6 ms."""
-_EXTENSION: Final = "autosparse._native._extension"
 
 
 @functools.cache
@@ -201,7 +200,8 @@ def _allocator() -> Any:
 def _copied(arrays: list[Any]) -> list[Any]:
     """Return copies of arrays, on huge pages if they are large."""
     n_bytes = sum(array.nbytes for array in arrays)
-    empty = _allocator() if n_bytes >= (PAGES_FROM_BYTES if _EXTENSION in sys.modules else LOADED_FROM_BYTES) else None
+    is_loaded = "autosparse._native._extension" in sys.modules
+    empty = _allocator() if n_bytes >= (PAGES_FROM_BYTES if is_loaded else LOADED_FROM_BYTES) else None
     if empty is None:
         return [array.copy() for array in arrays]
     copies = [empty(array.shape, array.dtype, False) for array in arrays]

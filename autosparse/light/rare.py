@@ -22,8 +22,6 @@ from autosparse.light import adoption, matrices
 from autosparse.light.adoption import attributes
 from autosparse.light.matrices import FIELDS, completed
 
-LOAD_NS: Final = 8_000_000
-"""Time in ns in which the library loads."""
 _DEFAULTS: Final = (None, None, None, None, False)
 """Options of accounts where no option is set: isa, storage, hybrid, compiler and vendor."""
 
@@ -124,9 +122,6 @@ def argminmax(A: Any, *args: Any) -> Any:
 def _flags(state: dict[str, Any]) -> dict[str, Any]:
     """Return what a matrix knows about the order of its entries, which SciPy keeps once it has looked."""
     return {name: value for name, value in state.items() if name.startswith("_has")}
-
-
-# -- arguments of constructors
 
 
 def arrays_of(made: Any, arg1: Any, shape: Any, dtype: Any) -> light.Arrays:
@@ -242,9 +237,6 @@ def converted(fmt: str, obj: Any) -> Any:
     return made
 
 
-# -- plans
-
-
 def has_plan(rows: light.Rows, B: Any, *, transposed: bool) -> bool:
     """Return whether earlier processes left a plan for this product that saves the time in which the library loads."""
     content = configured.accounts_content()
@@ -267,4 +259,4 @@ def has_plan(rows: light.Rows, B: Any, *, transposed: bool) -> bool:
     if plan is None or plan.flags & accounts.NOTHING_FASTER:
         return False
     saved_share = 1.0 - plan.measured_s / plan.default_s if plan.default_s else 0.0
-    return bool(plan.is_asked or saved_share * account.spent.mean_product_s * 1e9 > LOAD_NS)
+    return bool(plan.is_asked or saved_share * account.spent.mean_product_s * 1e9 > light.LOADING_NS // 2)
