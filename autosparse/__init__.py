@@ -84,7 +84,7 @@ def __getattr__(name: str) -> Any:  # Any: the attribute of the home module
     elif name == "__all__":
         value = sorted({*_HOME_OF, *_scipy_names()})
     elif not name.startswith("_") and not _is_module(name) and name in _scipy_names():
-        value = importlib.import_module("autosparse.interop.namespace").offered(name)
+        value = importlib.import_module("autosparse.light.namespace").offered(name)
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = value

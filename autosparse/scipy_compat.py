@@ -19,7 +19,7 @@ import scipy.sparse as sps
 
 import autosparse
 from autosparse.arrays import construct
-from autosparse.interop import namespace
+from autosparse.light import namespace
 
 
 def __getattr__(name: str) -> Any:  # Any: an attribute of scipy.sparse or autosparse

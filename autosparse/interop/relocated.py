@@ -11,7 +11,7 @@ from typing import Any
 
 import scipy.sparse.linalg
 
-from autosparse.interop.namespace import over
+from autosparse.light.namespace import over
 
 
 def scipys(name: str) -> Callable[..., Any]:

@@ -27,9 +27,9 @@ from numpy.typing import NDArray
 
 from autosparse import configured, forking
 
-LOADING_NS: Final = 8_000_000
-"""Time in ns of products, conversions and slices after which the library is loaded, which takes as long. A smaller
-value slows down programs that end soon afterwards, a larger one delays what longer programs save."""
+LOADING_NS: Final = 16_000_000
+"""Time in ns of products, conversions and slices after which the library is loaded, which takes 8 to 12 ms. Half of it
+made programs of 20 to 60 ms 7 % slower (geometric mean of 13) and longer ones no faster (12 of 50 to 160 ms)."""
 RUNTIME_NS: Final = 3_000_000
 """Time in ns of products accepted by `gains` after which the C runtime is loaded, in 2.7 ms; it saves a third to a half
 of them. For products of two sparse matrices it is loaded after half as much counts towards `LOADING_NS`."""
@@ -48,7 +48,8 @@ LOOKUP_NS: Final = 500_000
 """Time in ns of products of one matrix with dense operands after which a remembered plan loads the library."""
 MIN_TERMS: Final = 1 << 16
 """Minimum cost, in multiplications, of a product for which a kernel called through cffi is faster than SciPy's loop:
-with 35,000 entries, M @ x takes 26 to 36 us instead of 20 to 26. Half of it suffices for several columns of M @ X."""
+with 35,000 entries, M @ x takes 26 to 36 us instead of 20 to 26. Two thirds of it suffice for M @ x, whose time
+then counts half towards `RUNTIME_NS`, and half of it for several columns of M @ X."""
 MAX_TERMS: Final = 1 << 20
 """Maximum number of multiplications of a product of two sparse matrices that SciPy computes: 10 ms."""
 MAX_LOOP_TERMS: Final = 1 << 23
@@ -70,6 +71,7 @@ n_threads = 0  # of products: an estimate from the first look-up on, exact once 
 _native: Any = None  # the module `native`, once the C runtime is loaded
 part_of: Callable[..., Any] | None = None  # `selection.part_of`, once it is imported
 _sums: Any = None  # the module `sums`, once it is imported
+_rare: Any = None  # the module `rare`, once it is imported
 _n_calls: Final[dict[str, int]] = {}  # calls by the names of modules
 _is_unavailable = False  # whether loading it failed
 _is_failed = False  # whether the library could not be loaded, for example for lack of file descriptors
@@ -180,11 +182,19 @@ def summer(A: Any) -> Any:
     return _sums
 
 
+def rare_functions() -> Any:
+    """Return the module `rare`; None where it cannot be imported."""
+    global _rare
+    _rare = _rare or _imported("rare", at_once=True)
+    return _rare
+
+
 def gains(n_terms: int, shape: tuple[int, ...], *, transposed: bool) -> bool:
     """Return whether a kernel of the C runtime computes M @ X, or Mᵀ @ X, for a dense X of this shape faster."""
     n_vecs = shape[-1] if len(shape) > 1 else 1
     reading = 4 * n_terms // max(1, n_vecs)  # an entry costs as much as four multiplications
-    cost = n_terms if n_vecs == 1 else (n_terms + reading) * (1 if transposed else 2)
+    one = n_terms if transposed else n_terms * 3 // 2
+    cost = one if n_vecs == 1 else (n_terms + reading) * (1 if transposed else 2)
     return cost >= MIN_TERMS or n_terms > MAX_TERMS
 
 
@@ -320,7 +330,8 @@ def arrays_of(made: Any, arg1: Any, shape: Any = None) -> Arrays:
         if len(arg1) != 3:
             return NOTHING
         data, indices, indptr = arg1
-        shape = _least_shape(made, indices, indptr) if shape is None else shape
+        if shape is None and rare_functions() is not None:
+            shape = _rare.least_shape(made, indices, indptr)
         if not is_shape(shape):
             return NOTHING
         if not isinstance(made, sps.sparray) and type(indices) is type(indptr) is np.ndarray:
@@ -336,14 +347,6 @@ def arrays_of(made: Any, arg1: Any, shape: Any = None) -> Arrays:
     else:
         return NOTHING
     return shape, indptr, indices, data
-
-
-def _least_shape(made: Any, indices: Any, indptr: Any) -> Any:
-    """Return the smallest shape that holds all indices, as SciPy's constructors find it; None for them to find it."""
-    is_plain = type(indices) is type(indptr) is np.ndarray and indices.ndim == indptr.ndim == 1
-    if not is_plain or indices.dtype not in (INT32, INT64) or not indices.size * indptr.size:
-        return None
-    return made._swap((indptr.size - 1, int(_largest(indices)) + 1))
 
 
 def _narrowed(indices: Any, indptr: Any, extent: int) -> tuple[Any, Any]:
@@ -387,11 +390,6 @@ def takes_as_is(kind: type, shape: tuple[int, ...], indptr: NDArray[Any], indice
     if index is INT32 or index == INT32:
         return shape[0] <= INT32_MAX and shape[1] <= INT32_MAX
     return bool(index == INT64) and issubclass(kind, sps.sparray)  # matrix classes may narrow to int32
-
-
-def is_kept(dtype: np.dtype[Any], is_values: bool) -> bool:
-    """Return whether SciPy's methods keep assigned values, or indices, of this dtype in their results."""
-    return dtype.isnative if is_values else dtype in (INT32, INT64)
 
 
 def fills(array: NDArray[Any]) -> bool:

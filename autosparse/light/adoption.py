@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from scipy.sparse import _sparsetools as loops
 
 from autosparse import configured, forking, light
-from autosparse.light import NOTHING, Arrays, Rows, is_shape
+from autosparse.light import NOTHING, Arrays, Rows
 
 
 class ModuleName(str):
@@ -100,20 +100,17 @@ def arrays_of(made: Any, arg1: Any, shape: Any, dtype: Any) -> Arrays:
     Accepted are what `light.arrays_of` accepts, shapes, pairs (data, (rows, columns)), and dense arrays.
     """
     kind = type(arg1)
-    if kind is tuple and shape is None and is_shape(arg1):
-        return _of_shape(made, arg1, dtype)
-    if kind is tuple and len(arg1) == 2:
-        return _of_entries(made, arg1, shape, dtype)
     if kind is list and shape is None and arg1 and type(arg1[0]) is list:
         arg1 = light.as_array(arg1)
-    if type(arg1) is np.ndarray and shape is None:
-        return _of_dense(made, arg1, dtype)
+    if (kind is tuple and len(arg1) == 2) or (type(arg1) is np.ndarray and shape is None):
+        rare = light.rare_functions()
+        return NOTHING if rare is None else rare.arrays_of(made, arg1, shape, dtype)
     found = light.arrays_of(made, arg1, shape)
-    data = None if found is NOTHING else _cast(found[3], dtype)
+    data = None if found is NOTHING else cast(found[3], dtype)
     return NOTHING if data is None else (*found[:3], data)
 
 
-def _cast(values: NDArray[Any], dtype: Any) -> Any:
+def cast(values: NDArray[Any], dtype: Any) -> Any:
     """Return values converted to `dtype`, as SciPy's constructors convert them; None where SciPy should do it."""
     if dtype is None or dtype is values.dtype:
         return values
@@ -123,86 +120,6 @@ def _cast(values: NDArray[Any], dtype: Any) -> Any:
         return None
     is_plain = wanted.char in light.VALUE_TYPES and wanted.isnative and np.can_cast(values.dtype, wanted, "same_kind")
     return values.astype(wanted, copy=False) if is_plain else None
-
-
-def _of_shape(made: Any, shape: tuple[int, int], dtype: Any) -> Arrays:
-    """Return new arrays without entries for a matrix of that shape."""
-    if dtype is None or (isinstance(dtype, type) and issubclass(dtype, np.generic)):
-        dtype = np.dtype(dtype)
-    if not isinstance(dtype, np.dtype) or dtype.char not in light.VALUE_TYPES or not dtype.isnative:
-        return NOTHING
-    if max(shape) > light.INT32_MAX:
-        return NOTHING
-    return shape, np.zeros(made._swap(shape)[0] + 1, light.INT32), np.zeros(0, light.INT32), np.zeros(0, dtype)
-
-
-def _of_entries(made: Any, pair: tuple[Any, Any], shape: Any, dtype: Any) -> Arrays:
-    """Return new arrays in canonical format (sorted, without duplicates) from (data, (rows, columns)), and say so."""
-    first, second = pair
-    if type(second) not in (tuple, list) or len(second) != 2:
-        return NOTHING
-    first, second = light.as_array(first), tuple(map(light.as_array, second))
-    if shape is None:
-        shape = tuple(int(part.max()) + 1 if type(part) is np.ndarray and part.size else 0 for part in second)
-    if not is_shape(shape) or max(shape) > light.INT32_MAX:
-        return NOTHING
-    coords = [part for part, extent in zip(second, shape, strict=True) if _are_within(part, extent)]
-    is_plain = len(coords) == 2 and _are_values(first) and first.ndim == 1
-    first = _cast(first, dtype) if is_plain and coords[0].size == coords[1].size == first.size else None
-    if first is None:
-        return NOTHING
-    index = np.result_type(*coords) if isinstance(made, sps.sparray) else light.INT32
-    coords = [part.astype(index, copy=False) for part in coords]
-    made.has_canonical_format = True
-    return shape, *_compressed(first, coords[::-1] if made._transposed else coords, made._swap(shape))
-
-
-def _are_values(array: Any) -> bool:
-    return type(array) is np.ndarray and array.dtype.char in light.VALUE_TYPES and array.dtype.isnative
-
-
-def _are_within(numbers: Any, extent: int) -> bool:
-    """Return whether this is a vector of at least one int32 or int64 number, all of which are in [0, extent)."""
-    if type(numbers) is not np.ndarray or numbers.ndim != 1 or not 0 < numbers.size <= light.INT32_MAX:
-        return False
-    unsigned = light.UNSIGNED.get(numbers.dtype)
-    return unsigned is not None and bool(numbers.view(unsigned).max() < extent)  # negative numbers become large ones
-
-
-def _compressed(
-    values: NDArray[Any], coords: list[NDArray[Any]], shape: tuple[int, int]
-) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Return (indptr, indices, data) of entries by coordinates, which are within `shape`, by SciPy's loops.
-
-    The indices are sorted and the duplicates added. There may be spare room behind the last entry.
-    """
-    (major, minor), (n_major, n_minor) = coords, shape
-    indptr, indices, data = np.empty(n_major + 1, major.dtype), np.empty_like(minor), np.empty_like(values)
-    loops.coo_tocsr(n_major, n_minor, values.size, major, minor, values, indptr, indices, data)
-    if not loops.csr_has_canonical_format(n_major, indptr, indices):
-        if not loops.csr_has_sorted_indices(n_major, indptr, indices):
-            loops.csr_sort_indices(n_major, indptr, indices, data)
-        loops.csr_sum_duplicates(n_major, n_minor, indptr, indices, data)
-    return indptr, indices, data
-
-
-def _of_dense(made: Any, dense: NDArray[Any], dtype: Any) -> Arrays:
-    """Return new arrays of the entries of a dense array that are not zero."""
-    if not _are_values(dense) or dense.ndim != 2 or not 0 < dense.size <= light.INT32_MAX:
-        return NOTHING
-    is_by_rows = bool(dense.flags.c_contiguous)
-    if not (is_by_rows or dense.flags.f_contiguous):
-        return NOTHING
-    flat = (dense if is_by_rows else dense.T).ravel()
-    width = dense.shape[is_by_rows]
-    places = flat.nonzero()[0]
-    values, inner = _cast(flat[places], dtype), (places % width).astype(light.INT32)
-    if values is None:
-        return NOTHING
-    if is_by_rows is made._transposed:  # the other order: a counting sort
-        coords = [inner, (places // width).astype(light.INT32)]
-        return dense.shape, *_compressed(values, coords, made._swap(dense.shape))
-    return dense.shape, places.searchsorted(np.arange(0, flat.size + 1, width)).astype(light.INT32), inner, values
 
 
 def prepared(
@@ -264,8 +181,10 @@ def adopt(made: Any, found: light.Arrays, *, copy: bool | None) -> Rows | None:
 
 
 PAGES_FROM_BYTES: Final = 1 << 20
-"""Minimum size in bytes of copied arrays for which the extension module is loaded (0.2 ms), which has huge pages:
-faults of small pages take 0.3 ms for each MiB."""
+"""Minimum size in bytes of copied arrays for which the extension module, which has huge pages, saves time: faults of
+small pages take 0.3 ms for each MiB."""
+LOADED_FROM_BYTES: Final = 1 << 21
+"""The same where it must be loaded first, in 0.2 to 0.6 ms."""
 
 
 @functools.cache
@@ -281,7 +200,8 @@ def _allocator() -> Any:
 def _copied(arrays: list[Any]) -> list[Any]:
     """Return copies of arrays, on huge pages if they are large."""
     n_bytes = sum(array.nbytes for array in arrays)
-    empty = _allocator() if n_bytes >= PAGES_FROM_BYTES else None
+    is_loaded = "autosparse._native._extension" in sys.modules
+    empty = _allocator() if n_bytes >= (PAGES_FROM_BYTES if is_loaded else LOADED_FROM_BYTES) else None
     if empty is None:
         return [array.copy() for array in arrays]
     copies = [empty(array.shape, array.dtype, False) for array in arrays]
@@ -324,8 +244,8 @@ def look_up(rows: Rows, B: Any, *, transposed: bool) -> None:
     if not configured.accounts_content() or sys.is_finalizing():
         return
     with contextlib.suppress(ImportError, OSError, MemoryError, RecursionError), forking.loading():
-        remembered = importlib.import_module("autosparse.light.remembered")
-        if remembered.has_plan(rows, B, transposed=transposed):
+        rare = importlib.import_module("autosparse.light.rare")
+        if rare.has_plan(rows, B, transposed=transposed):
             rows.is_planned, light._spent_ns = True, light.LOADING_NS
 
 
@@ -382,7 +302,7 @@ def product_by_loop(made: Any, rows: Rows, B: Any) -> Any:
         C = dense_product(made, (indptr, indices, data), B)
     took_ns = perf_counter_ns() - start_ns  # counted as `light.count` does, whose call takes 0.2 us
     light._spent_ns += took_ns if has_kernel else took_ns // light.LOOP_SHARE
-    light._products_ns += took_ns * gains
+    light._products_ns += took_ns * gains >> (is_vector and n_terms < light.MIN_TERMS)
     rows.products_ns, rows.n_products = rows.products_ns + took_ns, rows.n_products + 1
     return C
 

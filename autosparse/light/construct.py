@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sps
 
 from autosparse import forking, light
-from autosparse.light.adoption import adopt, arrays_of, attributes, is_large, is_small, register
+from autosparse.light.adoption import adopt, arrays_of, attributes, is_small, register
 from autosparse.light.matrices import FAMILY
 
 if TYPE_CHECKING:
@@ -134,26 +134,12 @@ def _first(fmt: str, obj: Any, shape: Any, dtype: Any, *, copy: Any, frozen: boo
         if rows is not None and rows.sound():
             rows.copied_bytes = 0 if is_new else rows.copied_bytes
             return made
-    if is_as_is and (made := _converted(fmt, obj)) is not None:
+    rare = light.rare_functions() if is_as_is and sps.issparse(obj) else None
+    if rare is not None and (made := rare.converted(fmt, obj)) is not None:
         return made
     with forking.loading():
         importlib.import_module("autosparse.arrays.construct")  # calls `use`
     return _make(fmt, obj, shape, dtype, copy=copy, frozen=frozen, gradients=gradients)
-
-
-def _converted(fmt: str, obj: Any) -> Any:
-    """Return a light matrix of a sparse matrix in another format, whose conversion makes new arrays; else None."""
-    is_small = sps.issparse(obj) and obj.ndim == 2 and obj.format != fmt and not is_large(obj.nnz)
-    if not (is_small and type(obj).__module__.startswith(("scipy.sparse.", "autosparse"))):
-        return None
-    found = obj.asformat(fmt)
-    kind = getattr(sps, f"{fmt}_{'array' if isinstance(obj, sps.sparray) else 'matrix'}")
-    made: Any = object.__new__(_KINDS[fmt, kind])
-    rows = adopt(made, (found._shape, found.indptr, found.indices, found.data), copy=False)
-    if rows is None or not rows.sound():
-        return None
-    rows.copied_bytes = 0
-    return made
 
 
 def _same(A: Any, fmt: str) -> Any:

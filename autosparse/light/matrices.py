@@ -60,10 +60,10 @@ class ConvertedBack:
 
 
 def _rare(name: str) -> Any:
-    """Return a method that calls the function `name` of the module `copies`, which most programs do not need."""
+    """Return a method that calls the function `name` of the module `rare`, which most programs do not need."""
 
     def method(self: Any, *args: Any) -> Any:
-        return getattr(importlib.import_module("autosparse.light.copies"), name)(self, *args)
+        return getattr(importlib.import_module("autosparse.light.rare"), name)(self, *args)
 
     return method
 
@@ -111,7 +111,8 @@ def _array(field: int) -> Any:  # Any: a property, which mypy would refuse in th
             rows = getattr(self, "_light", None)
             if rows is not None and value is rows.arrays[field]:
                 return
-            is_plain = type(value) is np.ndarray and value.ndim == 1 and light.is_kept(value.dtype, field == DATA)
+            is_plain = type(value) is np.ndarray and value.ndim == 1  # of a dtype that SciPy's methods keep
+            is_plain = is_plain and (value.dtype.isnative if field == DATA else value.dtype in light.UNSIGNED)
             is_whole = field != INDPTR or rows is None or np.size(value) == rows.n_major + 1
             if rows is not None and is_plain and is_whole and not rows.is_shared:
                 rows.arrays[field], rows.copied_bytes = value, None

@@ -15,7 +15,7 @@ import pytest
 import scipy.sparse as sps
 
 import autosparse as asp
-from autosparse.interop import namespace
+from autosparse.light import namespace
 from autosparse.light.formats import COMPRESSED, OF_SCIPYS, OTHERS, as_ours
 from tests.covering import in_turn
 

@@ -205,8 +205,8 @@ def test_a_remembered_plan_loads_the_library_after_a_product(product, flags, is_
 @pytest.mark.parametrize("product", ["A @ x", "A.T @ y", "A @ X"])
 def test_a_plan_is_looked_up_once_without_the_runtime(product, content):
     lines = f"""
-light.LOOKUP_NS = 0
-n_read, configured = 0, light.adoption.configured
+from autosparse import configured
+light.LOOKUP_NS = n_read = 0
 def content():
     global n_read
     n_read += 1
@@ -283,3 +283,8 @@ assert np.array_equal(A.data[: wanted.size], wanted)
     name = "autosparse_unconnected" if runtime_api.extension else "default_allocator"
     assert printed(lines.format("")) == [name, True, True]
     assert printed(lines.format("light.runtime()\ndel arrays\nB = asp.csr(m); del B")) == [name, True, True]
+
+
+def test_products_with_a_vector_gain_by_the_runtime_from_fewer_multiplications_on():
+    lines = "A = light.MIN_TERMS * 2 // 3 + 1\nprint([light.gains(A, (9,), transposed=flag) for flag in (False, True)])"
+    assert run(f"{CLOCK}{lines}") == "[True, False]"
