@@ -96,8 +96,7 @@ class DispatchState:
         self.transposed = transposed
         self.dtype = dtype
         self.n_dense_cols = n_dense_cols  # width of the first product, at which candidates are measured
-        self.threads = threads  # 0: the kernel asks for the maximum at every call
-        self.flags = flags
+        self.threads, self.flags = threads, flags  # threads 0: the kernel asks for the maximum at every call
         self.next_look_ns = next_look_ns  # value of product_ns from which tuning may continue
         self.serving: Serving | None = None  # kernel of the next product; None: the default kernel
         self.n_calls = self.product_ns = 0
