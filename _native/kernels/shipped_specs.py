@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from autosparse._native.ir.spec import INDEX_BYTES, VALUE_BYTES, KernelSpec
+from autosparse._native.kernels.slice_names import HIGH_SLICE
 
 from autosparse.core.formats import DICTIONARY, Format
 from autosparse.core.schedule import SuperSchedule
@@ -17,18 +18,16 @@ from autosparse.scalar import SCALARS
 SHIPPED_ISAS: Final = tuple(row.name for row in ISAS.values() if row.is_shipped)
 SLICE_UNROLL: Final = 2
 SLICE_PREFETCH: Final = 32
-HIGH_SLICE: Final = 32
-"""Rows of slices with dictionary-encoded values that are higher than a vector.
-
-They take 0.7 to 0.8 of the time of vector-high slices on five-point grids of 100,000 and 288,000 entries (Xeon,
-64-byte registers, float64).
-"""
-
 HIGH_SLICES: Final = SuperSchedule(
     operation=names.MATMUL, format=Format.parse(f"i1:U,k1:D,i0:U | i={HIGH_SLICE} | values={DICTIONARY} | bits=16"),
     loop_order=("i1", "k1", "i0"), partition="dynamic",
 )  # fmt: skip
 """Schedule of the fastest kernel for grids with few distinct coefficients; the tuning statistics never rank it."""
+HIGH_EXACT: Final = SuperSchedule(
+    operation=names.MATMUL, format=Format.parse(f"i1:U,k1:D,i0:U | i={HIGH_SLICE} | bits=16"),
+    loop_order=("i1", "k1", "i0"),
+)  # fmt: skip
+"""The same for other values, in equal shares: tasks of 32 slices are too few for several threads."""
 
 
 SHARED_ROWS: Final = 3
@@ -106,9 +105,8 @@ def specs(isa: str) -> Iterator[KernelSpec]:
             yield from (KernelSpec(names.MATMUL, slices, dtype, index_dtype, isa, gathers=one) for one in (True, False))
         for added in tuple(chosen(lanes))[0 if is_real else -1 :]:
             yield from (KernelSpec(names.MATMUL, added, dtype, index_dtype, isa, gathers=one) for one in (True, False))
-        for _ in numbers[1:]:
-            for one in (True, False):
-                yield KernelSpec(names.MATMUL, HIGH_SLICES, dtype, index_dtype, isa, gathers=one)
+        for high in (HIGH_EXACT, HIGH_SLICES)[: is_real * len(numbers)]:
+            yield from (KernelSpec(names.MATMUL, high, dtype, index_dtype, isa, gathers=one) for one in (True, False))
         if not is_real:
             shared_rows = (one for one in shared(lanes, ISAS[isa].n_registers) if one.dense_split("j") == COMPLEX_TILE)
             for other, it in itertools.product(shared_rows, (True, False)):

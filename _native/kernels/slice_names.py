@@ -24,6 +24,13 @@ MAX_EXTENT: Final = (1 << 31) - 1
 """Maximum number of rows and of columns of slices."""
 MAX_SIGMA: Final = 1 << 20
 """Maximum number of rows of a window (`formats.MAX_SIGMA`)."""
+HIGH_SLICE: Final = 32
+"""Rows of slices that are higher than a vector, of rows in order.
+
+Dictionary-encoded values take 0.7 to 0.8 of the time of vector-high slices on five-point grids of 100,000 and 288,000
+entries (Xeon, 64-byte registers, float64). Exact values take 0.79 to 0.96 of it on six matrices of 117,000 to 240,000
+entries with rows of even lengths (Zen 4, float64).
+"""
 DIAGONAL: Final = 2
 """Kind of a slice of consecutive rows that stores diagonals (`ir.slice_layout.DIAGONAL`)."""
 

@@ -73,7 +73,7 @@ class DispatchState:
     __slots__ = (
         "account", "sampling_calls", "sampling_due", "decisive", "dtype", "early", "expected",
         "early_shape", "fast_path", "fast_path_due", "fast_path_wait", "flags",
-        "is_known", "is_looked_at", "may_race", "recalled", "solver_ns",
+        "is_known", "is_looked_at", "is_noted", "may_race", "recalled", "solver_ns",
         "live_tuner", "n_calls", "n_dense_cols", "n_tuned", "next_look_ns", "operation", "options", "product_ns",
         "serving", "threads", "transposed", "tuned_ns", "turning",
     )  # fmt: skip
@@ -96,8 +96,7 @@ class DispatchState:
         self.transposed = transposed
         self.dtype = dtype
         self.n_dense_cols = n_dense_cols  # width of the first product, at which candidates are measured
-        self.threads = threads  # 0: the kernel asks for the maximum at every call
-        self.flags = flags
+        self.threads, self.flags = threads, flags  # threads 0: the kernel asks for the maximum at every call
         self.next_look_ns = next_look_ns  # value of product_ns from which tuning may continue
         self.serving: Serving | None = None  # kernel of the next product; None: the default kernel
         self.n_calls = self.product_ns = 0
@@ -108,6 +107,7 @@ class DispatchState:
         self.expected: Expected | None = None  # products that a running solver expects
         self.solver_ns: int | None = None  # time of finished solves beside products; None: no solver has run
         self.is_known = False  # whether the account across processes was read
+        self.is_noted: bool | None = None  # whether earlier processes may have left that account; None: not looked up
         self.account: ProblemAccount | None = None  # None: not read, or the cache is off
         self.is_looked_at = False  # whether the arrays were checked for writes, so that the next check finds new ones
         self.early: FirstRace | None = None  # race with a shipped kernel before tuning is loaded; None: not begun
@@ -147,6 +147,13 @@ class DispatchState:
         self.n_calls += operand.n_small_products
         self.product_ns += operand.small_product_ns if operand.n_small_products else 0
         operand.n_small_products = 0
+
+    def add_solver_time(self, other_ns: int) -> None:
+        """Add the time of a finished solve beside its products, which pays for a first look as products do."""
+        self.solver_ns = (self.solver_ns or 0) + other_ns
+        if self.live_tuner is None and self.next_look_ns < FOREVER_NS:
+            self.next_look_ns -= other_ns
+            self.commit()
 
     def commit(self) -> None:
         """Add the products that fast calls served to the counts."""
@@ -277,7 +284,9 @@ def is_unpaid(state: DispatchState, operand: Operand | Unfolding) -> bool:
     options = state.options
     if state.is_known or state.live_tuner is not None or options.overhead <= 0 or options.runs is not None:
         return False
-    if is_noted(state, operand):
+    if state.is_noted is None:  # once: each solve begins with looks, and the file may have megabytes
+        state.is_noted = is_noted(state, operand)
+    if state.is_noted:
         return False
     is_of_solver = isinstance(operand, Operand) and operand.solver_memory is not None
     share = options.overhead * (1.0 if is_of_solver else 1.0 + _MAX_ADVANCE)
@@ -296,8 +305,10 @@ def is_noted(state: DispatchState, operand: Operand | Unfolding) -> bool:
     options = state.options
     if not options.cache or options.cache_max_bytes < MAX_BYTES:
         return False
-    folder = cache_folder(options)
-    return folder is None or key_of(operand, state) in accounts_content(folder)
+    if (folder := cache_folder(options)) is None:
+        return True
+    content = accounts_content(folder)
+    return bool(content) and key_of(operand, state) in content  # without a file, a solve is spared the key: 0.6 ms
 
 
 def cache_folder(options: Options) -> Path | None:

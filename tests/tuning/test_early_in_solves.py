@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import scipy.sparse as sps
@@ -87,8 +89,22 @@ def test_a_thousand_short_solves_of_one_matrix_race() -> None:
     pytest.fail("no race")
 
 
-def test_the_end_of_a_solve_lets_the_next_one_consider_a_race() -> None:
+def test_the_end_of_a_solve_brings_a_race_forward_by_its_time_beside_products() -> None:
     found = make_state()
+    found.n_calls, found.product_ns, found.next_look_ns = 1000, 10**8, 10**12
+    tell(found, Expected(n_calls=1000, n_certain=1000))
+    tell(found, None)
+    assert found.next_look_ns == 10**12, "a look at the end of each solve would cost 5 % of short ones"
+    found.add_solver_time(10**9)
+    assert (found.solver_ns, found.next_look_ns) == (10**9, 10**12 - 10**9)
+    found.next_look_ns = state.FOREVER_NS
+    found.add_solver_time(10**9)
+    assert found.next_look_ns == state.FOREVER_NS, "tuning was given up"
+
+
+def test_the_end_of_a_solve_lets_a_tuner_consider_its_next_step() -> None:
+    found = make_state()
+    found.live_tuner = SimpleNamespace(waits_for_pay=True)  # type: ignore[assignment]
     found.n_calls, found.product_ns, found.next_look_ns = 1000, 10**8, 10**12
     tell(found, Expected(n_calls=1000, n_certain=1000))
     assert found.next_look_ns == 10**12

@@ -26,7 +26,7 @@ from autosparse.dispatch.state import DispatchState
 from autosparse.isa import ISAS
 from autosparse.scalar import GENERATED, SCALARS
 from autosparse.tuning.memory import agreement, early, slice_trial
-from autosparse.tuning.memory.row_padding import BLOCK_BITS
+from autosparse.tuning.memory.row_padding import BLOCK_BITS, slices
 from tests.tuning.forcing import state_of, verdict_after
 from tests.tuning.test_early import race_at_once
 
@@ -300,3 +300,20 @@ def test_the_runtime_accepts_no_result_that_numpy_rejects(dtype: str, index_dtyp
     assert not runtime_api.rows_agree((indptr, np.full_like(values, np.inf)), wanted.copy(), wanted, LARGEST), (
         "the bounds of infinite values accept nothing"
     )
+
+
+@pytest.mark.parametrize(
+    ("lengths", "heights"),
+    [(np.full(4096, 5), [32, 8]), (np.full(512, 5), [8]), (np.repeat(np.resize([4, 8], 512), 8), [8])],
+    ids=["even", "few rows", "even by eight rows"],
+)
+def test_many_rows_of_even_lengths_race_in_high_slices(lengths: Any, heights: list[int]) -> None:
+    indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+    columns = (np.arange(indptr[-1]) - np.repeat(indptr[:-1], lengths)).astype(np.int32)
+    values = np.random.default_rng(0).standard_normal(columns.size)
+    operand = asp.csr(sps.csr_array((values, columns, indptr), shape=(lengths.size, 10)))._cell
+    race = early.EarlyRace(shape=slices(indptr, 8))
+    assert [one.rows for one in race._slices(operand, ISAS["avx512"], None)] == heights
+    turned = operand.indptr, operand.indices, operand.data
+    assert [one.rows for one in race._slices(operand, ISAS["avx512"], turned)] == heights
+    assert not early.EarlyRace(shape=(8, 1), only_encoded=True)._slices(operand, ISAS["avx512"], None)

@@ -172,12 +172,12 @@ class Begun:
         if len(states) == 1:
             (state,) = states
             if state.n_calls > self.n_before(state):
-                state.solver_ns = (state.solver_ns or 0) + int(self.other_ns(states))
+                state.add_solver_time(int(self.other_ns(states)))
             return
         other_ns, own = self.other_ns(states), [max(0.0, self.own_ns(state)) for state in states]
         for state, own_ns in zip(states, own, strict=True):
             if own_ns > 0.0:
-                state.solver_ns = (state.solver_ns or 0) + int(other_ns * own_ns / sum(own))
+                state.add_solver_time(int(other_ns * own_ns / sum(own)))
 
 
 _NOTHING: Final = 0, 0.0, 0

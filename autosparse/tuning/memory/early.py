@@ -16,7 +16,7 @@ from autosparse import forking
 from autosparse._native import memory
 from autosparse._native.kernels import slice_kernel
 from autosparse._native.kernels.slice_kernel import SliceKernel
-from autosparse._native.kernels.slice_names import MAX_EXTENT, SHARED, Blocks, Slices
+from autosparse._native.kernels.slice_names import HIGH_SLICE, MAX_EXTENT, SHARED, Blocks, Slices
 from autosparse.core.numbers import median
 from autosparse.dispatch import number
 from autosparse.errors import TUNING_FAILURES
@@ -25,7 +25,7 @@ from autosparse.log import event
 from autosparse.operands.csr import Operand, expected_look_s
 from autosparse.scalar import GENERATED
 from autosparse.tuning.memory import slice_trial
-from autosparse.tuning.memory.row_padding import BLOCK_BITS, IN_BLOCKS
+from autosparse.tuning.memory.row_padding import BLOCK_BITS, IN_BLOCKS, fits_high
 from autosparse.tuning.memory.slice_trial import SliceTrial
 
 if TYPE_CHECKING:
@@ -55,8 +55,6 @@ A note takes 3 ms: the modules that write it, a hash of the pattern, a stamp of 
 """
 NOTED_AFTER: Final = number("early race", "noted after")
 """The same multiple from which on it is noted at once: many processes never reach their exit."""
-HIGH_SLICE: Final = 32
-"""Rows of a slice with dictionary-encoded values (`shipped_specs.HIGH_SLICE`)."""
 SHORT_S: Final = number("early race", "short product s")
 """Seconds of a product below which a loser races again, MAX_RACES times, unless it took AS_THREADS times as long."""
 AS_THREADS: Final = 2.0
@@ -152,7 +150,7 @@ class EarlyRace:
         turned = state.turning.arrays(operand) if state.transposed and state.turning is not None else None
         if state.transposed and turned is None:
             return None
-        offered = self._slices(operand, isa) if state.n_dense_cols == 1 else _shared(state, operand)
+        offered = self._slices(operand, isa, turned) if state.n_dense_cols == 1 else _shared(state, operand)
         for one in offered:
             address = slice_kernel.address_of(one, dtype, operand.indptr.dtype.name, isa.name)
             if not address:
@@ -166,10 +164,15 @@ class EarlyRace:
             return trial if trial.ready else None
         return None
 
-    def _slices(self, operand: Operand, isa: Isa) -> list[Slices | Blocks]:
-        if self._shape is not None and self._shape[1] == IN_BLOCKS:
+    def _slices(self, operand: Operand, isa: Isa, turned: tuple[Any, ...] | None) -> list[Slices | Blocks]:
+        """Return the slices that may race; the first one with a shipped kernel for the values does."""
+        if self._shape is None:
+            return []
+        if self._shape[1] == IN_BLOCKS:
             return [Blocks(self._shape[0], 0, BLOCK_BITS)]
-        found = [] if self._shape is None else [candidate(self._shape, operand.data[: operand.nnz], isa.name)]
+        found = [candidate(self._shape, operand.data[: operand.nnz], isa.name)]
+        if found[0].sigma == 1 and not found[0].is_encoded and fits_high(turned[0] if turned else operand.indptr):
+            found.insert(0, Slices(HIGH_SLICE))
         return [one for one in found if one.is_encoded or not self._only_encoded]
 
     def look(self, state: DispatchState, operand: AnyOperand, served_by: object, took_s: float) -> None:

@@ -7,6 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from autosparse._native import runtime_api
+from autosparse._native.kernels.slice_names import HIGH_SLICE
 from autosparse.dispatch import number
 
 MAX_PADDING: Final = number("early race", "maximum padding")
@@ -19,6 +20,11 @@ WINDOW: Final = 512
 """Number of rows within which rows are sorted by length (`sigma` of the shipped kernels)."""
 WIDE_WINDOW: Final = 8192
 """The same for rows of very different lengths, as in graphs with a power law."""
+HIGH_FROM_ROWS: Final = 1 << 10
+"""Minimum number of rows for slices of HIGH_SLICE rows: fewer leave too few slices for several threads.
+
+They took 1.0 to 1.4 times the time of vector-high slices on six of seven matrices of 24 to 588 rows (Zen 4).
+"""
 SAMPLED_ROWS: Final = 1 << 14
 """Maximum number of rows from which padding is estimated, in whole windows."""
 IN_BLOCKS: Final = 0  # value of sigma that stands for blocks of rows as high as a vector
@@ -71,6 +77,11 @@ def fits_blocks(rows: tuple[Any, ...], n_columns: int, value_bytes: int, lanes: 
     fill = lanes * n_blocks / max(1, n_entries)
     is_cached = fill * int(indptr[-1]) * value_bytes <= CACHED_BYTES
     return 0.0 < fill <= (MAX_FILL.get(lanes, 0.0) if is_cached else STREAMED_FILL)
+
+
+def fits_high(indptr: Any) -> bool:
+    """Return whether slices of HIGH_SLICE rows in order have little padding, and threads enough of them."""
+    return len(indptr) > HIGH_FROM_ROWS and padding(indptr, HIGH_SLICE) <= PLAIN_PADDING
 
 
 def slices(indptr: Any, lanes: int) -> tuple[int, int] | None:

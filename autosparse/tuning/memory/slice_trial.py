@@ -13,7 +13,7 @@ import numpy as np
 from autosparse._native import memory, runtime_api
 from autosparse._native.kernels import slice_kernel
 from autosparse._native.kernels.slice_kernel import BoundSlices, SliceKernel
-from autosparse._native.kernels.slice_names import Blocks, Slices
+from autosparse._native.kernels.slice_names import HIGH_SLICE, Blocks, Slices
 from autosparse.containment import contained
 from autosparse.dispatch.calls import MatmulCall
 from autosparse.dispatch.state import DispatchState, dispatcher_of
@@ -245,7 +245,8 @@ def expanded(light: SliceTrial, state: DispatchState, operand: Operand, gain_s: 
 
 def schedule_of(slices: Slices | Blocks, state: DispatchState) -> SuperSchedule:
     """Return the schedule of the shipped kernel for `slices`."""
-    from autosparse._native.kernels.shipped_specs import HIGH_SLICES, SLICE_PREFETCH, SLICE_UNROLL, chosen, shared
+    from autosparse._native.kernels import shipped_specs as shipped
+    from autosparse._native.kernels.shipped_specs import SLICE_PREFETCH, SLICE_UNROLL, chosen, shared
     from autosparse.core.formats import Format
     from autosparse.core.schedule import SuperSchedule
     from autosparse.ops import names
@@ -255,8 +256,8 @@ def schedule_of(slices: Slices | Blocks, state: DispatchState) -> SuperSchedule:
     if isinstance(slices, Blocks):
         offered = shared(lanes_of(state), slice_kernel.isa_of(state.options.isa).n_registers)
         return next(one for one in offered if one.dense_split("j") == slices.tile)
-    if slices.is_encoded:
-        return HIGH_SLICES
+    if slices.rows == HIGH_SLICE and slices.sigma == 1:
+        return shipped.HIGH_SLICES if slices.is_encoded else shipped.HIGH_EXACT
     return SuperSchedule(
         operation=names.MATMUL, format=Format.parse(slices.text()),
         loop_order=("i1", "k1", "i0"), prefetch=SLICE_PREFETCH,

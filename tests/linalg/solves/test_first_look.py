@@ -97,6 +97,17 @@ def test_an_account_of_the_problem_is_read_at_once(looks: list[int], tmp_path: P
     assert len(looks) == is_own
 
 
+def test_a_problem_without_an_account_is_looked_up_once_and_without_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[Any] = []
+    monkeypatch.setattr(state, "accounts_content", lambda folder: read.append(folder) or b"")
+    monkeypatch.setattr(state, "key_of", lambda *_: pytest.fail("there is no file that could hold it"))
+    A, found = solved()
+    for _ in range(3):
+        found.next_look_ns = 0
+        multiply(A)
+    assert len(read) == 1
+
+
 def test_products_outside_solves_pay_on_the_largest_advance(looks: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(state, "tuning_look_ns", lambda *_: 1e18)  # that of a process without the modules of tuning
     A, _ = solved()
