@@ -7,12 +7,14 @@ operands must have rows of adjacent columns and are copied where they do not. Va
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, Final
 
 import torch
 
 from autosparse._native import runtime_api
 from autosparse.config import get_options
+from autosparse.errors import InputError
 from autosparse.scalar import DOUBLE
 from autosparse.scalar.tensors import INDEX_TYPES
 from autosparse.torch import results, thresholds
@@ -22,18 +24,36 @@ _FACTORS: Final = f"{DOUBLE.c}[4]"
 
 cast: Any = ffi.cast if runtime_api.available else None  # Any: cffi objects carry no types
 
+n_modes: Final[Callable[[], int]] = torch._C._len_torch_dispatch_stack
+"""Return the number of active modes that see every operator of PyTorch, such as FakeTensorMode."""
+
 TRANSPOSED_BYTES: Final = (4, 8, 16)
 """Sizes of entries that the runtime's transposition in memory takes."""
 
 
 def empty(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
-    """Return uninitialised memory for a result; large results reuse pooled memory, whose pages are already mapped."""
+    """Return uninitialised memory for a result; large results reuse pooled memory, whose pages are already mapped.
+
+    Raises InputError where a mode of PyTorch makes tensors without memory, into which no kernel can write.
+    """
+    if n_modes():
+        return _in_memory(torch.empty(shape, dtype=dtype, device=CPU))
     if math.prod(shape) * dtype.itemsize >= thresholds.POOLED_BYTES:
         return results.empty(shape, dtype)
     # This form is half a microsecond faster than passing a tuple and a dtype.
     if dtype is torch.get_default_dtype():
         return torch.empty(*shape, device=CPU)
     return torch.empty(shape, dtype=dtype, device=CPU)
+
+
+def _in_memory(made: torch.Tensor) -> torch.Tensor:
+    if made.numel() and not made.data_ptr():
+        raise InputError.refused(
+            "kernels write into this computer's memory",
+            given=f"a mode that makes a {type(made).__name__} without memory",
+            hint="call it outside the mode, or multiply by A @ B, which works there",
+        )
+    return made
 
 
 def threads() -> int:

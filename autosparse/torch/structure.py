@@ -313,13 +313,6 @@ class IndexArrays:
             self._structure = self._look()
         return self._structure
 
-    def inverse_lengths(self, dtype: torch.dtype) -> torch.Tensor:
-        """Return 1 / (number of entries of row i), 1 for an empty row: (n_rows, 1)."""
-        kept = self.structure.inverse_lengths
-        if dtype not in kept:
-            kept[dtype] = self.crow.diff().clamp_(min=1).to(dtype).reciprocal_().unsqueeze(1)
-        return kept[dtype]
-
 
 _lock = forking.lock()
 _structures: OrderedDict[tuple[int, int, int, int, int, torch.dtype], Structure] = OrderedDict()

@@ -252,8 +252,9 @@ def test_gmres_solves_columns_of_short_rows_separately(monkeypatch: pytest.Monke
     monkeypatch.setattr(columns, "MAX_SEPARATE", S.nnz / S.shape[0])
     guess = np.random.default_rng(2).standard_normal(B.shape)
     for x0 in (None, "Mb", guess):
-        X, info = asp.linalg.gmres(A, B, x0, columns=True, **how)
-        alone = [asp.linalg.gmres(A, B[:, j], guess[:, j] if x0 is guess else x0, **how) for j in range(5)]
+        with asp.options(effort="off"):  # a plan that is found meanwhile would round otherwise
+            X, info = asp.linalg.gmres(A, B, x0, columns=True, **how)
+            alone = [asp.linalg.gmres(A, B[:, j], guess[:, j] if x0 is guess else x0, **how) for j in range(5)]
         assert X.tobytes() == np.stack([x for x, _ in alone], axis=1).tobytes()
         assert info.tolist() == [code for _, code in alone]
     assert not blocks

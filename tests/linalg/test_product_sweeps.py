@@ -111,7 +111,7 @@ def test_a_sweep_after_a_generated_kernel_has_the_bits_of_a_separate_one(n: int,
         trial = force(A, schedule_of(schedule, 1))
         for threads in (1, 2, 3):
             with asp.options(threads=threads), on_several_threads():
-                served(A, x)
+                open_fast_path(A, x)
                 wanted, out, kept, summed = A @ x, np.empty(n), u.copy(), u.copy()
                 dots = Sweep([Combine(kept, (wanted, kept)), Dot(kept, u), Dot(wanted, x)])(0.5, -1.0)
                 for steps in ([Dot(out, x)], [Combine(summed, (out, summed)), Dot(summed, u), Dot(out, x)]):

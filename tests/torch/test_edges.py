@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from autosparse import config
+from autosparse.errors import InputError
 from autosparse.tuning import background, live
 from tests.torch.samples import INDICES, VALUES, assert_close, compressed, counted, dense, numbers, torch
 
@@ -242,6 +243,17 @@ def test_fake_tensors_stay_fake():
         fake = A @ B
     assert type(fake) is FakeTensor
     assert fake.shape == (5, 3)
+
+
+@pytest.mark.parametrize("reduce", ["mean", "max", "min"])
+def test_no_kernel_writes_to_a_tensor_without_memory(reduce):
+    from torch._subclasses import FakeTensorMode
+
+    A, B = asp.csr(compressed(dense(5, 4))), numbers(4, 3)
+    want = asp.spmm(A, B, reduce)
+    with FakeTensorMode(allow_non_fake_inputs=True), pytest.raises(InputError, match="without memory"):
+        asp.spmm(A, B, reduce)
+    assert_close(asp.spmm(A, B, reduce), want)
 
 
 @pytest.mark.parametrize("failure", [MemoryError, RuntimeError, OSError])

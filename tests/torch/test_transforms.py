@@ -92,6 +92,24 @@ def test_transforms_equal_those_of_dense_matrices(name: str, transform: str) -> 
         torch.testing.assert_close(one, other)
 
 
+@pytest.mark.parametrize("name", ["mean", "max", "gat", "attention"])
+def test_what_a_transform_computed_first_serves_later_calls(name: str) -> None:
+    """The matrix is a new one, so that the transform inside another is its first call."""
+    _, dense, x = PAIRS[name]
+    fresh = asp.torch.csr(D.to_sparse_csr())
+    of = {
+        "mean": lambda x: asp.torch.spmm(fresh, x, "mean"),
+        "max": lambda x: asp.torch.spmm(fresh, x, "max"),
+        "gat": lambda q: asp.torch.gat(fresh, q[:, 0], q[:, 1], q),
+        "attention": lambda q: asp.torch.attention(fresh, q, q, q),
+    }[name]
+    torch.func.hessian(lambda x: of(x).square().sum())(x)
+    with torch.inference_mode():
+        of(x)
+    torch.testing.assert_close(torch.func.jacfwd(of)(x), torch.func.jacfwd(dense)(x))
+    torch.testing.assert_close(torch.autograd.functional.jacobian(of, x), torch.func.jacrev(dense)(x))
+
+
 @pytest.mark.parametrize("name", ["A x", "A X", "A.T X"])
 def test_recorded_products_are_computed_again(name: str) -> None:
     ours, dense, X = PAIRS[name]

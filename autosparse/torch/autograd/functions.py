@@ -31,6 +31,9 @@ MaybeTensor = torch.Tensor | None
 is_transformed: Final[Callable[[], bool]] = torch._C._are_functorch_transforms_active
 """Return whether a transform of torch.func (grad, jvp, vmap, ...) runs in this thread."""
 
+is_wrapped: Final[Callable[[torch.Tensor], bool]] = torch._C._functorch.is_functorch_wrapped_tensor
+"""Return whether a tensor belongs to a transform of torch.func."""
+
 
 def wants_grad(*tensors: MaybeTensor) -> bool:
     """Return whether autograd must record this call; otherwise the product skips autograd, which saves 30 µs."""
@@ -58,11 +61,23 @@ def product(rows: IndexArrays, values: torch.Tensor, X: torch.Tensor, *, transpo
     return products.multiply(rows, values, X, transposed=transposed)
 
 
+def inverse_lengths(rows: IndexArrays, dtype: torch.dtype) -> torch.Tensor:
+    """Return 1 / (number of entries of row i), 1 for an empty row: (n_rows, 1)."""
+    kept = rows.structure.inverse_lengths
+    found = kept.get(dtype)
+    if found is None:
+        found = rows.crow.diff().clamp_(min=1).to(dtype).reciprocal_().unsqueeze(1)
+        # A transform wraps the tensors that are made while it runs, and nobody may use them after it.
+        if type(found) is torch.Tensor and not (is_wrapped(found) or found.is_inference()):
+            kept[dtype] = found
+    return found
+
+
 def reduction(rows: IndexArrays, values: torch.Tensor, X: torch.Tensor, reduce: str) -> torch.Tensor:
     """Return the "mean", "max" or "min" of A[i, j] X[j, k] over the entries of each row i, differentiable: (n, k)."""
     if reduce == "mean":
         if is_transformed():
-            return product(rows, values, X) * rows.inverse_lengths(X.dtype)
+            return product(rows, values, X) * inverse_lengths(rows, X.dtype)
         mean: torch.Tensor = MeanAggregation.apply(rows, values, X)
         return mean
     if is_transformed():
@@ -254,18 +269,18 @@ class MeanAggregation(torch.autograd.Function):
         ctx.rows = rows
         ctx.save_for_backward(values, X)
         ctx.save_for_forward(values, X)
-        return products.mm(rows, native.whole(values), X).mul_(rows.inverse_lengths(X.dtype))
+        return products.mm(rows, native.whole(values), X).mul_(inverse_lengths(rows, X.dtype))
 
     @staticmethod
     def jvp(ctx: Ctx, _: None, d_values: MaybeTensor, d_X: MaybeTensor) -> MaybeTensor:
         values, X = ctx.saved_tensors
         found = _sum_over(((d_values, X), (values, d_X)), lambda v, x: product(ctx.rows, v, x))
-        return None if found is None else found * ctx.rows.inverse_lengths(found.dtype)
+        return None if found is None else found * inverse_lengths(ctx.rows, found.dtype)
 
     @staticmethod
     def backward(ctx: Ctx, grad: torch.Tensor) -> tuple[None, MaybeTensor, MaybeTensor]:
         values, X = ctx.saved_tensors
-        grad = grad * ctx.rows.inverse_lengths(grad.dtype)
+        grad = grad * inverse_lengths(ctx.rows, grad.dtype)
         of, d_values, d_X = _for(grad), None, None
         if ctx.needs_input_grad[1]:
             d_values = of.sampled(ctx.rows, grad, X.conj())
