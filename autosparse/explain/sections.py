@@ -1,4 +1,4 @@
-"""Build the sections of an explanation from a report: problem, plan, reason, cost, and candidates."""
+"""Build the sections of an explanation from a report: problem, plan, reason, cost, memory and candidates."""
 
 from __future__ import annotations
 
@@ -12,14 +12,54 @@ from autosparse.core.plan import EFFORT_IS_OFF, Plan
 from autosparse.core.problem import Problem
 from autosparse.explain.candidates import candidates_section, predicted
 from autosparse.explain.loop_nest import choice_name, default_name, format_lines, format_name, nest_lines, words_of
-from autosparse.explain.memory import memory_section
 from autosparse.explain.parts import parts_section
 from autosparse.explain.section import Section
 from autosparse.explain.units import UNKNOWN, count, n_bytes, seconds, shape
 from autosparse.ops import OPS
 
 if TYPE_CHECKING:
+    from autosparse.operands.holding import Holding
     from autosparse.tuning.report import Report
+
+
+NO_LOOK = "products do not check for writes"
+LOOK = "a product that reads a packed copy first checks them for writes"
+
+
+def memory_section(report: Report) -> Section | None:
+    """Return the section on memory, or None if the report has no facts about the arrays' owner."""
+    holding = report.holding
+    if holding is None:
+        return None
+    theirs, own = holding.caller_bytes, holding.own_bytes
+    if_kept = " while the caller keeps them" if holding.copied_bytes else ""
+    facts = [
+        ("arrays", f"{_whose(holding)}; {NO_LOOK if holding.is_frozen or holding.is_alone else LOOK}"),
+        ("to avoid the check", _remedy(holding)),
+        ("caller's arrays", f"{n_bytes(theirs)}{if_kept}" if theirs else "none"),
+        ("own arrays", f"{n_bytes(own)}{', copied' if holding.copied_bytes else ''}" if own else "none"),
+        ("packed copies", n_bytes(report.packed_bytes) if report.packed_bytes else "none"),
+    ]
+    return Section(title="Memory", facts=tuple(fact for fact in facts if fact[1]))
+
+
+def _whose(holding: Holding) -> str:
+    if holding.is_frozen:
+        return "frozen: declared read-only by the caller"
+    if not holding.is_owned:
+        return "shared with the caller"
+    if holding.copied_bytes:
+        return "owned, copied from the caller's by the constructor"
+    return "owned"
+
+
+def _remedy(holding: Holding) -> str:
+    if holding.is_frozen or holding.is_alone:
+        return ""
+    if holding.is_owned:
+        return "delete references to the arrays that were read from the matrix (A.data, A.indices, A.indptr)"
+    return "asp.csr(m) without copy=False, asp.csr(m, copy=False, frozen=True), or delete the caller's references"
+
 
 SHOWN_BLOCKS: Final = ((2, 2), (3, 3), (4, 4), (8, 8))
 """Block sizes (rows, columns) whose fraction of filled cells is shown."""
