@@ -99,14 +99,14 @@ def _problem(report: Report) -> Section:
     pattern = problem.matrix
     lengths = pattern.row_lengths
     n_rows, n_cols = pattern.shape[::-1] if problem.transposed else pattern.shape
-    rows = "stored rows (columns of A.T)" if problem.transposed else "rows"
-    sizes = f"{lengths.min():,} .. {lengths.max():,}" if lengths.size else "none"
+    row = "stored row (column of A.T)" if problem.transposed else "row"
+    sizes = f"{lengths.min():,} to {lengths.max():,}" if lengths.size else "none"
     return Section(
         title=title(report),
         facts=(
             ("computes", OPS[problem.operation].formula),
             ("A", f"{shape(n_rows, n_cols)}, {pattern.nnz:,} entries, {problem.dtype}, {pattern.index_dtype} indices"),
-            ("", f"{pattern.nnz / max(1, pattern.n_rows):.3g} entries in one of the {rows} on average, {sizes}"),
+            ("", f"{pattern.nnz / max(1, pattern.n_rows):.3g} entries per {row} on average, {sizes}"),
             _dense(problem, n_rows, n_cols),
             ("machine", f"{problem.target.cpu}, {problem.target.isa}, at most {_threads(problem)}"),
             ("machine rates", report.rates_source or UNKNOWN),
@@ -290,7 +290,7 @@ def _tiers(report: Report) -> Section | None:
 def _balance(report: Report) -> str:
     if report.tuning_s <= 0 and report.saved_s <= 0:
         return ""
-    return f"{seconds(report.tuning_s)} on tuning in this process, {seconds(report.saved_s)} by faster products"
+    return f"{seconds(report.tuning_s)} on tuning between products, {seconds(report.saved_s)} by faster products"
 
 
 def _break_even(report: Report) -> str:
