@@ -99,13 +99,14 @@ def _problem(report: Report) -> Section:
     pattern = problem.matrix
     lengths = pattern.row_lengths
     n_rows, n_cols = pattern.shape[::-1] if problem.transposed else pattern.shape
-    row = "stored row (column of A.T)" if problem.transposed else "row"
+    A, row = ("A.T", "row of A") if problem.transposed else ("A", "row")
+    formula = OPS[problem.operation].formula.replace("A[", f"{A}[")
     sizes = f"{lengths.min():,} to {lengths.max():,}" if lengths.size else "none"
     return Section(
         title=title(report),
         facts=(
-            ("computes", OPS[problem.operation].formula),
-            ("A", f"{shape(n_rows, n_cols)}, {pattern.nnz:,} entries, {problem.dtype}, {pattern.index_dtype} indices"),
+            ("computes", formula),
+            (A, f"{shape(n_rows, n_cols)}, {pattern.nnz:,} entries, {problem.dtype}, {pattern.index_dtype} indices"),
             ("", f"{pattern.nnz / max(1, pattern.n_rows):.3g} entries per {row} on average, {sizes}"),
             _dense(problem, n_rows, n_cols),
             ("machine", f"{problem.target.cpu}, {problem.target.isa}, at most {_threads(problem)}"),
