@@ -325,11 +325,11 @@ def _storage(report: Report) -> Section | None:
 def _loops(report: Report) -> Section | None:
     if not report.is_planned:
         return None
-    schedule, operation = report.plan.schedule, report.problem.operation
+    schedule, operation, turned = report.plan.schedule, report.problem.operation, report.problem.transposed
     if schedule is None and not report.plan.is_default:
         return None
     if not isinstance(schedule, Composite):
-        return Section(title="Loops", lines=tuple(nest_lines(schedule, operation)))
+        return Section(title="Loops", lines=tuple(nest_lines(schedule, operation, transposed=turned)))
     lines: list[str] = []
     for part in schedule.parts:
         lines += [f"{part.select}:", *(f"  {line}" for line in nest_lines(part.schedule, operation))]

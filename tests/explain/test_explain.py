@@ -131,6 +131,9 @@ def test_transposed_problem_shows_the_shape_of_the_transpose():
     words = [line.split() for line in text.split("\n")]
     assert ["A.T", "7", "x", "5,", "10", "entries,"] in [line[:6] for line in words]  # A itself has 5 rows
     assert any(line[:3] == ["computes", "C[i,j]", "+="] and line[3] == "A.T[i,k]" for line in words)
+    default = str(Explanation(report(UNTUNED, problem=problem(transposed=True))))
+    assert "C[i, :] += A[k, i] * B[k, :]" in default
+    assert "A[i, k]" not in default
 
 
 @given(st.integers(0, 4), st.integers(0, 4), st.integers(1, 300), st.booleans())
