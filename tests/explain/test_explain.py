@@ -125,17 +125,6 @@ def test_candidates_are_sorted_measured_first_failures_last():
     assert [line.split()[0] for line in table[2:5]] == ["BCSR,", "default", "CSR,"]
 
 
-def test_transposed_problem_shows_the_shape_of_the_transpose():
-    text = str(Explanation(report(problem=problem(transposed=True))))
-    assert "A.T @ B" in text
-    words = [line.split() for line in text.split("\n")]
-    assert ["A.T", "7", "x", "5,", "10", "entries,"] in [line[:6] for line in words]  # A itself has 5 rows
-    assert any(line[:3] == ["computes", "C[i,j]", "+="] and line[3] == "A.T[i,k]" for line in words)
-    default = str(Explanation(report(UNTUNED, problem=problem(transposed=True))))
-    assert "C[i, :] += A[k, i] * B[k, :]" in default
-    assert "A[i, k]" not in default
-
-
 @given(st.integers(0, 4), st.integers(0, 4), st.integers(1, 300), st.booleans())
 @settings(max_examples=25, deadline=None)
 def test_any_shape_can_be_explained(n_rows: int, n_cols: int, columns: int, transposed: bool):
