@@ -1,4 +1,4 @@
-"""Integer statistics of patterns, computed by the C runtime; `autosparse.tuner.features.counts` defines them."""
+"""Integer statistics of patterns, computed by the C runtime; `autosparse.tuner.features.statistics` defines them."""
 
 from __future__ import annotations
 

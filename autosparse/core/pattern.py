@@ -38,7 +38,7 @@ class Pattern:
         self.indptr = indptr
         self.indices = indices
         self.hashes = hashes  # `runtime_api.structure_hashes`, once computed
-        self.counts: dict[Hashable, Any] = {}  # counts that other modules keep with the pattern (tuner.features.counts)
+        self.counts: dict[Hashable, Any] = {}  # that other modules keep here (tuner.features.statistics)
 
     def __repr__(self) -> str:
         return f"Pattern(n_rows={self.n_rows}, n_cols={self.n_cols})"

@@ -32,7 +32,7 @@ class Explanation:
         return as_text(sections(self.report))
 
     def __repr__(self) -> str:
-        return f"<Explanation of {title(self.report)}: {self.report.plan!r}; print() tells it in words>"
+        return f"<Explanation of {title(self.report)}: {self.report.plan!r}; print() shows it in words>"
 
     def _repr_html_(self) -> str:
         """Return the page for a notebook, without plots."""

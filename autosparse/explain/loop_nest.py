@@ -114,10 +114,11 @@ def _extent(index: str, size: int, *, inner: bool) -> str:
     return f"{size} {words} of a block" if inner else f"blocks of {size} {words}"
 
 
-def nest_lines(schedule: SuperSchedule | None, operation: str = MATMUL.name) -> list[str]:
+def nest_lines(schedule: SuperSchedule | None, operation: str = MATMUL.name, *, transposed: bool = False) -> list[str]:
     """Return the schedule's loops as lines, outermost first, with the statement inside; None is the default kernel."""
     if schedule is None:
-        return list(words_of(operation).default_nest)
+        words = words_of(operation)
+        return list((transposed and words.transposed_nest) or words.default_nest)
     if schedule.is_precompiled:
         order, ahead = schedule.format.rows, schedule.prefetch
         fetched = f"rows of the dense operand fetched {ahead} entries ahead" if ahead else ""

@@ -22,7 +22,7 @@ class ProgramExplanation:
         return as_text(self.sections)
 
     def __repr__(self) -> str:
-        return f"<Explanation of {self.title}; print() tells it in words>"
+        return f"<Explanation of {self.title}; print() shows it in words>"
 
     def _repr_html_(self) -> str:
         return as_html(self.title, self.sections, ())

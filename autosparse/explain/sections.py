@@ -1,4 +1,4 @@
-"""Build the sections of an explanation from a report: problem, plan, reason, cost, and candidates."""
+"""Build the sections of an explanation from a report: problem, plan, reason, cost, memory and candidates."""
 
 from __future__ import annotations
 
@@ -12,14 +12,54 @@ from autosparse.core.plan import EFFORT_IS_OFF, Plan
 from autosparse.core.problem import Problem
 from autosparse.explain.candidates import candidates_section, predicted
 from autosparse.explain.loop_nest import choice_name, default_name, format_lines, format_name, nest_lines, words_of
-from autosparse.explain.memory import memory_section
 from autosparse.explain.parts import parts_section
 from autosparse.explain.section import Section
 from autosparse.explain.units import UNKNOWN, count, n_bytes, seconds, shape
 from autosparse.ops import OPS
 
 if TYPE_CHECKING:
+    from autosparse.operands.holding import Holding
     from autosparse.tuning.report import Report
+
+
+NO_LOOK = "products do not check for writes"
+LOOK = "a product that reads a packed copy first checks them for writes"
+
+
+def memory_section(report: Report) -> Section | None:
+    """Return the section on memory, or None if the report has no facts about the arrays' owner."""
+    holding = report.holding
+    if holding is None:
+        return None
+    theirs, own = holding.caller_bytes, holding.own_bytes
+    if_kept = " while the caller keeps them" if holding.copied_bytes else ""
+    facts = [
+        ("arrays", f"{_whose(holding)}; {NO_LOOK if holding.is_frozen or holding.is_alone else LOOK}"),
+        ("to avoid the check", _remedy(holding)),
+        ("caller's arrays", f"{n_bytes(theirs)}{if_kept}" if theirs else "none"),
+        ("own arrays", f"{n_bytes(own)}{', copied' if holding.copied_bytes else ''}" if own else "none"),
+        ("packed copies", n_bytes(report.packed_bytes) if report.packed_bytes else "none"),
+    ]
+    return Section(title="Memory", facts=tuple(fact for fact in facts if fact[1]))
+
+
+def _whose(holding: Holding) -> str:
+    if holding.is_frozen:
+        return "frozen: declared read-only by the caller"
+    if not holding.is_owned:
+        return "shared with the caller"
+    if holding.copied_bytes:
+        return "owned, copied from the caller's by the constructor"
+    return "owned"
+
+
+def _remedy(holding: Holding) -> str:
+    if holding.is_frozen or holding.is_alone:
+        return ""
+    if holding.is_owned:
+        return "delete references to the arrays that were read from the matrix (A.data, A.indices, A.indptr)"
+    return "asp.csr(m) without copy=False, asp.csr(m, copy=False, frozen=True), or delete the caller's references"
+
 
 SHOWN_BLOCKS: Final = ((2, 2), (3, 3), (4, 4), (8, 8))
 """Block sizes (rows, columns) whose fraction of filled cells is shown."""
@@ -59,14 +99,15 @@ def _problem(report: Report) -> Section:
     pattern = problem.matrix
     lengths = pattern.row_lengths
     n_rows, n_cols = pattern.shape[::-1] if problem.transposed else pattern.shape
-    rows = "stored rows (columns of A.T)" if problem.transposed else "rows"
-    sizes = f"{lengths.min():,} .. {lengths.max():,}" if lengths.size else "none"
+    A, row = ("A.T", "row of A") if problem.transposed else ("A", "row")
+    formula = OPS[problem.operation].formula.replace("A[", f"{A}[")
+    sizes = f"{lengths.min():,} to {lengths.max():,}" if lengths.size else "none"
     return Section(
         title=title(report),
         facts=(
-            ("computes", OPS[problem.operation].formula),
-            ("A", f"{shape(n_rows, n_cols)}, {pattern.nnz:,} entries, {problem.dtype}, {pattern.index_dtype} indices"),
-            ("", f"{pattern.nnz / max(1, pattern.n_rows):.3g} entries in one of the {rows} on average, {sizes}"),
+            ("computes", formula),
+            (A, f"{shape(n_rows, n_cols)}, {pattern.nnz:,} entries, {problem.dtype}, {pattern.index_dtype} indices"),
+            ("", f"{pattern.nnz / max(1, pattern.n_rows):.3g} entries per {row} on average, {sizes}"),
             _dense(problem, n_rows, n_cols),
             ("machine", f"{problem.target.cpu}, {problem.target.isa}, at most {_threads(problem)}"),
             ("machine rates", report.rates_source or UNKNOWN),
@@ -250,7 +291,7 @@ def _tiers(report: Report) -> Section | None:
 def _balance(report: Report) -> str:
     if report.tuning_s <= 0 and report.saved_s <= 0:
         return ""
-    return f"{seconds(report.tuning_s)} on tuning in this process, {seconds(report.saved_s)} by faster products"
+    return f"{seconds(report.tuning_s)} on tuning between products, {seconds(report.saved_s)} by faster products"
 
 
 def _break_even(report: Report) -> str:
@@ -284,11 +325,11 @@ def _storage(report: Report) -> Section | None:
 def _loops(report: Report) -> Section | None:
     if not report.is_planned:
         return None
-    schedule, operation = report.plan.schedule, report.problem.operation
+    schedule, operation, turned = report.plan.schedule, report.problem.operation, report.problem.transposed
     if schedule is None and not report.plan.is_default:
         return None
     if not isinstance(schedule, Composite):
-        return Section(title="Loops", lines=tuple(nest_lines(schedule, operation)))
+        return Section(title="Loops", lines=tuple(nest_lines(schedule, operation, transposed=turned)))
     lines: list[str] = []
     for part in schedule.parts:
         lines += [f"{part.select}:", *(f"  {line}" for line in nest_lines(part.schedule, operation))]

@@ -104,7 +104,7 @@ class Installation:
 def install() -> Installation:
     """Let SciPy's constructors and conversions return autosparse's csr and csc matrices, and replace SciPy's solvers.
 
-    Effective in the whole process until `uninstall`, or until the end of the block where it is used as a context
+    The effect lasts in the whole process until `uninstall`, or until the end of the block if used as a context
     manager. Blocks and calls nest. A call such as ``scipy.sparse.csr_array(...)`` shares memory exactly as SciPy's
     does. Other formats stay SciPy's; their conversions to csr and csc give autosparse classes. Objects that exist
     already keep their class. ``scipy.sparse.linalg.cg(A, b)`` calls `autosparse.linalg.cg`; a name imported earlier is

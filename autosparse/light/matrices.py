@@ -41,18 +41,9 @@ class ConvertedBack:
 
     _plain_class: ClassVar[Any]  # SciPy's class under this one
 
-    @property
-    def _csr_container(self) -> type:
-        return csr_array if isinstance(self, sps.sparray) else csr_matrix
-
-    @property
-    def _csc_container(self) -> type:
-        return csc_array if isinstance(self, sps.sparray) else csc_matrix
-
-    @property
-    def _coo_container(self) -> type:
-        return coo_array if isinstance(self, sps.sparray) else coo_matrix
-
+    _csr_container = property(lambda self: csr_array if isinstance(self, sps.sparray) else csr_matrix)
+    _csc_container = property(lambda self: csc_array if isinstance(self, sps.sparray) else csc_matrix)
+    _coo_container = property(lambda self: coo_array if isinstance(self, sps.sparray) else coo_matrix)
     _bsr_container = _container("bsr")
     _dia_container = _container("dia")
     _dok_container = _container("dok")
@@ -152,9 +143,19 @@ def completed(made: Any, name: str) -> Any:
     return _of_family(made, name).__get__(made, type(made))
 
 
-def _complete_only(name: str) -> Any:
-    """Return the property for an attribute of complete matrices that SciPy's classes do not have."""
-    return property(lambda self: completed(self, name))
+class _CompleteOnly:
+    """Attribute of complete matrices that SciPy's classes lack. A class that is read, as by `help`, is completed."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, made: Any, owner: Any) -> Any:
+        if made is not None:
+            return completed(made, self._name)
+        return getattr(owner, self._name) if owner is not Light and _is_loaded() else self
+
+    def __set__(self, made: Any, _: Any) -> None:
+        raise AttributeError(f"property {self._name!r} of {type(made).__name__!r} object has no setter")
 
 
 def _by_scipy(name: str) -> Any:
@@ -345,8 +346,8 @@ class Light(ConvertedBack, Slots):
             return completed(self, "__getstate__")()
         return {**attributes(self), **{name: getattr(self, name) for name in FIELDS}}
 
-    base, explain, owns_arrays = map(_complete_only, ("base", "explain", "owns_arrays"))
-    to_scipy, tune, _repr_html_ = map(_complete_only, ("to_scipy", "tune", "_repr_html_"))
+    base, explain, owns_arrays = map(_CompleteOnly, ("base", "explain", "owns_arrays"))
+    to_scipy, tune, _repr_html_ = map(_CompleteOnly, ("to_scipy", "tune", "_repr_html_"))
 
 
 # Each final class repeats it in its own body; otherwise Python would add a `__dict__` that shows no arrays.

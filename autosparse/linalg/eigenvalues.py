@@ -35,22 +35,15 @@ class MatrixOperator(LinearOperator):  # type: ignore[misc]  # SciPy's classes c
         return transposed.conj() if self.dtype.kind == "c" else transposed
 
     def matvec(self, x: AnyArray) -> AnyArray:
-        """Return A x."""
+        """Return A x, for a vector x or a matrix."""
         return self.matrix @ np.asarray(x)  # type: ignore[no-any-return]
 
     def rmatvec(self, x: AnyArray) -> AnyArray:
-        """Return A^H x."""
+        """Return A^H x, for a vector x or a matrix."""
         return self._adjoint_matrix @ np.asarray(x)  # type: ignore[no-any-return]
 
-    def matmat(self, X: AnyArray) -> AnyArray:
-        """Return A X."""
-        return self.matrix @ np.asarray(X)  # type: ignore[no-any-return]
-
-    def rmatmat(self, X: AnyArray) -> AnyArray:
-        """Return A^H X."""
-        return self._adjoint_matrix @ np.asarray(X)  # type: ignore[no-any-return]
-
-    _matvec, _matmat, _rmatvec, _rmatmat = matvec, matmat, rmatvec, rmatmat
+    _matvec = _matmat = matmat = matvec
+    _rmatvec = _rmatmat = rmatmat = rmatvec
 
     def _adjoint(self) -> LinearOperator:
         return MatrixOperator(self._adjoint_matrix)

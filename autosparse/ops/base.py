@@ -31,6 +31,7 @@ class Words:
     dense_shapes: str  # shapes written ``n x k``, from `n_rows`, `n_cols` and `n_vecs`
     statement: str  # statement of the innermost loop
     default_nest: tuple[str, ...]  # loops of the default kernel
+    transposed_nest: tuple[str, ...] = ()  # the same for the transpose of A
     default_storage: str = "the matrix as it is (CSR)"
 
 

@@ -51,5 +51,10 @@ MATMUL: Final[Operation] = Operation(
             "    for k in stored columns of row i",
             "      C[i, j] += A[i, k] * B[k, j]",
         ),
+        transposed_nest=(
+            "parallel for k in rows of A               # equal shares of the nonzeros, each with its own sums",
+            "  for i in stored columns of row k",
+            "    C[i, :] += A[k, i] * B[k, :]          # A is transposed first where C has many wide rows",
+        ),
     ),
 )

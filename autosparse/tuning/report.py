@@ -35,7 +35,7 @@ class Report:
     implementation: str = ""  # key of `_native.IMPLEMENTATIONS`; "" if no kernel can be chosen
     verdict: str = ""  # the condition of the next tuning step, or why there is none
     failures: tuple[str, ...] = ()  # failures with their reasons
-    tuning_s: float = 0.0  # seconds spent on tuning this problem by this object so far
+    tuning_s: float = 0.0  # seconds of tuning between products of this process, without calls of `tune`
     saved_s: float = 0.0  # default time minus actual time, over products that a tuned kernel computed
     default_s: float | None = None  # seconds of one product by the default kernel
     expected_gain: float = 0.0  # expected fraction of default_s saved by tuning, before it is tried

@@ -6,8 +6,8 @@ import math
 import struct
 import zlib
 from collections.abc import Iterable, Iterator
-from operator import add
-from typing import Final
+from operator import add, attrgetter
+from typing import Any, Final
 
 from autosparse.core.values import dataclass
 
@@ -24,7 +24,8 @@ _PLAN: Final = struct.Struct("<16s16sddQ")
 _SEARCH: Final = struct.Struct("<d48s")
 _KERNEL: Final = struct.Struct("<16s16s16sQ")
 _SPENT_KIND, _PLAN_KIND, _FORGET_KIND, _SEARCH_KIND, _KERNEL_KIND = 1, 2, 3, 4, 5
-_SECONDS: Final = ("product_s", "tuning_s", "saved_s", "life_s")
+_FIELDS: Final = ("n_calls", "n_objects", "n_processes", "product_s", "tuning_s", "saved_s", "life_s")  # of `Spent`
+_amounts: Final = attrgetter(*_FIELDS)
 _NO_CHECKSUM: Final = bytes(4)
 _MAX_NUMBER: Final = 1e15
 """Maximum of counts, seconds and dates. Sums of smaller values are sufficiently exact and finite."""
@@ -51,12 +52,7 @@ class Spent:
     life_s: float = 0.0  # from the start of the process to its end
 
     def __add__(self, other: Spent) -> Spent:
-        return Spent(
-            n_calls=self.n_calls + other.n_calls, n_objects=self.n_objects + other.n_objects,
-            n_processes=self.n_processes + other.n_processes, product_s=self.product_s + other.product_s,
-            tuning_s=self.tuning_s + other.tuning_s, saved_s=self.saved_s + other.saved_s,
-            life_s=self.life_s + other.life_s,
-        )  # fmt: skip
+        return Spent(**dict(zip(_FIELDS, map(add, _amounts(self), _amounts(other)), strict=True)))
 
     @property
     def mean_product_s(self) -> float:
@@ -128,11 +124,7 @@ class Account:
 
 def spent_row(key: bytes, spent: Spent, *, process: int, now: float) -> bytes:
     """Return the row that adds `spent` to the account of `key`."""
-    payload = _SPENT.pack(
-        spent.n_calls, spent.n_objects, spent.n_processes, spent.product_s, spent.tuning_s, spent.saved_s,
-        spent.life_s, 0,
-    )  # fmt: skip
-    return _row(_SPENT_KIND, key, payload, process=process, now=now)
+    return _row(_SPENT_KIND, key, _SPENT.pack(*_amounts(spent), 0), process=process, now=now)
 
 
 def plan_row(key: bytes, note: PlanNote | None, *, process: int, now: float) -> bytes:
@@ -181,7 +173,7 @@ def folded(rows: Iterable[bytes]) -> dict[bytes, tuple[float, Account]]:
     Spent amounts are added as tuples, because a program that runs often leaves thousands of rows.
     """
     accounts: dict[bytes, tuple[float, Account]] = {}
-    totals: dict[bytes, tuple[float, ...]] = {}
+    totals: dict[bytes, tuple[Any, ...]] = {}  # Any: counts and seconds
     for row in rows:
         version, kind, checksum, key, _process, date, payload = ROW.unpack(row)
         if version != VERSION or checksum != zlib.crc32(row[:4] + _NO_CHECKSUM + row[8:]) or not _is_amount(date):
@@ -201,11 +193,7 @@ def folded(rows: Iterable[bytes]) -> dict[bytes, tuple[float, Account]]:
             continue
         accounts[key] = max(newest, date), account
     for key, total in totals.items():
-        n_calls, n_objects, n_processes, *seconds = total
-        accounts[key][1].spent = Spent(
-            n_calls=int(n_calls), n_objects=int(n_objects), n_processes=int(n_processes),
-            **dict(zip(_SECONDS, seconds, strict=True)),
-        )  # fmt: skip
+        accounts[key][1].spent = Spent(**dict(zip(_FIELDS, total, strict=True)))
     return accounts
 
 

@@ -48,8 +48,7 @@ A module may import its own layer and the rows above it in this table. A new mod
 SIDEWAYS = {
     ("autosparse._native.c.build", "cache"),  # kernels are stored by the cache
     ("autosparse._native.kernels.dumping", "cache"),  # the cache decides which sources on disk are trusted
-    ("autosparse.tuner.features.counts", "_native"),  # the runtime counts features of patterns
-    ("autosparse.tuner.features.statistics", "_native"),
+    ("autosparse.tuner.features.statistics", "_native"),  # the runtime counts features of patterns
     ("autosparse.tuner.learned.trees", "_native"),  # the runtime evaluates models
     ("autosparse.tuner.research.inference.embeddings", "_native"),
     ("autosparse.tuner.research.hybrid.gpu_plan", "_native"),  # the runtime chooses tiles

@@ -313,6 +313,20 @@ def test_every_public_attribute_of_complete_matrices_is_answered():
     assert own - answered == set()
 
 
+def test_help_describes_methods_before_the_library_is_loaded():
+    """`help` reads a class. Its light attributes had no signature and no text until a matrix had loaded the library."""
+    lines = """
+import pydoc
+class Own(asp.csr_array):
+    pass
+shown = [pydoc.render_doc(kind, renderer=pydoc.plaintext) for kind in (Own, asp.csc_matrix)]
+heads = "tune(self, operation", "explain(self, B", "to_scipy(self)", "Return whether the matrix owns", "Plain SciPy"
+print([head for text in shown for head in heads if head not in text], asp.csr_array.tune.__doc__[:6])
+print(matrices.Light.tune.__get__(None, matrices.Light) is matrices.Light.tune)
+"""
+    assert run(f"from autosparse.light import matrices\n{lines}") == "[] Search\nTrue"
+
+
 def test_after_completion_light_methods_are_gone():
     assert matrices.Light not in asp.csr_array.__mro__
     assert asp.csr_matrix.__mro__.index(AutoSparseMatrix) < asp.csr_matrix.__mro__.index(sps.csr_matrix)

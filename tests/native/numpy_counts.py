@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Sequence
 
 import numpy as np
-from autosparse.tuner.features.counts import BLOCK_SIZES, PANEL, SLICE_LANES, WINDOWS, LengthCounts, SampleCounts
+from autosparse.tuner.features.statistics import BLOCK_SIZES, PANEL, SLICE_LANES, WINDOWS, LengthCounts, SampleCounts
 
 from autosparse.core.pattern import Pattern
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from autosparse._native import counts, runtime_api
-from autosparse.tuner.features.counts import BLOCK_SIZES, SLICE_LANES, WINDOWS, counted
+from autosparse.tuner.features.statistics import BLOCK_SIZES, SLICE_LANES, WINDOWS, counted
 from autosparse.tuner.research.generators.base import generate
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -16,8 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 from autosparse._native.c.emit import emit
-from autosparse.tuner.research.collect.sampling import KernelPool
-from autosparse.tuner.research.collect.steps import with_run_time
+from autosparse.tuner.research.collect.sampling import KernelPool, with_run_time
 from autosparse.tuner.research.space.waco import waco_space
 from autosparse.tuner.space.own import own_space
 from autosparse.tuner.space.template import TemplateSpace

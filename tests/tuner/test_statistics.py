@@ -6,8 +6,14 @@ import itertools
 
 import numpy as np
 import pytest
-from autosparse.tuner.features.counts import BLOCK_SIZES, PANEL
-from autosparse.tuner.features.statistics import Locality, pattern_facts, shares_in_order, shares_of_walks
+from autosparse.tuner.features.statistics import (
+    BLOCK_SIZES,
+    PANEL,
+    Locality,
+    pattern_facts,
+    shares_in_order,
+    shares_of_walks,
+)
 from autosparse.tuner.research.generators.base import generate
 
 from autosparse.core.pattern import Pattern

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 import pytest
-from autosparse.tuner.research.collect.steps import neighbours, with_run_time
+from autosparse.tuner.research.collect.sampling import template_neighbours, with_run_time
 from autosparse.tuner.research.space.waco import waco_space
 from autosparse.tuner.space.algorithms import ALGORITHMS
 from autosparse.tuner.space.families import READY_AHEAD
@@ -58,12 +58,12 @@ def test_schedules_survive_json(space: TemplateSpace) -> None:
 @everywhere
 def test_neighbours_are_others_in_the_space_and_mostly_mutual(space: TemplateSpace) -> None:
     for made in samples(space, 8):
-        beside = list(neighbours(space, made))
+        beside = list(template_neighbours(space, made))
         assert made not in beside
         assert len(set(beside)) == len(beside) >= 3
         assert all(space.contains(one) for one in beside)
         # A step that ends a split drops the position of the inner loop: only such steps are not undone by one step.
-        mutual = [one for one in beside if made in set(neighbours(space, one))]
+        mutual = [one for one in beside if made in set(template_neighbours(space, one))]
         assert len(mutual) >= len(beside) / 2
 
 
@@ -76,7 +76,7 @@ def test_unsupported_schedules_are_not_sampled(space: TemplateSpace) -> None:
     rng = np.random.default_rng(1)
     made = [space.sample(rng, supports) for _ in range(8)]
     assert {one.threads for one in made} == {1}
-    assert {one.threads for one in neighbours(space, made[0], supports)} == {1}
+    assert {one.threads for one in template_neighbours(space, made[0], supports)} == {1}
     with pytest.raises(ScheduleError, match="none of them supported"):
         space.sample(rng, lambda operation, one: "never")
 
@@ -90,7 +90,7 @@ def test_the_runtimes_own_loops_are_members(algorithm: str) -> None:
         (order, ahead) for order in ("", "first", "rcm") for ahead in READY_AHEAD if order or ahead
     }
     one = min(ready, key=SuperSchedule.to_json)
-    assert ready - {one} <= set(neighbours(space, one))
+    assert ready - {one} <= set(template_neighbours(space, one))
     assert with_run_time(space, one, np.random.default_rng(0)) == one
     values = dict(space.values_of(one))
     default = {"family": "csr", "row_order": 0, "prefetch": 0}

@@ -1,4 +1,9 @@
-"""Statistics of a pattern that predict which format suits it: ratios of the integers of `counts`, from a sample."""
+"""Statistics of a pattern that predict which format suits it: ratios of integer counts, most of them from a sample.
+
+The integers are row lengths, SELL cells, and blocks and diagonals of a sample of row panels. Panels are runs of
+consecutive rows whose number every block height divides, so that blocks are counted exactly within them. The runtime
+counts once per pattern; `runtime/statistics/counts.c` has the same sizes.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +12,82 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
-from autosparse._native.counts import distinct, walks
-from autosparse.tuner.features.counts import PANEL, WINDOWS, LengthCounts, counted
+from autosparse._native import counts as native
 from numpy.typing import NDArray
 
 from autosparse.core.dtypes import Flag, WideIndex
 from autosparse.core.pattern import Pattern
 from autosparse.core.values import dataclass
+
+PANEL: Final = 16
+"""Rows per panel in which shared cache lines of x, shared columns and diagonals are counted."""
+BLOCK_SIZES: Final = (1, 2, 3, 4, 8, 16)
+SLICE_LANES: Final = (4, 8, 16, 32)
+WINDOWS: Final = (1, 512, 8192)
+"""Rows per window that SELL sorts by length (sigma); 1: not sorted."""
+
+Size = tuple[int, int]
+
+_SLICES: Final = tuple((lanes, window) for window in WINDOWS for lanes in SLICE_LANES)
+_BLOCKS: Final = tuple((r, c) for r in BLOCK_SIZES for c in BLOCK_SIZES)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LengthCounts:
+    """Counts of row lengths of op(A). `slots[lanes, window]`: SELL slots of whole sampled slices, entries in them."""
+
+    longest: int
+    squares: int  # sum of squared lengths
+    n_empty: int
+    slots: Mapping[Size, tuple[int, int]]
+
+    @classmethod
+    def of(cls, found: Sequence[int]) -> LengthCounts:
+        """Build the counts from the flat sequence of numbers that the runtime returns."""
+        longest, squares, n_empty, *pairs = found
+        slots = dict(zip(_SLICES, zip(pairs[::2], pairs[1::2], strict=True), strict=True))
+        return cls(longest=longest, squares=squares, n_empty=n_empty, slots=slots)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampleCounts:
+    """Gaps, diagonals, blocks of sampled entries. `n_blocks[r, c]`: r x c blocks that contain a sampled entry."""
+
+    n_entries: int
+    gap_sum: int  # sum of the column distances between neighbouring entries of a row
+    n_gaps: int
+    n_on_few: int  # entries in panels whose entries lie on few diagonals
+    n_few_cells: int  # cells of those diagonals
+    n_blocks: Mapping[Size, int]
+
+    @classmethod
+    def of(cls, found: Sequence[int]) -> SampleCounts:
+        """Build the counts from the flat sequence of numbers that the runtime returns."""
+        n_entries, gap_sum, n_gaps, n_on_few, n_few_cells, *blocks = found
+        return cls(
+            n_entries=n_entries, gap_sum=gap_sum, n_gaps=n_gaps, n_on_few=n_on_few, n_few_cells=n_few_cells,
+            n_blocks=dict(zip(_BLOCKS, blocks, strict=True)),
+        )  # fmt: skip
+
+
+def counted(pattern: Pattern, n_sample: int, *, transposed: bool) -> tuple[LengthCounts, SampleCounts]:
+    """Count all row lengths of op(A) and slices of some rows, and about `n_sample` entries in evenly spread panels.
+
+    The sample is deterministic and cached with the pattern, for products of other widths and for learned models. Two
+    threads may count the same pattern twice, without harm. Raises MemoryError.
+    """
+    key = ("counts", n_sample, transposed)
+    found: tuple[LengthCounts, SampleCounts] | None = pattern.counts.get(key)
+    if found is None:
+        if transposed:
+            lengths = LengthCounts.of(native.of_columns(pattern, len(_SLICES)))
+            found = lengths, counted(pattern, n_sample, transposed=False)[1]
+        else:
+            of_lengths, of_sample = native.of_rows(pattern, len(_SLICES), n_sample, len(BLOCK_SIZES))
+            found = LengthCounts.of(of_lengths), SampleCounts.of(of_sample)
+        pattern.counts[key] = found
+    return found
+
 
 MAX_WINDOW: Final = 8192
 """Number of entries whose mirror image is looked up to guess symmetry before anything is packed."""
@@ -85,7 +159,7 @@ class Locality:
             return 0.0
         n_entries = max(1, min(n_entries, self._pattern.nnz, MAX_WINDOW))
         if n_entries not in self._shares:
-            n_found, n_windows = distinct(self._pattern, n_entries, N_WINDOWS)
+            n_found, n_windows = native.distinct(self._pattern, n_entries, N_WINDOWS)
             self._shares[n_entries] = n_found / n_windows / n_entries
         return self._shares[n_entries]
 
@@ -119,7 +193,7 @@ def shares_in_order(pattern: Pattern, sizes: Sequence[int]) -> list[float]:
 
 def shares_of_walks(pattern: Pattern, sizes: Sequence[int]) -> list[float]:
     """Return `Locality.distinct_share` for windows of `sizes` (ascending), as if rows were in Cuthill-McKee order."""
-    found = walks(pattern, [min(size, MAX_WINDOW) for size in sizes], N_WINDOWS)
+    found = native.walks(pattern, [min(size, MAX_WINDOW) for size in sizes], N_WINDOWS)
     return [n_columns / n_entries if n_entries else 1.0 for n_columns, n_entries in found]
 
 

@@ -1,4 +1,4 @@
-/* Integer statistics of a sparsity pattern for tuner/features/counts.py: row lengths, padded sizes of sliced ELL, and
+/* Integer statistics of a sparsity pattern for tuner/features/statistics.py: row lengths, padded sizes of sliced ELL, and
  * blocks, diagonals and gaps between columns in a sample of row panels. The sizes below repeat those of the Python
  * module; tests recompute every number with NumPy.
  *

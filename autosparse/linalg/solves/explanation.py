@@ -56,7 +56,7 @@ class SolveExplanation:
         return as_text(self._sections())
 
     def __repr__(self) -> str:
-        return f"<Explanation of {self._title()}; print() tells it in words>"
+        return f"<Explanation of {self._title()}; print() shows it in words>"
 
     def _repr_html_(self) -> str:
         return as_html(self._title(), self._sections(), ())

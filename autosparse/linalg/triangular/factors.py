@@ -9,8 +9,7 @@ from scipy.sparse.linalg import LinearOperator
 
 from autosparse._native import runtime_api
 from autosparse.errors import InputError
-from autosparse.linalg.triangular.failures import SingularError
-from autosparse.linalg.triangular.operators import Parts, TriangularInverse
+from autosparse.linalg.triangular.operators import Parts, SingularError, TriangularInverse
 from autosparse.linalg.triangular.rows import Rows, n_threads, taken
 from autosparse.linalg.triangular.triangle import Triangle, schedule_of
 

@@ -7,17 +7,37 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sps
+from numpy.linalg import LinAlgError
 from scipy.sparse.linalg import LinearOperator
 
 from autosparse._native import runtime_api
 from autosparse.arrays import construct
 from autosparse.arrays.family import AutoSparseMatrix
 from autosparse.core.dtypes import Complex, Real
+from autosparse.errors import AutosparseError
 from autosparse.linalg.preconditioners import KNOWN_DTYPES, entries_of
 from autosparse.linalg.solves.conversions import converted, remembered
-from autosparse.linalg.triangular.failures import RuntimeMissingError
 from autosparse.linalg.triangular.rows import AnyArray, Rows, Split, canonical, n_threads, rows_of, split_of
 from autosparse.linalg.triangular.triangle import Schedule, Triangle, schedule_of
+
+
+class SingularError(AutosparseError, LinAlgError):
+    """Error for a matrix that cannot be factorized or inverted because of one of its rows."""
+
+    @classmethod
+    def pivot(cls, what: str, row: int, fault: str, hint: str) -> SingularError:
+        """Build the error for the row at which `what` failed, what was found there, and what to do."""
+        return cls(f"{what}: no valid pivot in row {row}: {fault}.\n  Hint: {hint}.")
+
+
+class RuntimeMissingError(AutosparseError, RuntimeError):
+    """Error for a function that exists only in the C runtime where that was not built."""
+
+    @classmethod
+    def needed(cls, what: str, *, fault: str) -> RuntimeMissingError:
+        """Build the error for `what`; `fault` says why there is no runtime."""
+        return cls(f"{what} needs the C runtime: {fault}.\n  Hint: install a wheel, or a C compiler, and reinstall.")
+
 
 Step = Triangle | AnyArray  # a triangle to solve with, or factors of the rows
 

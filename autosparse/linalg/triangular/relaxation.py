@@ -8,8 +8,7 @@ import numpy as np
 from scipy.sparse.linalg import LinearOperator
 
 from autosparse.errors import InputError
-from autosparse.linalg.triangular.failures import SingularError
-from autosparse.linalg.triangular.operators import Parts, Step, TriangularInverse
+from autosparse.linalg.triangular.operators import Parts, SingularError, Step, TriangularInverse
 from autosparse.linalg.triangular.rows import AnyArray, first_where, inverse_of, taken
 from autosparse.linalg.triangular.triangle import Triangle
 

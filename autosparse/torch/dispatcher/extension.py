@@ -1,7 +1,7 @@
 """The C++ module for the installed PyTorch: it tests the override's state and computes small products without Python.
 
 `_native/torch_extension` holds its sources. `library` is None where the module is not built for this PyTorch; kernels
-in Python then do the same.
+in Python then do the same. It keeps a record (`KnownIndices`) of compressed tensors whose indices it has checked.
 """
 
 # mypy: allow-untyped-calls
@@ -20,10 +20,37 @@ from autosparse import forking
 from autosparse._native import runtime_api
 from autosparse._native.torch_extension import build_extension
 from autosparse.scalar import WIDE_INDEX
-from autosparse.torch import native, thresholds
+from autosparse.torch import native, products, results, thresholds
 from autosparse.torch.autograd.compiled import run_as_is
-from autosparse.torch.dispatcher.known import KnownIndices
-from autosparse.torch.structure import forgotten_too
+from autosparse.torch.structure import Structure, checked, forgotten_too, index_arrays, renewed
+
+
+class KnownIndices:
+    """Structure of a tensor's index arrays, made when it is first needed.
+
+    The C++ module finds the record by the arrays. It holds weak references to their storages, so that no other storage
+    gets their addresses.
+    """
+
+    __slots__ = ("_structure",)
+
+    def __init__(self, A: torch.Tensor) -> None:
+        results.keep_out(*index_arrays(A))
+        self._structure: Structure | None = None
+
+    def multiply(self, A: torch.Tensor, B: torch.Tensor) -> torch.Tensor:
+        """Return A B by the executor for the tensor A of this record; the module has checked both operands."""
+        by_columns = A.layout is torch.sparse_csc
+        structure = self._structure
+        if structure is None:
+            n_rows, n_cols = A.shape[::-1] if by_columns else A.shape
+            structure = checked(index_arrays(A), n_rows, n_cols, of=A)
+            if structure.has_other_content():  # the module has found it by counters that Python does not see
+                structure = renewed(structure, index_arrays(A))
+                structure.check()
+            self._structure = structure
+        return products.of_structure(structure, A.values(), native.rows_of(B), owner=(A,), transposed=by_columns)
+
 
 _SIZE: Final = WIDE_INDEX.ctypes
 _RUNTIME_FUNCTIONS: Final = (

@@ -14,7 +14,7 @@ from tests.torch.test_interchange import MALFORMED, malformed
 import autosparse.torch as asp  # isort: skip
 from autosparse.errors import StructureError  # isort: skip
 from autosparse.torch import thresholds  # isort: skip
-from autosparse.torch.dispatcher import extension, known  # isort: skip
+from autosparse.torch.dispatcher import extension  # isort: skip
 
 pytestmark = pytest.mark.filterwarnings("ignore:Sparse")
 LAYOUTS = (torch.sparse_csr, torch.sparse_csc)
@@ -147,8 +147,8 @@ def test_the_first_products_of_a_structure_need_no_preparation(builtin, monkeypa
     want = torch.roll(X, 1, 0)
     least = max(thresholds.UNPREPARED_PRODUCTS, thresholds.UNPREPARED_MULTIPLICATIONS // (n * k))
     unprepared, planned = thresholds.REMEMBERED_PRODUCTS + least + 1, []
-    multiply = known.KnownIndices.multiply
-    monkeypatch.setattr(known.KnownIndices, "multiply", lambda *given: planned.append(given) or multiply(*given))
+    multiply = extension.KnownIndices.multiply
+    monkeypatch.setattr(extension.KnownIndices, "multiply", lambda *given: planned.append(given) or multiply(*given))
     with asp.override():
         for n_products in range(1, unprepared + 4):
             assert torch.equal(A @ X, want)

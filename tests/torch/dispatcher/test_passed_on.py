@@ -8,7 +8,7 @@ from tests.processes import run_with_torch
 from tests.torch.samples import INDICES, assert_close, compressed, dense, numbers, torch
 
 import autosparse.torch as asp  # isort: skip  (torch first: the line above skips where it is missing)
-from autosparse.torch.dispatcher import extension, known  # isort: skip
+from autosparse.torch.dispatcher import extension  # isort: skip
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:Sparse"),  # PyTorch says once that its sparse tensors are beta
@@ -61,8 +61,8 @@ for at, call in enumerate(calls):
 def test_products_of_planned_structures_are_scaled_and_added(monkeypatch, index_dtype):
     """Check sums, results in `out` and means of structures that belong to the executor."""
     planned = []
-    multiply = known.KnownIndices.multiply
-    monkeypatch.setattr(known.KnownIndices, "multiply", lambda *given: planned.append(given) or multiply(*given))
+    multiply = extension.KnownIndices.multiply
+    monkeypatch.setattr(extension.KnownIndices, "multiply", lambda *given: planned.append(given) or multiply(*given))
     n, m = 700, 200
     D = dense(n, n, dtype=torch.float64, density=0.6)
     A, X, base = (

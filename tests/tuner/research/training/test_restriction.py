@@ -7,8 +7,8 @@ import pytest
 from autosparse.tuner.learned.codes import code_rows
 from autosparse.tuner.learned.trees import Trees
 from autosparse.tuner.research.space.waco import waco_space
+from autosparse.tuner.research.training.boosted import is_joint, is_own, own_columns, own_only, restricted
 from autosparse.tuner.research.training.boosting import trees_of
-from autosparse.tuner.research.training.restriction import is_joint, is_own, own_columns, own_only, restricted
 from autosparse.tuner.space.joint import JointSpace
 from autosparse.tuner.space.own import own_space
 
