@@ -5,6 +5,7 @@ remembered plan, cost as little as the products of a short program allow.
 from __future__ import annotations
 
 import ctypes
+import shutil
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
@@ -35,6 +36,8 @@ def may_serve(compiler: str | None) -> bool:
 
 
 def _exists(compiler: str) -> bool:
+    if compiler.replace("-", "").isalnum() and compiler != "numba" and shutil.which(compiler) is None:
+        return False  # the compiler driver takes 1.4 ms to load
     from autosparse._native.c import build as c_build  # products that name no compiler load it never
 
     return compiler == "numba" or c_build.compiler_id(compiler) != "none"

@@ -14,7 +14,7 @@ from tests.native.runtime_cases import INDEX_DTYPES, forced, isas, needs_runtime
 
 pytestmark = needs_runtime
 
-COLUMNS = (2, 8, 16, 31, 32, 48, 64, 80, 100, 128, 130, 256, 272)
+COLUMNS = (2, 8, 16, 31, 32, 48, 64, 66, 80, 100, 128, 130, 140, 150, 256, 272)
 
 
 def has_identical_rows(matrix: sp.csr_matrix, index_dtype: str = "int32") -> bool:

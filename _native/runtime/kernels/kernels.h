@@ -72,7 +72,7 @@ typedef struct {
 } asp_kernels;
 
 /* Maximum number of vectors of a tile of identical rows with a partial last vector. */
-enum { MAX_IDENTICAL_MASKED = 8 };
+enum { MAX_IDENTICAL_MASKED = 9 };
 
 /* Tables by [dtype][itype]. */
 #define ASP_DECLARE(x, isa) extern const asp_kernels x##_##isa[4][2];

@@ -8,10 +8,10 @@ extern void (*const NAME(identical_masked)[MAX_IDENTICAL_MASKED])(TILE_ARGUMENTS
     {                                                                            \
         NAME(tile)(nv, MASKED, 1, args, begin, end, j, lanes, lead);             \
     }
-CASES_8(CASE)
+CASES_9(CASE)
 #undef CASE
 #define CASE(nv) NAME(identical_masked_##nv),
-void (*const NAME(identical_masked)[MAX_IDENTICAL_MASKED])(TILE_ARGUMENTS) = {CASES_8(CASE)};
+void (*const NAME(identical_masked)[MAX_IDENTICAL_MASKED])(TILE_ARGUMENTS) = {CASES_9(CASE)};
 #undef CASE
 #undef IDENTICAL_MAX
 #undef IDENTICAL_TILES

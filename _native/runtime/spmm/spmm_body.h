@@ -87,7 +87,7 @@ void NAME(spmm)(const asp_args *args, int64_t begin, int64_t end)
         int nv = (int)((left + passes - 1) / passes);
 #if IDENTICAL_TILES && IBYTES == 4
         /* Two tiles of at least five vectors have the sums of one (SETS), and search for identical rows. */
-        if (args->has_identical_rows && nv > MAX_IDENTICAL_MASKED + 1 && nv * VL > width - j) nv = (nv + 1) / 2;
+        if (args->has_identical_rows && nv > MAX_IDENTICAL_MASKED && nv * VL > width - j) nv = (nv + 1) / 2;
 #endif
         const int64_t covered = asp_min((int64_t)nv * VL, width - j);
         const int lanes = (int)(covered - (int64_t)(nv - 1) * VL);

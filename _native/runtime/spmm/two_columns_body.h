@@ -3,16 +3,27 @@
 #define NNAME__(a, b) NNAME_(a, b)
 #define NNAME(x) NNAME__(x, ITAG)
 
+/* Return n <= ENTRIES rows of B. */
+ASP_INLINE __m512 NNAME(fetched)(const int gathers, const I *indices, int64_t n, const float *B, int32_t ldb)
+{
+    const __mmask8 entries = (__mmask8)((1u << n) - 1);
+    const __m256i at = _mm256_mullo_epi32(INDICES(entries, indices), _mm256_set1_epi32(ldb));
+    return _mm512_castpd_ps(asp_rows_of(gathers, entries, at, B));
+}
+
+/* Add the products of n <= ENTRIES values and `rows` of B to `wide`. */
+ASP_INLINE __m512 NNAME(added)(const float *data, int64_t n, __m512 rows, __m512 wide)
+{
+    const __m512i each = _mm512_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7);
+    const __m512 values = _mm512_castps256_ps512(_mm256_maskz_loadu_ps((__mmask8)((1u << n) - 1), data));
+    return _mm512_fmadd_ps(_mm512_permutexvar_ps(each, values), rows, wide);
+}
+
 /* Add the products of n <= ENTRIES values and rows of B to `wide`. */
 ASP_INLINE __m512 NNAME(gathered)(const int gathers, const float *data, const I *indices, int64_t n, const float *B,
                                   int32_t ldb, __m512 wide)
 {
-    const __m512i each = _mm512_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7);
-    const __mmask8 entries = (__mmask8)((1u << n) - 1);
-    const __m256i at = _mm256_mullo_epi32(INDICES(entries, indices), _mm256_set1_epi32(ldb));
-    const __m512 values = _mm512_castps256_ps512(_mm256_maskz_loadu_ps(entries, data));
-    const __m512 rows = _mm512_castpd_ps(asp_rows_of(gathers, entries, at, B));
-    return _mm512_fmadd_ps(_mm512_permutexvar_ps(each, values), rows, wide);
+    return NNAME(added)(data, n, NNAME(fetched)(gathers, indices, n, B, ldb), wide);
 }
 
 /* Return the sum of the rows in `wide`, in the two low lanes. */
@@ -23,7 +34,34 @@ ASP_INLINE __m128 NNAME(folded)(__m512 wide)
     return _mm_add_ps(quarter, _mm_movehl_ps(quarter, quarter));
 }
 
-ASP_INLINE void NNAME(rows)(const int gathers, const asp_args *args, int64_t begin, int64_t end)
+/* Store the sum of the rows in `wide` at c, two columns at any multiple of 4 bytes. */
+ASP_INLINE void NNAME(store)(__m512 wide, __m64 *c, int accumulate)
+{
+    __m128 total = NNAME(folded)(wide);
+    if (accumulate) total = _mm_add_ps(_mm_loadl_pi(_mm_setzero_ps(), c), total);
+    _mm_storel_pi(c, total);
+}
+
+/* Compute IDENTICAL_ROWS rows of n entries each with the same columns, from row i on: rows of B are loaded once for all. */
+ASP_INLINE void NNAME(identical)(const int gathers, const asp_args *args, int64_t i, int64_t n)
+{
+    const I *indices = (const I *)args->indices + ((const I *)args->indptr)[i];
+    const float *data = (const float *)args->data + ((const I *)args->indptr)[i];
+    __m512 wide[IDENTICAL_ROWS];
+    for (int r = 0; r < IDENTICAL_ROWS; r++) wide[r] = _mm512_setzero_ps();
+    for (int64_t k = 0; k < n; k += ENTRIES) {
+        const int64_t some = asp_min(ENTRIES, n - k);
+        const __m512 rows = NNAME(fetched)(gathers, indices + k, some, args->B, (int32_t)args->ldb);
+        for (int r = 0; r < IDENTICAL_ROWS; r++) wide[r] = NNAME(added)(data + r * n + k, some, rows, wide[r]);
+    }
+    for (int r = 0; r < IDENTICAL_ROWS; r++) {
+        const int64_t row = args->places ? args->places[i + r] : i + r;
+        NNAME(store)(wide[r], (__m64 *)((float *)args->C + row * args->ldc), args->accumulate);
+    }
+}
+
+/* Compute rows; `shares`: search for identical rows. */
+ASP_INLINE void NNAME(rows)(const int gathers, const int shares, const asp_args *args, int64_t begin, int64_t end)
 {
     const I *indptr = args->indptr, *indices = args->indices;
     const float *data = args->data, *B = args->B;
@@ -34,7 +72,14 @@ ASP_INLINE void NNAME(rows)(const int gathers, const asp_args *args, int64_t beg
     for (int64_t i = begin; i < end; i++) {
         int64_t k = indptr[i];
         const int64_t stop = indptr[i + 1];
-        __m64 *const c = (__m64 *)(C + (places ? places[i] : i) * ldc); /* two columns, at any multiple of 4 bytes */
+        if (shares && i + IDENTICAL_ROWS <= end) {
+            const int64_t n = ASP_IDENTICAL_ROWS_OF(I)(indptr, indices, i);
+            if (n > 0 && n <= long_row) {
+                NNAME(identical)(gathers, args, i, n);
+                i += IDENTICAL_ROWS - 1;
+                continue;
+            }
+        }
         if (stop - k > long_row) {
             asp_note_long_row(args, i);
             continue;
@@ -43,9 +88,7 @@ ASP_INLINE void NNAME(rows)(const int gathers, const asp_args *args, int64_t beg
         for (; k + ENTRIES < stop; k += ENTRIES)
             wide = NNAME(gathered)(gathers, data + k, indices + k, ENTRIES, B, ldb, wide);
         wide = NNAME(gathered)(gathers, data + k, indices + k, stop - k, B, ldb, wide);
-        __m128 total = NNAME(folded)(wide);
-        if (accumulate) total = _mm_add_ps(_mm_loadl_pi(_mm_setzero_ps(), c), total);
-        _mm_storel_pi(c, total);
+        NNAME(store)(wide, (__m64 *)(C + (places ? places[i] : i) * ldc), accumulate);
     }
 }
 
@@ -73,7 +116,7 @@ ASP_INLINE void NNAME(runs)(const int gathers, const asp_args *args, int64_t beg
             }
         for (other = i; other < end && !(other + RUN <= end && NNAME(are_single)(indptr + other));)
             other = asp_min(other + RUN, end);
-        NNAME(rows)(gathers, args, i, other);
+        NNAME(rows)(gathers, 0, args, i, other);
     }
 }
 
@@ -90,7 +133,7 @@ ASP_INLINE void NNAME(listed)(const int gathers, const asp_args *args, int64_t b
             listed[n_listed] = i;
             n_listed += indptr[i + 1] != indptr[i];
         }
-        for (int64_t r = 0; r < n_listed; r++) NNAME(rows)(gathers, args, listed[r], listed[r] + 1);
+        for (int64_t r = 0; r < n_listed; r++) NNAME(rows)(gathers, 0, args, listed[r], listed[r] + 1);
     }
 }
 
@@ -100,12 +143,14 @@ static void NNAME(two_columns)(const asp_args *args, int64_t begin, int64_t end)
     const int are_adjacent = args->ldc == 2 && !args->places && !args->accumulate;
     const int is_listed = are_adjacent && end - begin >= RUN && 4 * args->nnz <= 3 * args->n_rows;
     if (!are_in_reach) asp_kernels_for(ASP_F32, sizeof(I) == 8, INT64_MAX)->spmm(args, begin, end);
+    else if (args->has_identical_rows && asp_gathers()) NNAME(rows)(1, 1, args, begin, end);
+    else if (args->has_identical_rows) NNAME(rows)(0, 1, args, begin, end);
     else if (is_listed && asp_gathers()) NNAME(listed)(1, args, begin, end);
     else if (is_listed) NNAME(listed)(0, args, begin, end);
     else if (are_adjacent && asp_gathers()) NNAME(runs)(1, args, begin, end);
     else if (are_adjacent) NNAME(runs)(0, args, begin, end);
-    else if (asp_gathers()) NNAME(rows)(1, args, begin, end);
-    else NNAME(rows)(0, args, begin, end);
+    else if (asp_gathers()) NNAME(rows)(1, 0, args, begin, end);
+    else NNAME(rows)(0, 0, args, begin, end);
 }
 #undef NNAME_
 #undef NNAME__
