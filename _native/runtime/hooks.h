@@ -27,6 +27,8 @@ int asp_csr_t_cuts(int dtype, uintptr_t C, int64_t ldc, int64_t n_vecs, int n_th
  * call on one thread the next n_asleep calls find no helper, unless a call wakes the helpers, which takes wake_ns. */
 int64_t asp_intervals_alone(const int64_t *shared_ns, const int64_t *alone_ns, int64_t n, int64_t own_ns, int64_t n_asleep,
                          int64_t wake_ns);
+/* Return whether the call-interval tuner decides once for two jobs of one task that differ in their serial time only. */
+int asp_are_one_job(int64_t n_items, int n_threads, int64_t serial_ns, int64_t other_serial_ns);
 /* Return the mean arrival time of woken helpers (call_intervals.c) after n arrivals; it is mean_ns before. */
 int64_t asp_arrival_after(int64_t mean_ns, const int64_t *took_ns, int64_t n);
 /* Return in how many of n calls a thread is found to have concurrent callers. Call i is made by the thread callers[i]

@@ -29,6 +29,16 @@ static inline void *asp_take_aligned(size_t alignment, size_t bytes)
 static inline void asp_free_aligned(void *memory) { free(memory); }
 #endif
 
+/* Tell the processor that this is a spin loop. */
+static inline void asp_relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
 /* Return the monotonic time in nanoseconds. */
 static inline int64_t asp_now_ns(void)
 {

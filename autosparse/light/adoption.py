@@ -284,7 +284,8 @@ def product_by_loop(made: Any, rows: Rows, B: Any) -> Any:
     is_other = B.shape[0] != made._shape[1] or made._twin._twin is not type(made)  # a subclass may have its own method
     n_terms, is_scattered = n if is_vector else n * B.shape[1], made._transposed and is_vector and n <= MAX_SCATTERED
     has_kernel = dtype.char in light.KERNEL_TYPES and not is_scattered
-    gains = has_kernel and 8 * n_terms >= light.MIN_TERMS and light.gains(n_terms, B.shape, transposed=made._transposed)
+    may_gain = has_kernel and (2 if is_vector else 8) * n_terms >= light.MIN_TERMS  # `gains` takes 0.3 us
+    gains = may_gain and light.gains(n_terms, B.shape, transposed=made._transposed)
     is_due = gains and light._products_ns >= light.RUNTIME_NS
     is_due = is_due or (rows.products_ns >= light.LOOKUP_NS and rows.looked_up != light.n_threads)
     if is_other or is_due or n_terms > light.MAX_TERMS or not light.may_be_light():

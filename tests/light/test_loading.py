@@ -288,3 +288,10 @@ assert np.array_equal(A.data[: wanted.size], wanted)
 def test_products_with_a_vector_gain_by_the_runtime_from_fewer_multiplications_on():
     lines = "A = light.MIN_TERMS * 2 // 3 + 1\nprint([light.gains(A, (9,), transposed=flag) for flag in (False, True)])"
     assert run(f"{CLOCK}{lines}") == "[True, False]"
+
+
+def test_products_that_are_too_short_to_gain_are_not_asked():
+    """Check the shortcut of `product_by_loop`: below it no number of columns gains."""
+    lines = "short = [(light.MIN_TERMS // 2 - 1, ())] + [(light.MIN_TERMS // 8 - 1, (k,)) for k in (1, 2, 3, 8, 100)]\n"
+    shown = "print(any(light.gains(n, (9, *k), transposed=flag) for n, k in short for flag in (False, True)))"
+    assert run(CLOCK + lines + shown) == "False"

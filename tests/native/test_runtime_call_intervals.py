@@ -116,6 +116,14 @@ def test_trials_cost_a_small_part_of_the_time(n, slower, own_ns):
     assert share_alone(shared, alone, own_ns=own_ns) * slower * own_ns < shared[0] / 25
 
 
+@pytest.mark.parametrize("n_items", [2, 10_000])
+def test_a_job_of_another_length_is_judged_for_itself(n_items):
+    """Check that a short product in two parts does not keep a long one, which has two parts as well, on one thread."""
+    are_one_job = hook("asp_are_one_job")
+    assert are_one_job(n_items, 2, 30_000, 30_000)
+    assert not are_one_job(n_items, 2, 30_000, 300_000)
+
+
 def arrival_after(mean_ns: int, took_ns: list[int]) -> int:
     """Return the mean arrival time of woken helpers after arrivals that took these times."""
     took = runtime_api.ffi.new("int64_t[]", took_ns)

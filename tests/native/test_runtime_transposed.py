@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import itertools
 
 import numpy as np
@@ -11,7 +12,7 @@ from autosparse._native import runtime_api
 from autosparse._native.runtime_api import DTYPE_CODES, FLAG_ACCUMULATE, FLAG_DETERMINISTIC
 
 from tests.covering import covering
-from tests.native.hooks import forced_choice, hook
+from tests.native.hooks import forced_choice, hook, shared_jobs
 from tests.native.runtime_cases import Reference, assert_product, forced, isas, needs_runtime, patterns, spoken, values
 
 pytestmark = needs_runtime
@@ -154,3 +155,36 @@ def test_rows_that_parts_touch_contain_all_entries(where: str, columns: int) -> 
         with forced_choice("helpers", 1), forced_choice("t_way", WAYS["parts"]):
             runtime_api.matmul((A.indptr, A.indices, A.data), A.shape, B, out, transposed=True, threads=threads)
         np.testing.assert_allclose(out, A.T @ B, rtol=1e-9, atol=1e-9)
+
+
+def test_two_parts_are_one_job_with_the_same_bits_each_time() -> None:
+    """Check that the thread that computed the private sums adds them, in no second job, whichever part ends last."""
+    A = sp.random_array((60_000, 9_000), density=0.001, format="csr", random_state=np.random.default_rng(2))
+    csr, x = (A.indptr, A.indices, A.data), np.random.default_rng(3).standard_normal((A.shape[0], 1))
+    wanted = None
+    with forced_choice("helpers", 1):
+        before = shared_jobs()
+        for _ in range(50):
+            out = np.empty((A.shape[1], 1))
+            runtime_api.matmul(csr, A.shape, x, out, transposed=True, threads=2)
+            wanted = out if wanted is None else wanted
+            np.testing.assert_array_equal(out, wanted)
+        assert shared_jobs() - before <= 50
+    np.testing.assert_allclose(wanted, A.T @ x, rtol=1e-10, atol=1e-10)
+
+
+def test_threads_and_sizes_take_turns_with_the_kept_sums() -> None:
+    """Check products that need less, more, and more than the kept memory, from several threads at once."""
+    rng = np.random.default_rng(1)
+    made = [sp.random_array((50_000, n), density=1e5 / 5e4 / n, format="csr", random_state=rng) for n in (900, 20_000)]
+    made.append(sp.random_array((50_000, 150_000), density=5e-5, format="csr", random_state=rng))
+    cases = [(A, x, A.T @ x) for A in made for x in [rng.standard_normal((A.shape[0], 1))]]
+
+    def multiply(_: int) -> None:
+        for A, x, wanted in cases:
+            out = np.empty(wanted.shape)
+            runtime_api.matmul((A.indptr, A.indices, A.data), A.shape, x, out, transposed=True, threads=2)
+            np.testing.assert_allclose(out, wanted, rtol=1e-9, atol=1e-9)
+
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        list(pool.map(multiply, range(40)))

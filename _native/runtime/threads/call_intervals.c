@@ -188,7 +188,7 @@ asp_call_interval *asp_watched(uintptr_t task, int64_t n_items, int n_threads, i
 {
     static asp_call_interval known[INTERVAL_SLOTS];
     uint64_t key = (uint64_t)task * 0x9e3779b97f4a7c15u ^ (uint64_t)n_items * 0xc2b2ae3d27d4eb4fu;
-    key ^= (uint64_t)n_threads << 32;
+    key ^= (uint64_t)n_threads << 32 ^ (uint64_t)serial_ns * 0x165667b19e3779f9u;
     key = (key ^ key >> 29) | 1; /* 0 marks a free slot */
     asp_call_interval *it = &known[key / 2 % INTERVAL_SLOTS];
     if (is_unwatched) return NULL;
@@ -198,6 +198,12 @@ asp_call_interval *asp_watched(uintptr_t task, int64_t n_items, int n_threads, i
 }
 
 #ifdef ASP_HOOKS
+int asp_are_one_job(int64_t n_items, int n_threads, int64_t serial_ns, int64_t other_serial_ns)
+{
+    const uint64_t key = asp_watched(1, n_items, n_threads, serial_ns)->key;
+    return asp_watched(1, n_items, n_threads, other_serial_ns)->key == key;
+}
+
 int64_t asp_arrival_after(int64_t mean_ns, const int64_t *took_ns, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) mean_ns = asp_mean_arrival(mean_ns, took_ns[i]);

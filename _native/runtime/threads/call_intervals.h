@@ -6,7 +6,7 @@ enum { LINGER_REST_MAX = 128 };
 /* A block of a trial: BLOCK_SKIPPED calls that do not count and BLOCK_INTERVALS calls that are timed. */
 enum { BLOCK_SKIPPED = 2, BLOCK_INTERVALS = 6, BLOCK_CALLS = BLOCK_SKIPPED + BLOCK_INTERVALS, TRIAL_BLOCKS = 4 };
 
-/* State of one recurring job, identified by task, number of items and number of threads. */
+/* State of one recurring job, identified by task, number of items, number of threads and serial time. */
 typedef struct asp_call_interval {
     uint64_t key;
     int64_t begin_ns, own_ns; /* begin of the latest call, and duration of the latest shared one */
@@ -25,7 +25,8 @@ typedef struct asp_call_interval {
 } asp_call_interval;
 
 /* Return the state of a job that takes about serial_ns on one thread, or NULL while the calling thread's jobs are not
- * watched. A colliding job is evicted. */
+ * watched. A colliding job is evicted. serial_ns tells jobs apart whose items are parts: C = A^T B has as many parts as
+ * threads for every A, and the decision for a small A kept products of 0.2 ms on one thread. */
 asp_call_interval *asp_watched(uintptr_t task, int64_t n_items, int n_threads, int64_t serial_ns);
 /* Record that the job begins at now_ns and return whether it stays on the calling thread. */
 int asp_stays_alone(asp_call_interval *it, int64_t now_ns);

@@ -142,7 +142,7 @@ static int linger(uint32_t *served, lingering *it)
                 it->rest_next = 1;
                 return self;
             }
-            relax();
+            asp_relax();
         }
         now_ns = asp_now_ns();
         if (!is_looked && now_ns - begin_ns > LINGER_NS) {
@@ -272,7 +272,7 @@ static int64_t wait_for_helpers(void)
     int64_t begin_ns = asp_now_ns();
     for (int turn = 1; GATE_INSIDE(atomic_load_explicit(&pool.gate, memory_order_acquire)); turn++) {
         if (turn > 400) sched_yield(); /* the helper may need this core */
-        else relax();
+        else asp_relax();
     }
     return asp_now_ns() - begin_ns;
 }

@@ -16,16 +16,6 @@ typedef struct {
     _Atomic int n_sleeping;
 } wakeup;
 
-static inline void relax(void)
-/* Tell the processor that this is a spin loop. */
-{
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield");
-#endif
-}
-
 #ifndef __linux__
 static pthread_mutex_t wakeup_mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t wakeup_condition = PTHREAD_COND_INITIALIZER;
