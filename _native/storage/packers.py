@@ -24,6 +24,8 @@ from autosparse.core.pattern import Pattern
 from autosparse.core.values import dataclass
 
 Array = NDArray[Any]  # values or indices of any supported dtype
+Turned = tuple[Array, Array, Array]
+"""Arrays indptr, indices and data of the rows of a transpose."""
 
 
 def _pack_rows(rows: KernelRows, values: Array, fmt: Format) -> Packed:
@@ -122,12 +124,20 @@ PACKERS: Final = (
 """Packing functions, in the order in which they are tried. To support a new family, add a row."""
 
 
-def pack(pattern: Pattern, values: Array, fmt: Format, *, transposed: bool) -> Packed | None:
-    """Return structure and values of op(A) in `fmt`, or None if no packing function supports it."""
+def pack(
+    pattern: Pattern, values: Array, fmt: Format, *, transposed: bool, turned: Turned | None = None
+) -> Packed | None:
+    """Return structure and values of op(A) in `fmt`, or None if no packing function supports it.
+
+    `turned`: the rows of A^T, if the caller has them.
+    """
     packer = _packer(fmt)
     if packer is None:
         return None
-    rows, own = rows_of(pattern, values, transposed=transposed)
+    if transposed and turned is not None:
+        rows, own = KernelRows(pattern.n_cols, pattern.n_rows, *turned[:2]), turned[2]
+    else:
+        rows, own = rows_of(pattern, values, transposed=transposed)
     if not fmt.rows:
         if not transposed:
             rows = dataclasses.replace(rows, known=pattern.counts)  # statistics from `packed_bytes` are reused once
@@ -189,19 +199,22 @@ def refill(operand: Filled, values: Array) -> bool:
     return True
 
 
-def sliced_bytes(pattern: Pattern, fmt: Format, value_bytes: int, *, transposed: bool) -> int:
+def sliced_bytes(
+    pattern: Pattern, fmt: Format, value_bytes: int, *, transposed: bool, turned: Turned | None = None
+) -> int:
     """Return the exact bytes of op(A) in a sliced format.
 
-    Takes O(n_rows), or O(nnz) if columns or the transpose matter.
+    Takes O(n_rows), or O(nnz) if columns or the transpose matter. `turned`: the rows of A^T, if the caller has them.
     """
-    indptr, indices, (n_rows, n_cols) = pattern.indptr, pattern.indices[: pattern.nnz], pattern.shape
-    if transposed:
-        indptr, indices, _, _ = runtime_api.transpose((indptr, np.ascontiguousarray(indices), None), pattern.shape)
-        n_rows, n_cols = n_cols, n_rows
-    known = {} if transposed else pattern.counts
-    return slices.packed_bytes(
-        KernelRows(n_rows, n_cols, indptr, np.ascontiguousarray(indices), known), fmt, value_bytes
-    )
+    csr = pattern.indptr, np.ascontiguousarray(pattern.indices[: pattern.nnz])
+    if not transposed:
+        return slices.packed_bytes(KernelRows(*pattern.shape, *csr, pattern.counts), fmt, value_bytes)
+    if turned is None:  # in scratch memory, which returns to the system
+        threads, room = packing_threads(), memory.empty_scratch
+        indptr, indices, _, _ = runtime_api.transpose((*csr, None), pattern.shape, threads=threads, room=room)
+    else:
+        indptr, indices, _ = turned
+    return slices.packed_bytes(KernelRows(pattern.n_cols, pattern.n_rows, indptr, indices), fmt, value_bytes)
 
 
 def count_blocks(pattern: Pattern, r: int, c: int, *, transposed: bool) -> int:

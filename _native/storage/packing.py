@@ -143,12 +143,14 @@ class PackedOperand(StoredLevels):
         return indptr, columns[order].astype(index_dtype), values[order]
 
 
-def packed_bytes(pattern: Pattern, fmt: Format, value_bytes: int, *, transposed: bool) -> int:
+def packed_bytes(
+    pattern: Pattern, fmt: Format, value_bytes: int, *, transposed: bool, turned: native_packers.Turned | None = None
+) -> int:
     """Return the bytes of `pack`'s result: exact if levels distinguish blocks, else an upper bound. Takes O(nnz)."""
     if fmt.is_csr and not transposed:
         return 0
     if fmt.is_sliced:
-        return native_packers.sliced_bytes(pattern, fmt, value_bytes, transposed=transposed)
+        return native_packers.sliced_bytes(pattern, fmt, value_bytes, transposed=transposed, turned=turned)
     value_bytes = _half_precision().WIDTH if fmt.values else value_bytes
     extents = fmt.extents(_sizes(pattern, transposed))
     crd_bytes = coordinate_dtype(fmt, pattern.index_dtype).itemsize
@@ -177,11 +179,13 @@ def reason_unfit(pattern: Pattern, fmt: Format, *, transposed: bool) -> str | No
     return name and f"{name} has {fmt.extents(sizes)[name]:,} coordinates: more than {fmt.index_bits} bits hold"
 
 
-def pack(pattern: Pattern, values: Array, fmt: Format, *, transposed: bool) -> PackedOperand:
+def pack(
+    pattern: Pattern, values: Array, fmt: Format, *, transposed: bool, turned: native_packers.Turned | None = None
+) -> PackedOperand:
     """Pack op(A) in `fmt`. Raises PackError if its indices or values do not fit the types of `fmt`.
 
-    The caller checks memory limits. Half-precision and dictionary-encoded values are made from a packed copy of the
-    exact ones.
+    The caller checks memory limits. `turned`: the rows of A^T, if the caller has them. Half-precision and
+    dictionary-encoded values are made from a packed copy of the exact ones.
     """
     if fmt.is_csr and not transposed:
         arrays = {"k1": pattern.indptr}, {"k1": pattern.indices}
@@ -189,9 +193,9 @@ def pack(pattern: Pattern, values: Array, fmt: Format, *, transposed: bool) -> P
     reason = reason_unfit(pattern, fmt, transposed=transposed)
     if reason:
         raise PackError.unfit(fmt, reason)
-    native = native_packers.pack(pattern, values, fmt, transposed=transposed)
+    native = native_packers.pack(pattern, values, fmt, transposed=transposed, turned=turned)
     pos, crd, packed = native if native is not None else pack_generic(pattern, values, fmt, transposed=transposed)
-    stored, table = _stored(packed, fmt)
+    stored, table = (packed, {}) if "table" in crd else _stored(packed, fmt)
     return PackedOperand(fmt, transposed, pattern, pos, {**crd, **table}, stored)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import tracemalloc
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,8 @@ from autosparse._native.kernels.precompiled import ready_kernel
 from autosparse.tuner.search import search
 
 import autosparse as asp
-from autosparse import cache
+from autosparse import _native, cache
+from autosparse.core.formats import Format
 from autosparse.core.plan import Plan
 from autosparse.core.solver import choice_of
 from autosparse.dispatch.state import state_for
@@ -23,10 +26,13 @@ from autosparse.notices import FallbackWarning
 from autosparse.operands.native_rows import PART_BYTES
 from autosparse.tuning import planner
 from autosparse.tuning.setup import context_of
+from autosparse.tuning.solvers import dense_rows
 from autosparse.tuning.trials import comparison, specs
+from autosparse.tuning.trials.matmul import turned_rows
 from autosparse.tuning.trials.operand_adapter import MAX_ENTRY, adapter_of
 from tests.tuning.compilers import WRONG_MTTKRP, WRONG_PRODUCTS, WRONG_SAMPLES, liar, n_compilations
 from tests.tuning.forcing import ENOUGH_S, FORMATS, close, dense, force, make, schedule_of, state_of, until
+from tests.tuning.test_early_slices import turned_state
 
 pytestmark = pytest.mark.skipif(not runtime_api.available, reason="needs the C runtime")
 
@@ -97,6 +103,53 @@ def test_a_comparison_holds_the_default_result_in_parts(is_timed: bool, n_vector
     finally:
         tracemalloc.stop()
     assert peak_bytes < n_vectors * 8 * n + 2 * PART_BYTES
+
+
+@contextmanager
+def at_most(n_bytes: float) -> Iterator[None]:
+    """Check that the block allocates at most `n_bytes` at a time."""
+    tracemalloc.start()
+    try:
+        yield
+        peak_bytes = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak_bytes < n_bytes
+
+
+@pytest.mark.parametrize(("is_turned", "most"), [(False, (0.7, 2.0, 1.6)), (True, (0.1, 0.1, 0.2))])
+def test_trials_read_the_rows_of_a_transpose_that_products_read(
+    monkeypatch: pytest.MonkeyPatch, is_turned: bool, most: tuple[float, float, float]
+) -> None:
+    """Sizing, packing and comparing a kernel of Mᵀ takes at most `most` times the bytes of the values."""
+    n, fmt = 20_000, Format.parse("i1:U,k1:D,i0:U | i=8 | bits=16")
+    offsets = range(-10, 11)
+    A = asp.csr(
+        sps.diags_array([np.full(n, float(at) or 0.5) for at in offsets], offsets=offsets, shape=(n, n)).tocsr()
+    )
+    if is_turned:
+        turned_state(A, monkeypatch)
+    context, adapter = context_for(A._cell, 1, transposed=True), adapter_of("matmul")
+    assert (turned_rows(A._cell) is not None) == is_turned
+    with at_most(most[0] * 8 * A.nnz):
+        needed_bytes = adapter.packed_bytes(context.problem, fmt, A._cell)
+    with at_most(needed_bytes + most[1] * 8 * A.nnz):
+        packed = adapter.pack(context.problem, A._cell, fmt)
+    assert packed.nbytes == needed_bytes
+    wanted = _native.pack(A._cell.pattern, A._cell.data, fmt, transposed=True)
+    for mine, other in zip(packed.arrays, wanted.arrays, strict=True):
+        np.testing.assert_array_equal(mine, other)
+    with at_most(most[2] * 8 * A.nnz):  # three vectors, and magnitudes
+        call = (context.problem, A._cell, lambda call: call.by_default(1, 0) == 0, None, 1)
+        assert comparison.difference(*call) is None
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_candidates_of_a_matrix_without_dense_rows_take_no_array_of_its_size(transposed: bool) -> None:
+    A = asp.csr(sps.eye_array(1 << 17, format="csr"), copy=True)
+    context = context_for(A._cell, 1, transposed=transposed)
+    with at_most(0.1 * 8 * A.nnz):
+        assert dense_rows.offered(context.problem, context.options) == ((), ())
 
 
 def test_a_difference_in_a_later_part_names_its_row() -> None:

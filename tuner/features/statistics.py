@@ -183,7 +183,8 @@ def shares_in_order(pattern: Pattern, sizes: Sequence[int]) -> list[float]:
     for at in np.linspace(0, sampled.size - n_sampled, N_WINDOWS).astype(WideIndex).tolist():
         inside = np.flatnonzero((first >= sampled[at]) & (first <= sampled[at + n_sampled - 1]))
         rows = filled[inside[np.argsort(first[inside], kind="stable")][:n_rows]]
-        starts, lengths = pattern.indptr[rows], pattern.row_lengths[rows]
+        starts = pattern.indptr[rows]
+        lengths = pattern.indptr[rows + 1] - starts
         before = np.cumsum(lengths) - lengths
         columns = pattern.indices[np.arange(lengths.sum()) + np.repeat(starts - before, lengths)]
         windows = (columns[: max(1, min(size, largest))] for size in sizes)

@@ -24,6 +24,7 @@ from autosparse.core.values import dataclass
 from autosparse.ops import names
 from autosparse.scalar import NARROW_INDEX, REAL
 from autosparse.targets.priors import number
+from autosparse.tuner.features.statistics import pattern_facts
 
 Array = NDArray[Any]  # row lengths
 
@@ -123,7 +124,11 @@ def offered(problem: Problem, options: Options) -> tuple[tuple[Composite, ...], 
 
 def _division(problem: Problem) -> _Division | None:
     """Return the division into dense and other rows with the least expected time; None without dense rows."""
-    lengths, n_cols = _row_lengths(problem), problem.matrix.shape[0 if problem.transposed else 1]
+    n_cols = problem.matrix.shape[0 if problem.transposed else 1]
+    longest = pattern_facts(problem.matrix, transposed=problem.transposed).max_row  # which ranking needs as well
+    if longest < int(CUTS[-1] * n_cols) + 1:
+        return None  # most matrices: the lengths of all rows would be megabytes
+    lengths = _row_lengths(problem)
     n_bytes = n_cols * problem.n_dense_cols * np.dtype(problem.dtype).itemsize
     unit = 1.0 if n_bytes > problem.target.l2_bytes else number(PRIORS, "resident")
     read, multiply = number(PRIORS, "read"), number(PRIORS, "multiply")

@@ -141,7 +141,7 @@ class KernelTrial(ServedTrial):
         problem, fmt, adapter = self.context.problem, self.schedule.format, self.context.adapter
         unfit = adapter.reason_unfit(problem, fmt)
         if not unfit:
-            self.packed_bytes = adapter.packed_bytes(problem, fmt)
+            self.packed_bytes = adapter.packed_bytes(problem, fmt, self.context.operand())
         if unfit:
             self._fail(PackError.unfit(fmt, unfit))
         elif self.packed_bytes > self.context.limit_bytes:

@@ -9,6 +9,7 @@ import numpy as np
 
 from autosparse import _native
 from autosparse._native import runtime_api
+from autosparse.core.dtypes import WideIndex
 from autosparse.core.formats import Format
 from autosparse.core.problem import Problem
 from autosparse.dispatch.calls import MatmulCall
@@ -34,11 +35,16 @@ if TYPE_CHECKING:
     from autosparse.tuning.trials.operand_adapter import Storage
 
 
-def packed_bytes(problem: Problem, fmt: Storage) -> int:
+MIN_COUNTED: Final = 1 << 16
+"""Minimum number of indices that are counted at a time."""
+
+
+def packed_bytes(problem: Problem, fmt: Storage, operand: AnyOperand | None) -> int:
     """Return the number of bytes of a packed copy."""
     pattern, item, transposed = problem.matrix, np.dtype(problem.dtype).itemsize, problem.transposed
     if isinstance(fmt, Format):
-        return _native.packed_bytes(pattern, fmt, item, transposed=transposed)
+        turned = turned_rows(operand) if transposed and operand is not None else None
+        return _native.packed_bytes(pattern, fmt, item, transposed=transposed, turned=turned)
     return _native.composite_bytes(pattern, fmt, item, transposed=transposed)
 
 
@@ -52,8 +58,16 @@ def pack(problem: Problem, operand: AnyOperand, fmt: Storage) -> Any:  # Any: a 
     """Return a packed copy of op(A) in the format `fmt`."""
     assert isinstance(operand, Operand)
     if isinstance(fmt, Format):
-        return _native.pack(problem.matrix, operand.data, fmt, transposed=problem.transposed)
+        turned = turned_rows(operand) if problem.transposed else None
+        return _native.pack(problem.matrix, operand.data, fmt, transposed=problem.transposed, turned=turned)
     return _native.pack_composite(problem.matrix, operand.data, fmt, transposed=problem.transposed)
+
+
+def turned_rows(operand: AnyOperand) -> tuple[Any, ...] | None:
+    """Return indptr, indices and data of the rows of Mᵀ, if products with Mᵀ read them now."""
+    dispatcher = operand.dispatcher
+    turning = None if dispatcher is None else dispatcher.turning
+    return None if turning is None or not isinstance(operand, Operand) else turning.arrays(operand)
 
 
 def _synthetic(problem: Problem, operand: AnyOperand) -> tuple[Call, ...]:
@@ -79,7 +93,9 @@ def _trustworthy(
         B, C = (one.reshape(-1, n_columns) for one in lent.kept)
     call = _call(problem, rows_of(operand), B, C)
     if problem.transposed:
-        return whole(call, C, bounds=lambda: _bounds_of_columns(problem, operand, n_threads))
+        turned = turned_rows(operand)
+        rows = None if turned is None or turned[2].dtype != C.dtype else (turned[0], turned[2])
+        return whole(call, C, rows=rows, bounds=lambda: _bounds_of_columns(problem, operand, n_threads))
     return Trustworthy(call, C, _parts(problem, operand, B))
 
 
@@ -114,9 +130,12 @@ def _bounds_of_columns(problem: Problem, operand: Operand, n_threads: int) -> tu
     indices, values = operand.indices[: operand.nnz], operand.data[: operand.nnz]
     n_inner, n_rows = problem.matrix.shape
     absolutes, ones, sums = magnitudes(values), np.ones((n_inner, 1), problem.dtype), result(problem, n_rows, 1)
+    n_terms, step = np.zeros(n_rows, WideIndex), max(n_rows, MIN_COUNTED)
+    for first in range(0, indices.size, step):  # NumPy widens the indices that it counts
+        n_terms += np.bincount(indices[first : first + step], minlength=n_rows)
     summing = _call(problem, rows_of(operand).with_values(absolutes), ones, sums)
     runtime_api.raise_for(summing.by_default(n_threads, 0))
-    return sums.reshape(-1) * np.dtype(problem.dtype).type(MAX_ENTRY), np.bincount(indices, minlength=n_rows)
+    return sums.reshape(-1) * np.dtype(problem.dtype).type(MAX_ENTRY), n_terms
 
 
 ADAPTER: Final = OperandAdapter(

@@ -63,7 +63,7 @@ def _trustworthy(
 
 
 ADAPTER: Final = OperandAdapter(
-    packed_bytes=lambda one, fmt: _native.tensor_bytes(
+    packed_bytes=lambda one, fmt, _operand: _native.tensor_bytes(
         one.tensor, one_format(fmt), np.dtype(one.dtype).itemsize, one.mode
     ),
     reason_unfit=lambda one, fmt: _native.reason_unfit_tensor(one.tensor, one_format(fmt), one.mode),

@@ -90,7 +90,7 @@ def whole(call: Any, found: AnyArray, **bounds: Any) -> Trustworthy:
 class OperandAdapter:
     """Functions that adapt one operation's sparse operand to packing, timing and comparison."""
 
-    packed_bytes: Callable[[Problem, Storage], int]  # known before packing, O(nnz) at most
+    packed_bytes: Callable[[Problem, Storage, AnyOperand | None], int]  # known before packing, O(nnz) at most
     reason_unfit: Callable[[Problem, Storage], str | None]
     pack: Callable[[Problem, AnyOperand, Storage], Any]
     pack_live: Callable[[Pattern, Operand, Format], Any] | None  # for a format that is the user's own arrays
@@ -140,7 +140,7 @@ def rows_of(operand: AnyOperand) -> Any:  # Any: NativeRows
 
 def dense(problem: Problem, seed: int, *shape: int) -> AnyArray:
     """Return a synthetic dense operand of this shape, fixed by `seed`: entries of both signs, none of them small."""
-    made = np.empty(shape, problem.dtype)
+    made = memory.empty_scratch(shape, np.dtype(problem.dtype))  # it returns to the system, unlike malloc's heap
     period, flat = _period(problem.dtype, seed), made.reshape(-1)
     n = flat.size // PERIOD * PERIOD
     flat[:n].reshape(-1, PERIOD)[:], flat[n:] = period, period[: flat.size - n]

@@ -58,7 +58,7 @@ def _trustworthy(
 
 
 ADAPTER: Final = OperandAdapter(
-    packed_bytes=lambda problem, fmt: _native.structure_bytes(problem.matrix, one_format(fmt)),
+    packed_bytes=lambda problem, fmt, _operand: _native.structure_bytes(problem.matrix, one_format(fmt)),
     reason_unfit=matmul.reason_unfit,
     pack=lambda problem, operand, fmt: _native.pack_structure(problem.matrix, one_format(fmt)),
     pack_live=lambda pattern, operand, fmt: _native.pack_structure(pattern, fmt),
