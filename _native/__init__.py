@@ -122,7 +122,7 @@ def extension_at_once(kept_bytes: int) -> tuple[Any, int]:  # Any: a module with
         return None, 0
     try:
         return extension, extension.connect_to(f"{__path__[0]}{os.sep}_runtime.abi3.so", kept_bytes)
-    except ImportError:  # the runtime has another name, or other sources
+    except (AttributeError, ImportError):  # an older module; the runtime has another name, or other sources
         lib, ffi = loaded_runtime()
         extension, _ = connected_extension(lib, ffi)
         if extension is not None:

@@ -50,6 +50,17 @@ def test_products_call_the_runtime_without_cffi(first):
     assert printed(WITHOUT_CFFI.format(first=first)) == [True] * 6 + [True, bool(first), False]
 
 
+def test_products_do_without_an_extension_module_of_an_older_build():
+    lines = """
+older = type("Module", (), {"HEADERS": "of an older build", "FUNCTIONS": (), "connect": None})
+sys.modules["autosparse._native._extension"] = older
+light.RUNTIME_NS = light.MIN_TERMS = 0
+A @ x
+print(json.dumps([bool(np.allclose(A @ x, m @ x)), bool(np.allclose((A @ A.T).toarray(), (m @ m.T).toarray()))]))
+"""
+    assert printed(lines) == [True, True]
+
+
 LINES: Final = ("A[3]", "A[:, np.int32(2)]") if IS_RECENT else ()
 """Methods that select one row or column of an array, which SciPy refuses before 1.15."""
 CLOCK: Final = """
