@@ -15,6 +15,12 @@ FUNCTIONS: Final[tuple[str, ...]]
 def connect(addresses: tuple[int, ...], /) -> None:
     """Store the addresses of the runtime's functions, in the order of FUNCTIONS; nothing works before."""
 
+def connect_to(path: str, kept_bytes: int, /) -> int:
+    """Load the C runtime from a file, let it keep so many bytes of freed results, and return the number of threads.
+
+    Raises ImportError where the file is no runtime that was built from the same sources.
+    """
+
 def address_of(array: NDArray[Any], /) -> int:
     """Return the address of the first element of an array."""
 
@@ -41,6 +47,14 @@ def small_product(
 
     Returns a negative number if nothing was computed: more than `most` multiplications, or unsupported operands. B must
     be aligned and its strides whole elements.
+    """
+
+def product(
+    arrays: tuple[Any, ...], n_rows: int, n_cols: int, checked: bool, B: object, out: object, transposed: bool, /
+) -> bool:
+    """Compute out = A B (or A^T B) on all threads; return False if the operands are not supported.
+
+    B and out are arrays in C order of A's dtype. Indices are read before if `checked` is not True.
     """
 
 def compile_sweep(

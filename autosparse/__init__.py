@@ -15,6 +15,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os.path
+import sys
 from typing import TYPE_CHECKING, Any
 
 from autosparse import forking as forking  # first: later forks wait for imports of other threads
@@ -51,6 +52,9 @@ _MAPPED = ("tuner", "cache", "_native")  # top-level folders that are installed 
 def _check_installed() -> None:
     """Raise ImportError for a bare checkout, where subpackages such as `autosparse.tuner` cannot be found."""
     checkout = os.path.dirname(os.path.dirname(__file__))
+    finders = [getattr(one, "__module__", None) or "" for one in sys.meta_path]
+    if any(name.startswith(f"__editable___{__name__}_") for name in finders):  # in .2 ms less than finding a module
+        return
     is_checkout = os.path.exists(os.path.join(checkout, "pyproject.toml"))
     if not is_checkout or importlib.util.find_spec(f"{__name__}.{_MAPPED[0]}") is not None:  # one finder has them all
         return

@@ -31,10 +31,14 @@ def sources() -> list[Path]:
     return [*sorted(FOLDER.glob("*.c")), RUNTIME / "dense" / "output.c"]
 
 
+EXPORTS = RUNTIME / "python" / "exports.h"
+
+
 def _declarations() -> list[Path]:
     """Return the runtime's headers that the module includes, sorted by name."""
-    names = re.findall(r'^#include "(\w+_api\.h)"', (FOLDER / "extension.h").read_text(encoding="utf-8"), re.MULTILINE)
-    return sorted((path for path in RUNTIME.rglob("*_api.h") if path.name in names), key=lambda path: path.name)
+    names = re.findall(r'^#include "(\w+_api\.h)"', EXPORTS.read_text(encoding="utf-8"), re.MULTILINE)
+    found = (path for path in RUNTIME.rglob("*_api.h") if path.name in names)
+    return [EXPORTS, *sorted(found, key=lambda path: path.name)]
 
 
 def depends() -> list[Path]:

@@ -1,5 +1,5 @@
 /* Declarations of the extension module `_extension`, which reads Python's and NumPy's objects through the C API of
- * CPython and of NumPy. Kernels are called by the addresses that `connect` (module.c) receives from the C runtime. */
+ * CPython and of NumPy. Kernels are called by the addresses of the C runtime's functions (`connect` and `connect_to`). */
 #ifndef ASP_EXTENSION_H
 #define ASP_EXTENSION_H
 
@@ -16,27 +16,9 @@
 #endif
 #include <numpy/arrayobject.h>
 
-#include "dense_api.h"
-#include "kernel_api.h"
-#include "look_api.h"
-#include "matmul_api.h"
-#include "output_api.h"
+#include "exports.h"
 #include "platform.h"
-#include "pool_api.h"
-#include "structure_api.h"
-#include "sweeps_api.h"
 
-/* Functions of the C runtime that the module calls. */
-#define ASP_FUNCTIONS(FUNCTION)                                                                                  \
-    FUNCTION(asp_csr_check) FUNCTION(asp_csr_mm) FUNCTION(asp_csr_t_mm) FUNCTION(asp_dense_rows)                 \
-    FUNCTION(asp_look_at_all) FUNCTION(asp_max_threads) FUNCTION(asp_output_allocator) FUNCTION(asp_run_kernel)  \
-    FUNCTION(asp_sweep_chunks) FUNCTION(asp_sweep_run) FUNCTION(asp_sweep_run_after)                      \
-    FUNCTION(asp_sweep_run_after_kernel) FUNCTION(asp_sweep_serial_ns)
-#define ASP_MEMBER(name) __typeof__(&name) name;
-typedef struct asp_functions {
-    ASP_FUNCTIONS(ASP_MEMBER)
-} asp_functions;
-#undef ASP_MEMBER
 extern asp_functions runtime; /* null pointers before `connect` */
 
 /* An operand: attributes of autosparse.operands.watched.WatchedArrays, which derives from this type. A null pointer is
@@ -106,6 +88,7 @@ int asp_watch_refreshes(asp_watch *watch, asp_fields *operand, int n_threads);
 /* small_product.c, sweep.c, conjugate_gradients.c, stabilized.c, minimal_residual.c, least_squares.c: functions of the
  * module. */
 PyObject *asp_look_run(PyObject *module, PyObject *const *args, Py_ssize_t n_args);
+PyObject *asp_product_run(PyObject *module, PyObject *const *args, Py_ssize_t n_args);
 PyObject *asp_small_product_run(PyObject *module, PyObject *const *args, Py_ssize_t n_args);
 PyObject *asp_compile_sweep(PyObject *module, PyObject *const *args, Py_ssize_t n_args);
 PyObject *asp_advance_cg(PyObject *module, PyObject *const *args, Py_ssize_t n_args);

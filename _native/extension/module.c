@@ -3,6 +3,9 @@
 #include "extension.h"
 
 #include <string.h>
+#ifndef _WIN32
+#include <dlfcn.h>
+#endif
 
 asp_functions runtime;
 
@@ -52,6 +55,13 @@ static PyObject *empty(PyObject *module, PyObject *args)
     return made;
 }
 
+/* Use the allocators of the connected runtime; return 0, or -1 with an exception set. */
+static int make_handlers(void)
+{
+    const int is_output = !make_handler(OUTPUT, runtime.asp_output_allocator(0));
+    return is_output ? make_handler(SCRATCH, runtime.asp_output_allocator(1)) : -1;
+}
+
 /* -- functions */
 
 /* Store the addresses of the runtime's functions, in the order of FUNCTIONS. */
@@ -67,9 +77,32 @@ static PyObject *connect(PyObject *module, PyObject *addresses)
         if (!found[at]) return PyErr_Format(PyExc_ValueError, "the address of %s is 0", function_names[at]);
     }
     memcpy(&runtime, found, sizeof runtime);
-    if (make_handler(OUTPUT, runtime.asp_output_allocator(0)) || make_handler(SCRATCH, runtime.asp_output_allocator(1)))
-        return NULL;
-    Py_RETURN_NONE;
+    return make_handlers() ? NULL : Py_NewRef(Py_None);
+}
+
+#ifdef _WIN32
+enum { RTLD_NOW, RTLD_LOCAL };
+static void *dlopen(const char *path, int mode) { return (void)path, (void)mode, NULL; }
+static void *dlsym(void *library, const char *name) { return (void)library, (void)name, NULL; }
+#endif
+
+/* Load the C runtime from the file `path` (a cffi module, whose import is slower), let it keep `kept` bytes of freed
+ * results, and return the number of threads. */
+static PyObject *connect_to(PyObject *module, PyObject *args)
+{
+    (void)module;
+    PyObject *path;
+    long long kept;
+    if (!PyArg_ParseTuple(args, "O&L:connect_to", PyUnicode_FSConverter, &path, &kept)) return NULL;
+    void *library = dlopen(PyBytes_AS_STRING(path), RTLD_NOW | RTLD_LOCAL);
+    Py_DECREF(path);
+    const asp_functions *found = library ? dlsym(library, "asp_exported") : NULL;
+    if (!found || strcmp(found->asp_headers(), ASP_HEADERS))
+        return PyErr_Format(PyExc_ImportError, "there is no C runtime that was built from the same sources");
+    runtime = *found;
+    if (make_handlers()) return NULL;
+    runtime.asp_output_limit(kept);
+    return PyLong_FromLong(runtime.asp_max_threads());
 }
 
 static PyArrayObject *checked_array(PyObject *object)
@@ -120,6 +153,7 @@ static PyObject *references_with_bases(PyObject *module, PyObject *objects)
 
 static PyMethodDef methods[] = {
     {"connect", connect, METH_O, "Store the addresses of the runtime's functions, in the order of FUNCTIONS."},
+    {"connect_to", connect_to, METH_VARARGS, "Load the runtime from a file and return its number of threads."},
     {"address_of", address_of, METH_O, "Return the address of the first element of an array."},
     {"data_slot", data_slot, METH_O, "Return the address at which an array object stores the address of its elements."},
     {"references", references, METH_O, "Return the number of references to the members of a tuple, its own included."},
@@ -127,6 +161,7 @@ static PyMethodDef methods[] = {
      "Return the number of references to the members of a list, and to the bases of those that are arrays."},
     {"look", FASTCALL(asp_look_run), "Validate a CSR matrix."},
     {"small_product", FASTCALL(asp_small_product_run), "Compute a small product."},
+    {"product", FASTCALL(asp_product_run), "Compute a product on all threads."},
     {"compile_sweep", FASTCALL(asp_compile_sweep), "Compile a sweep of vector operations."},
     {"advance_cg", FASTCALL(asp_advance_cg), "Run iterations of conjugate gradients."},
     {"advance_columns_minres", FASTCALL(asp_advance_columns_minres), "Run iterations of MINRES for several columns."},

@@ -1,4 +1,4 @@
-/* Small products, and validation of a CSR matrix given as a list [indptr, indices, data]. */
+/* Products of a CSR matrix given as a list [indptr, indices, data] or a tuple, and its validation. */
 #include "extension.h"
 
 #include <stdlib.h>
@@ -23,9 +23,10 @@ typedef struct small_matrix {
 static int examine(PyObject *const *args, int64_t most, small_matrix *A)
 {
     PyArrayObject *parts[3];
-    if (!PyList_CheckExact(args[0]) || PyList_GET_SIZE(args[0]) != 3) return NOT_PLAIN;
+    const int is_plain = PyList_CheckExact(args[0]) || PyTuple_CheckExact(args[0]);
+    if (!is_plain || PySequence_Fast_GET_SIZE(args[0]) != 3) return NOT_PLAIN;
     for (Py_ssize_t at = 0; at < 3; ++at)
-        if (!(parts[at] = asp_array(PyList_GET_ITEM(args[0], at), 1, ASP_READ))) return NOT_PLAIN;
+        if (!(parts[at] = asp_array(PySequence_Fast_GET_ITEM(args[0], at), 1, ASP_READ))) return NOT_PLAIN;
     A->indptr = parts[0], A->indices = parts[1], A->data = parts[2];
     A->dtype = asp_value_code(A->data);
     A->itype = asp_index_code(A->indices);
@@ -100,6 +101,28 @@ static int64_t multiply(PyObject *const *args)
         from, ldb, PyArray_DATA(out), n_vecs, n_vecs, 1, flags);
     free(copy);
     return status ? NOT_SMALL : asp_now_ns() - start_ns;
+}
+
+PyObject *asp_product_run(PyObject *module, PyObject *const *args, Py_ssize_t n_args)
+{
+    (void)module;
+    enum { TAKEN = 7 };
+    if (n_args != TAKEN || !PyTuple_Check(args[0])) /* not a list: the tuple holds the arrays while kernels read them */
+        return PyErr_Format(PyExc_TypeError, "product takes (arrays, n_rows, n_cols, checked, B, out, transposed)");
+    const int64_t most = INT64_MAX / 4;
+    small_matrix A;
+    const int seen = examine(args, most, &A), transposed = args[6] == Py_True;
+    if (PyErr_Occurred()) return NULL;
+    PyArrayObject *B = asp_array(args[4], 2, ASP_READ), *out = asp_array(args[5], 2, ASP_WRITTEN);
+    if (seen < 0 || !fits(&A, B, out, transposed, most)) Py_RETURN_FALSE;
+    const int64_t n_vecs = PyArray_NDIM(B) == 2 ? PyArray_DIM(B, 1) : 1;
+    int status;
+    Py_BEGIN_ALLOW_THREADS
+    status = (transposed ? runtime.asp_csr_t_mm : runtime.asp_csr_mm)(
+        A.dtype, A.itype, A.n_rows, A.n_cols, PyArray_DATA(A.indptr), PyArray_DATA(A.indices), PyArray_DATA(A.data),
+        PyArray_DATA(B), n_vecs, PyArray_DATA(out), n_vecs, n_vecs, runtime.asp_max_threads(), 0);
+    Py_END_ALLOW_THREADS
+    return PyBool_FromLong(!status);
 }
 
 PyObject *asp_look_run(PyObject *module, PyObject *const *args, Py_ssize_t n_args)

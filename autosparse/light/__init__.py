@@ -31,7 +31,7 @@ LOADING_NS: Final = 16_000_000
 """Time in ns of products, conversions and slices after which the library is loaded, which takes 8 to 12 ms. Half of it
 made programs of 20 to 60 ms 7 % slower (geometric mean of 13) and longer ones no faster (12 of 50 to 160 ms)."""
 RUNTIME_NS: Final = 3_000_000
-"""Time in ns of products accepted by `gains` after which the C runtime is loaded, in 2.7 ms; it saves a third to a half
+"""Time in ns of products accepted by `gains` after which the C runtime is loaded, in 1.5 ms; it saves a third to a half
 of them. For products of two sparse matrices it is loaded after half as much counts towards `LOADING_NS`."""
 LOOP_SHARE: Final = 2
 """Divisor of the time of SciPy's loops before it counts towards `LOADING_NS`: the library's loops take half as long.

@@ -33,7 +33,7 @@ NARROW_FROM_ENTRIES: Final = 1 << 15
 NARROW_SHARE: Final = 64
 """Divisor of the number of columns that at most so many selected ones must not exceed for `_narrow` to be faster."""
 COPIES_FROM_ENTRIES: Final = 1 << 13
-"""Minimum number of entries of a matrix for which `row_copies` is imported, which takes 0.2 ms."""
+"""Minimum number of entries of a matrix for which `sparse_results` is imported, which takes 0.2 ms."""
 _ALL: Final = slice(None)
 _ADJACENT: Final = frozenset({slice, int, INT32.type, INT64.type})
 """Types of keys that select one or adjacent rows or columns."""
@@ -217,7 +217,7 @@ def _gathered(made: Any, chosen: NDArray[Any] | range, arrays: Arrays, refuse: C
         lines = _range(int(chosen[0]), n_major)
         part = None if lines is None else _entries(made, made._swap((lines, (0, n_minor))), arrays, refuse)
         return None if part is None else (shape, part, False)
-    copies = _row_copies(arrays[1].size)
+    copies = _copier(arrays[1].size)
     if copies is not None and copies.takes(arrays):
         own = copies.copied(arrays, chosen, refuse)
     else:  # SciPy's method selects a step as fast
@@ -225,21 +225,21 @@ def _gathered(made: Any, chosen: NDArray[Any] | range, arrays: Arrays, refuse: C
     return None if own is None else (shape, own, False)
 
 
-_copies: Any = None  # the module `row_copies`, once it is imported
+_copies: Any = None  # the module `sparse_results`, once it is imported
 
 
-def _row_copies(n_entries: int) -> Any:
-    """Return the module `row_copies` where the C runtime is loaded; None for matrices that do not repay its import."""
+def _copier(n_entries: int) -> Any:
+    """Return `sparse_results` where the C runtime is loaded; None for matrices that do not repay its import."""
     global _copies
     is_due = n_entries >= COPIES_FROM_ENTRIES and (light.is_complete or light._native is not None)
     if _copies is None and is_due and not sys.is_finalizing():
         with contextlib.suppress(ImportError, OSError), forking.loading():
-            _copies = importlib.import_module("autosparse.light.row_copies")
+            _copies = importlib.import_module("autosparse.light.sparse_results")
     return _copies
 
 
 def _copied(arrays: Arrays, chosen: NDArray[Any], refuse: Callable[[], object]) -> list[NDArray[Any]] | None:
-    """Return (indptr, indices, data) of the compressed rows with these numbers, as `row_copies.copied` does."""
+    """Return (indptr, indices, data) of the compressed rows with these numbers, as `sparse_results.copied` does."""
     indptr, indices, data = arrays
     n, n_major = chosen.size, indptr.size - 1
     least = chosen.min()

@@ -298,13 +298,13 @@ def test_blocks_made_where_they_are_computed():
 def test_a_pickle_keeps_hashes_and_plans(tmp_path):
     with asp.options(cache_dir=tmp_path / "here"):
         here = asp.dask.block(asp.csr(m, copy=True))
-        assert not here.tune("matmul", columns=8, effort="measure").remembered
+        assert not here.tune("matmul", columns=8, effort="measure", budget_s=1e6).remembered
         text = pickle.dumps(here, protocol=5)
         assert not pickle.loads(pickle.dumps(asp.dask.block(m)))._cell.known_hashes
     with asp.options(cache_dir=tmp_path / "there"):
         there = pickle.loads(text)
         assert there._cell.known_hashes == here._cell.known_hashes
-        assert there.tune("matmul", columns=8, effort="measure").remembered
+        assert there.tune("matmul", columns=8, effort="measure", budget_s=1e6).remembered
     equal(there, m)
     there.indices[:2] = there.indices[1::-1]  # the write must be noticed although the pickled hashes were accepted
     equal(there @ B, sps.csr_array((there.data, there.indices, there.indptr), shape=m.shape) @ B)

@@ -29,6 +29,38 @@ def test_few_products_load_few_modules():
 
 
 NEEDS_RUNTIME: Final = pytest.mark.skipif(not runtime_api.available, reason="the C runtime was not built")
+WITHOUT_CFFI: Final = """
+{first}
+light.RUNTIME_NS = light.MIN_TERMS = 0
+A = asp.csr(m)
+A @ x
+same = [np.allclose(A @ x, m @ x), np.allclose(A.T @ y, m.T @ y), np.allclose(A @ X, m @ X)]
+found = [name in sys.modules for name in ("autosparse.light.native", "_cffi_backend", "autosparse.scalar")]
+B = A @ A.T
+same += [np.allclose(B.toarray(), (m @ m.T).toarray()), light.complete(), np.allclose(A @ x, m @ x)]
+print(json.dumps([*map(bool, same), *found]))
+"""
+"""Program whose products with dense operands need the C runtime. Sparse results and the library import it by cffi."""
+
+
+@pytest.mark.skipif(runtime_api.extension is None, reason="the extension module was not built")
+@pytest.mark.parametrize("first", ["", "import autosparse._native as n; n.__path__ = ['/nowhere', *n.__path__]"])
+def test_products_call_the_runtime_without_cffi(first):
+    """The second program has no file of the runtime's usual name: cffi's module finds it."""
+    assert printed(WITHOUT_CFFI.format(first=first)) == [True] * 6 + [True, bool(first), False]
+
+
+def test_products_do_without_an_extension_module_of_an_older_build():
+    lines = """
+older = type("Module", (), {"HEADERS": "of an older build", "FUNCTIONS": (), "connect": None})
+sys.modules["autosparse._native._extension"] = older
+light.RUNTIME_NS = light.MIN_TERMS = 0
+A @ x
+print(json.dumps([bool(np.allclose(A @ x, m @ x)), bool(np.allclose((A @ A.T).toarray(), (m @ m.T).toarray()))]))
+"""
+    assert printed(lines) == [True, True]
+
+
 LINES: Final = ("A[3]", "A[:, np.int32(2)]") if IS_RECENT else ()
 """Methods that select one row or column of an array, which SciPy refuses before 1.15."""
 CLOCK: Final = """

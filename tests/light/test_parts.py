@@ -192,7 +192,8 @@ def test_large_results_of_light_matrices_reuse_the_pages_of_freed_results():
 light.RUNTIME_NS = light.MIN_TERMS = 0
 M = sps.random_array((400, 400), density=0.05, format="csr", random_state=np.random.default_rng(0))
 A, Y = asp.csr(M), np.ones((400, 64))
-kept = light.runtime()._lib.asp_output_kept_bytes
+from autosparse._native import loaded_runtime
+light.runtime(), (kept := loaded_runtime()[0].asp_output_kept_bytes)
 first = A @ Y
 found, place = [first.nbytes > 1 << 17, kept() == 0], first.ctypes.data
 del first

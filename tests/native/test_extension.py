@@ -89,7 +89,11 @@ def misuses() -> dict[str, Callable[[], object]]:
     return {
         "connect": lambda: extension.connect((1, 2)),
         "connect to 0": lambda: extension.connect((0,) * len(extension.FUNCTIONS)),
+        "connect to a file": lambda: extension.connect_to(1, 2),
+        "connect to a number": lambda: extension.connect_to("", None),
         "look": lambda: extension.look([x, x, x], 1),
+        "product": lambda: extension.product((x, x, x), 1),
+        "product of a list": lambda: extension.product([x, x, x], 60, 60, True, x, x, False),
         "small product": lambda: extension.small_product([x, x, x], 1),
         "sweep": lambda: extension.compile_sweep([], 1),
         "sweep of an empty step": lambda: extension.compile_sweep(((),), 1),
@@ -114,7 +118,11 @@ def misuses() -> dict[str, Callable[[], object]]:
     [
         "connect",
         "connect to 0",
+        "connect to a file",
+        "connect to a number",
         "look",
+        "product",
+        "product of a list",
         "small product",
         "sweep",
         "sweep of an empty step",
@@ -163,6 +171,7 @@ def steady() -> dict[str, Callable[[], object]]:
     assert extension.small_product(few, 60, 60, True, ones, out, False, 0, 1 << 20) > 0
     return {
         "fast call": lambda: run(operand, x, y, options, False),
+        "product on all threads": lambda: extension.product((*few,), 60, 60, True, ones, out, False),
         "refused fast call": lambda: run(operand, x, x, options, False),
         "product": lambda: A @ x,
         "small product": lambda: extension.small_product(few, 60, 60, True, ones, out, False, 0, 1 << 20),

@@ -81,6 +81,7 @@ int asp_cgroup_cpus(const char *membership, const char *root)
         if (!group) continue;
         *group++ = 0, controllers++;
         group[strcspn(group, "\n")] = 0;
+        if (!strcmp(group, "/")) *group = 0; /* else the files of the root would be read twice */
         const int is_version_2 = !*controllers;
         if (!is_version_2 && strcmp(controllers, "cpu") && strcmp(controllers, "cpu,cpuacct")) continue;
         if (!is_version_2) snprintf(version_1, sizeof version_1, "/%s", controllers);
