@@ -195,7 +195,7 @@ def pack(
         raise PackError.unfit(fmt, reason)
     native = native_packers.pack(pattern, values, fmt, transposed=transposed, turned=turned)
     pos, crd, packed = native if native is not None else pack_generic(pattern, values, fmt, transposed=transposed)
-    stored, table = (packed, {}) if "table" in crd else _stored(packed, fmt)
+    stored, table = _stored(packed, fmt)
     return PackedOperand(fmt, transposed, pattern, pos, {**crd, **table}, stored)
 
 

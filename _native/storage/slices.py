@@ -21,13 +21,13 @@ from autosparse._native.ir.slice_layout import (
     NARROW,
     has_diagonals,
 )  # fmt: skip
-from autosparse._native.storage.dictionary import DTYPES, ENCODED, TABLE, numbered
+from autosparse._native.storage.dictionary import TABLE
 from autosparse._native.storage.levels import COORDINATE_DTYPES
 from autosparse._native.storage.rows import KernelRows, check, packing_threads
 from autosparse._native.storage.stored import Filled, Packed
 from numpy.typing import NDArray
 
-from autosparse.core.dtypes import Byte, NarrowIndex, WideIndex
+from autosparse.core.dtypes import NarrowIndex, WideIndex
 from autosparse.core.formats import DICTIONARY, Format
 from autosparse.core.pattern import Pattern
 from autosparse.core.values import dataclass
@@ -84,26 +84,14 @@ def is_packed_here(fmt: Format) -> bool:
 
 
 def pack(rows: KernelRows, values: Array, fmt: Format) -> Packed:
-    """Compute the layout, then write columns and values.
-
-    Dictionary-encoded values are packed as their numbers, with ``crd["table"]``. Exact values are packed, without a
-    table, if there are too many of them, or if a cell has the sum of repeated entries.
-    """
+    """Compute the layout, then write columns and values."""
     layout = rows.known.pop(fmt, None) or lay_out(rows, fmt)
     crd = memory.empty_scratch((int(layout.begin[-1]),), COORDINATE_DTYPES[fmt.index_bits])
-    sides = layout.sides()
-    pos, crds = {"k1": layout.pos, "begin": sides.pop("begin")}, {"k1": crd, **sides}
-    is_encoded = fmt.values == DICTIONARY and values.dtype.name in DTYPES
-    found = numbered(values) if is_encoded else None  # an eighth of the memory of exact values
-    if found is not None:
-        packed = memory.empty_scratch((layout.n_slots * fmt.split("i"),), found[0].dtype)
-        _fill(rows, found[0], fmt, (layout, crd, packed), crd_known=False)
-        # A cell that repeated entries share has the sum of their numbers; there are fewer such cells than entries.
-        if np.count_nonzero(found[0]) == np.count_nonzero(packed):
-            return pos, crds | {"table": found[1]}, packed
     packed = memory.empty_scratch((layout.n_slots * fmt.split("i"),), values.dtype)
     _fill(rows, values, fmt, (layout, crd, packed), crd_known=False)
-    return pos, crds, packed
+    sides = layout.sides()
+    pos = {"k1": layout.pos, "begin": sides.pop("begin")}
+    return pos, {"k1": crd, **sides}, packed
 
 
 def fill(rows: KernelRows, values: Array, operand: Filled) -> None:
@@ -185,7 +173,7 @@ def _fill(
 ) -> None:
     layout, crd, packed = arrays
     code = runtime_api.lib.asp_slices_fill(
-        ENCODED if values.dtype == Byte else runtime_api.DTYPE_CODES[values.dtype.name],
+        runtime_api.DTYPE_CODES[values.dtype.name],
         *rows.head,
         runtime_api.pointer(values),
         *(fmt.split("i"), fmt.index_bits, *_pointers(layout), crd_known),
