@@ -14,7 +14,7 @@ from autosparse._native import runtime_api
 import autosparse as asp
 from autosparse import light
 from autosparse.arrays import sums
-from autosparse.light import native
+from autosparse.light import native, sparse_results
 from tests.arrays.test_selected_rows import KINDS, ours, same
 from tests.native.hooks import on_several_threads
 
@@ -76,7 +76,7 @@ def test_results_are_merged_without_scipys_method(monkeypatch: pytest.MonkeyPatc
     assert sums.merged(A, B, "_plus_") is not None
     assert sums.merged(A, B.T.T.astype("float32"), "_plus_") is None
     assert sums.merged(A, B, "_maximum_") is None
-    monkeypatch.setattr(native, "MAX_SUM_BYTES", 0)
+    monkeypatch.setattr(sparse_results, "MAX_SUM_BYTES", 0)
     assert sums.merged(A, B, "_plus_") is not None
 
 
