@@ -120,7 +120,7 @@ def test_trials_cost_a_small_part_of_the_time(n, slower, own_ns):
 def test_a_job_of_another_length_is_judged_for_itself(n_items):
     """Check that a short product in two parts does not keep a long one, which has two parts as well, on one thread."""
     are_one_job = hook("asp_are_one_job")
-    assert are_one_job(n_items, 2, 30_000, 30_000)
+    assert are_one_job(n_items, 2, 30_000, 31_000)
     assert not are_one_job(n_items, 2, 30_000, 300_000)
 
 

@@ -188,7 +188,8 @@ asp_call_interval *asp_watched(uintptr_t task, int64_t n_items, int n_threads, i
 {
     static asp_call_interval known[INTERVAL_SLOTS];
     uint64_t key = (uint64_t)task * 0x9e3779b97f4a7c15u ^ (uint64_t)n_items * 0xc2b2ae3d27d4eb4fu;
-    key ^= (uint64_t)n_threads << 32 ^ (uint64_t)serial_ns * 0x165667b19e3779f9u;
+    const uint64_t octave = 63 - __builtin_clzll((uint64_t)serial_ns | 1); /* a new matrix per product is one job */
+    key ^= (uint64_t)n_threads << 32 ^ octave * 0x165667b19e3779f9u;
     key = (key ^ key >> 29) | 1; /* 0 marks a free slot */
     asp_call_interval *it = &known[key / 2 % INTERVAL_SLOTS];
     if (is_unwatched) return NULL;

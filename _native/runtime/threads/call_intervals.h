@@ -6,7 +6,7 @@ enum { LINGER_REST_MAX = 128 };
 /* A block of a trial: BLOCK_SKIPPED calls that do not count and BLOCK_INTERVALS calls that are timed. */
 enum { BLOCK_SKIPPED = 2, BLOCK_INTERVALS = 6, BLOCK_CALLS = BLOCK_SKIPPED + BLOCK_INTERVALS, TRIAL_BLOCKS = 4 };
 
-/* State of one recurring job, identified by task, number of items, number of threads and serial time. */
+/* State of one recurring job, identified by task, number of items, number of threads and octave of the serial time. */
 typedef struct asp_call_interval {
     uint64_t key;
     int64_t begin_ns, own_ns; /* begin of the latest call, and duration of the latest shared one */
