@@ -138,8 +138,7 @@ def test_no_sanitizer_speaks_up(tmp_path: Path, sanitizer: str) -> None:
     assert b"in asp_pool_counters" in done.stderr, done.stderr[-2000:]
     command = [sys.executable, "-c", SANITIZED_TESTS, str(tree), "-x", "-q", "-p", "no:cacheprovider"]
     # beyond_32_bits: 13 GB, and shadow memory would be written. many_rows: threads that wait for each other at every
-    # stage take minutes with the race detector. no_room, from_the_heap: the memory of
-    # the process, which sanitizers change.
+    # stage take minutes with the race detector. no_room, from_the_heap: memory of the process, which sanitizers change.
     left_out = "not beyond_32_bits and not no_room and not from_the_heap"
     # no_threads_of: a count of threads, of which the race detector has one.
     left_out += " and not many_rows and not no_threads_of" if sanitizer == "thread" else ""
